@@ -1,0 +1,1 @@
+//! Hard budget limits for autonomous agents.
