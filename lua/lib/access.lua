@@ -9,7 +9,7 @@ local function access_refusal(api_key, key_hash, tenant, permission, now)
   if not hash then return 'unauthorized', 'KEY_NOT_FOUND' end
   if hash ~= key_hash then return 'unauthorized', 'INVALID_KEY' end
   if status ~= 'ACTIVE' then return 'unauthorized', 'KEY_REVOKED' end
-  if expires_at_ms and not (now < tonumber(expires_at_ms)) then return 'unauthorized', 'KEY_EXPIRED' end
+  if expires_at_ms and now >= tonumber(expires_at_ms) then return 'unauthorized', 'KEY_EXPIRED' end
   if owner ~= tenant then return 'unauthorized', 'KEY_NOT_OWNED_BY_TENANT' end
   permissions = permissions or ' reservations:create reservations:commit reservations:release reservations:extend '
     .. 'reservations:list balances:read budgets:read budgets:write policies:read policies:write '
