@@ -60,7 +60,7 @@ pub(super) struct Connection {
 
 enum Router {
     Standalone(Arc<Node>),
-    Sentinel(SentinelRouter),
+    Sentinel(Box<SentinelRouter>),
     Cluster(Arc<ClusterRouter>),
 }
 
@@ -90,7 +90,12 @@ impl Connection {
                 sentinels,
                 master,
                 node,
-            } => Router::Sentinel(SentinelRouter::new(sentinels, master, node, dialer.clone())),
+            } => Router::Sentinel(Box::new(SentinelRouter::new(
+                sentinels,
+                master,
+                node,
+                dialer.clone(),
+            ))),
             Topology::Cluster(seeds) => {
                 Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
             }

@@ -35,7 +35,7 @@ async fn each_key_is_served_by_the_node_that_owns_its_slot() {
     assert!(sizes.iter().all(|size| *size > 0), "{sizes:?}");
 
     // All nodes in one go, replies in order.
-    let commands: Vec<_> = keys.iter().map(|key| {
+    let commands = keys.iter().map(|key| {
         let mut command = redis::cmd("HGET");
         command.arg(key).arg("dialect");
         (key.clone(), command)

@@ -7,9 +7,9 @@ use budget_authority::store::script::META;
 use budget_authority::store::{
     DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
-use redis::Value;
+use redis::{ClientTlsConfig, TlsCertificates, Value};
 
-use crate::harness::redis::{RedisServer, shared};
+use crate::harness::redis::{RedisServer, free_port, shared};
 use crate::harness::{eventually, store, store_with};
 
 /// Any script will do: this one answers five fields for a key of its own.
@@ -73,8 +73,12 @@ async fn a_script_that_redis_forgot_is_loaded_again_without_a_failed_request() {
     let server = RedisServer::start();
     let store = store(&server.url());
     for round in 1..=3 {
-        let calls: Vec<_> = (0..50).map(|_| call(&store)).collect();
-        for outcome in futures(calls).await {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let store = store.clone();
+            calls.spawn(async move { call(&store).await });
+        }
+        for outcome in calls.join_all().await {
             outcome.expect("no request fails");
         }
         // Both lanes and fifty callers: one load is enough.
@@ -142,8 +146,10 @@ async fn a_lost_reply_is_reported_and_not_sent_again() {
     let server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
     options.timeout = Duration::from_millis(300);
+    options.connections = 1;
     let store = store_with(options);
     call(&store).await.expect("it runs");
+    let before = scripts_run(&server);
     server.freeze();
     let started = Instant::now();
     let error = call(&store).await.expect_err("no reply");
@@ -152,17 +158,26 @@ async fn a_lost_reply_is_reported_and_not_sent_again() {
         "{:?}",
         started.elapsed()
     );
-    assert!(
-        matches!(error, StoreError::Unavailable(Unavailable::NoReply { .. })),
-        "{error}"
-    );
+    let no_reply = matches!(error, StoreError::Unavailable(Unavailable::NoReply { .. }));
+    assert!(no_reply, "{error}");
     server.thaw();
-    eventually("the connection is replaced", || async {
-        call(&store).await.ok()
-    })
-    .await;
+    call(&store).await.expect("the connection is replaced");
+    let run = scripts_run(&server) - before;
+    assert!(
+        (1..=2).contains(&run),
+        "ours, and perhaps the one that got no reply: {run}"
+    );
+}
+
+fn scripts_run(server: &RedisServer) -> u64 {
     let stats: String = server.run(&["INFO", "commandstats"]);
-    assert!(stats.contains("cmdstat_evalsha"), "{stats}");
+    let calls = stats
+        .lines()
+        .find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    let digits = calls.and_then(|calls| calls.split(',').next());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .expect("a count")
 }
 
 #[tokio::test]
@@ -193,7 +208,7 @@ async fn a_corrupt_record_names_script_and_line() {
     else {
         panic!("{error}")
     };
-    assert_eq!((script, place.as_str()), ("meta", "meta.lua:17"));
+    assert_eq!((script, place.as_str()), ("meta", "meta.lua:18"));
     assert!(message.starts_with("WRONGTYPE"), "{message}");
 }
 
@@ -215,27 +230,37 @@ async fn risky_settings_are_found() {
     );
 }
 
-/// Awaits all, concurrently on this task.
-async fn futures<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut pinned: Vec<_> = futures
-        .into_iter()
-        .map(|future| Some(Box::pin(future)))
-        .collect();
-    let mut outcomes = Vec::new();
-    std::future::poll_fn(|context| {
-        for slot in &mut pinned {
-            if let Some(future) = slot
-                && let std::task::Poll::Ready(outcome) = future.as_mut().poll(context)
-            {
-                outcomes.push(outcome);
-                *slot = None;
-            }
-        }
-        match pinned.iter().all(Option::is_none) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
-    outcomes
+#[tokio::test]
+async fn a_tls_server_is_reached_through_a_private_authority_with_a_client_certificate() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/tls");
+    let file = |name: &str| format!("{folder}/{name}");
+    let (port, ca, cert, key) = (
+        free_port(),
+        file("ca.pem"),
+        file("server.pem"),
+        file("server.key"),
+    );
+    let port_text = port.to_string();
+    let settings = [
+        ["--tls-port", &port_text],
+        ["--tls-cert-file", &cert],
+        ["--tls-key-file", &key],
+        ["--tls-ca-cert-file", &ca],
+    ];
+    let _server = RedisServer::start_with(settings.as_flattened());
+    let read = |path: &str| std::fs::read(path).expect("a fixture");
+    let mut options = RedisOptions::new(format!("rediss://localhost:{port}"));
+    options.tls = Some(TlsCertificates {
+        client_tls: Some(ClientTlsConfig {
+            client_cert: read(&cert),
+            client_key: read(&key),
+        }),
+        root_cert: Some(read(&ca)),
+    });
+    options.timeout = Duration::from_millis(500);
+    call(&store_with(options.clone())).await.expect("it runs");
+    options.tls = None;
+    call(&store_with(options))
+        .await
+        .expect_err("the authority is not a public one");
 }
