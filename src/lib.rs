@@ -1,1 +1,4 @@
 //! Hard budget limits for autonomous agents.
+
+pub mod dev;
+pub mod store;
