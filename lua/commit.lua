@@ -13,7 +13,8 @@ ARGV[4] day_start_ms             idempotency key          ARGV[13..] names and v
 ARGV[5] payload_hash     ARGV[9] budget_prefix
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
-  | unit_mismatch scope unit | corrupt what | sweep_first now_ms | denied reason scope remaining overage
+  | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
+  | denied reason scope remaining
   | committed now_ms unit charged released depths scope_path snapshot…
 Writes on committed: the record, its due time, the budgets, events. Else nothing.
 ]]
@@ -53,12 +54,12 @@ if not estimate then return {'corrupt', reservation} end
 local overage = int64_sub(actual, estimate)
 local charge = 0
 if int64_lt(0, overage) then
-  if overage_policy == 'REJECT' then return {'denied', 'BUDGET_EXCEEDED', scope_path, estimate, overage} end
+  if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
   local reason, blocking
   charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
   if not charge then
-    return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining, overage}
+    return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining}
   end
 end
 local charged, returned = actual, int64_sub(estimate, actual)
