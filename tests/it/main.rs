@@ -4,3 +4,4 @@ mod harness;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod settings;
