@@ -80,7 +80,11 @@ struct ProcessArgs {
         default_value = "0.0.0.0:7879"
     )]
     metrics_listen: OptionalAddress,
-    /// How long to go on after SIGTERM for requests that were accepted, in milliseconds
+    /// How long to take requests after SIGTERM, with readiness red, so that load balancers notice, in milliseconds
+    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "1000",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    shutdown_delay_ms: u64,
+    /// How long accepted requests may take to finish after that, in milliseconds
     #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_grace_ms: u64,
@@ -129,7 +133,9 @@ pub struct DispatcherConfig {
 pub struct ProcessConfig {
     /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
     pub metrics_listen: Option<SocketAddr>,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: for requests in flight after the signal to stop.
+    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 1000: requests are still taken, readiness is red already.
+    pub shutdown_delay: Duration,
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: after that delay, for requests in flight.
     pub shutdown_grace: Duration,
 }
 
@@ -183,6 +189,7 @@ impl ProcessArgs {
     fn into_config(self) -> ProcessConfig {
         ProcessConfig {
             metrics_listen: self.metrics_listen.0,
+            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
             shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
         }
     }
