@@ -1,1 +1,3 @@
 //! Hard budget limits for autonomous agents.
+
+pub mod domain;
