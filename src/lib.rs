@@ -7,3 +7,4 @@ pub mod serve;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
+pub mod workers;

@@ -122,12 +122,12 @@ pub async fn run(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let probes = Probes::new(store.clone(), shutdown.clone());
+    let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
-        let router = router.merge(probes.clone().router());
+        let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let mut server = Server::new();
+    let server = Server::new();
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -136,11 +136,39 @@ pub async fn run(
     }
     if let Some(listener) = listeners.metrics {
         announce("metrics", &listener);
-        server.serve(listener, metrics_router(telemetry.clone()));
+        server.serve(listener, metrics_router(telemetry).merge(probes));
     }
+    until_shutdown(server, &store, process, &shutdown).await
+}
+
+/// Serves metrics and probes alone until `shutdown`, for a process without an API.
+///
+/// # Errors
+/// As for [`run`], and [`ServeError::Bind`].
+pub async fn run_without_api(
+    store: Store,
+    telemetry: Telemetry,
+    process: &ProcessConfig,
+    shutdown: Shutdown,
+) -> Result<(), ServeError> {
+    let server = Server::new();
+    if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
+        announce("metrics", &listener);
+        let probes = Probes::new(store.clone(), shutdown.clone()).router();
+        server.serve(listener, metrics_router(telemetry).merge(probes));
+    }
+    until_shutdown(server, &store, process, &shutdown).await
+}
+
+async fn until_shutdown(
+    server: Server,
+    store: &Store,
+    process: &ProcessConfig,
+    shutdown: &Shutdown,
+) -> Result<(), ServeError> {
     let outcome = tokio::select! {
         () = shutdown.begun() => Ok(()),
-        refused = watch_deployment(&store) => {
+        refused = watch_deployment(store) => {
             shutdown.begin();
             Err(refused.into())
         }

@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// Accepts connections and serves them from `router`, in a task of its own.
-    pub(super) fn serve(&mut self, listener: TcpListener, router: Router) {
+    pub(super) fn serve(&self, listener: TcpListener, router: Router) {
         let mut phase = self.phase.subscribe();
         tokio::spawn(async move {
             loop {

@@ -1,5 +1,6 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod dev_stack;
 mod harness;
 mod redis_cluster;
 mod redis_connection;
