@@ -1,8 +1,9 @@
 //! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
 //!
-//! The end comes in steps. Readiness turns red at once; for `BUDGET_SHUTDOWN_DELAY_MS` requests are still taken, each
-//! answered with `Connection: close`, so that load balancers and their idle connections go away by themselves; then no
-//! connection is accepted any more and those with a request in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
+//! The end comes in steps. Readiness turns red at once and each answer carries `Connection: close`, so that load
+//! balancers turn away and their idle connections go; after half of `BUDGET_SHUTDOWN_DELAY_MS` no connection is accepted
+//! any more, which the last of them notice; after the whole, idle connections are closed, and requests in flight have
+//! `BUDGET_SHUTDOWN_GRACE_MS` to finish. A balancer never sends into a connection that is just being closed.
 
 mod server;
 
@@ -174,8 +175,10 @@ async fn until_shutdown(
         }
     };
     if outcome.is_ok() {
-        server.enter(Phase::Stopping);
-        tokio::time::sleep(process.shutdown_delay).await;
+        for phase in [Phase::Stopping, Phase::Refusing] {
+            server.enter(phase);
+            tokio::time::sleep(process.shutdown_delay / 2).await;
+        }
     }
     server.enter(Phase::Draining);
     match server.finished(process.shutdown_grace).await {
