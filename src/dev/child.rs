@@ -1,0 +1,67 @@
+//! Child processes that do not outlive this one, however it ends.
+
+use std::io;
+use std::process::{Child, Command};
+use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
+use std::thread;
+
+type Job = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// The kernel kills a child when the *thread* that forked it ends, so all are forked by one that never does.
+static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
+    let (jobs, inbox) = mpsc::channel::<Job>();
+    let keeper = thread::Builder::new().name("child-keeper".to_owned());
+    let started = keeper.spawn(move || {
+        for (mut command, answer) in inbox {
+            tie_to_parent(&mut command);
+            // A caller that has gone away leaves a child that nobody holds: dropped, it goes on until we end.
+            let _ = answer.send(command.spawn());
+        }
+    });
+    // Without the thread the channel is closed, which `spawn` reports.
+    drop(started);
+    Mutex::new(jobs)
+});
+
+/// Starts `command`; the kernel kills it when this process ends, even by `SIGKILL` (on Linux).
+///
+/// # Errors
+/// As for [`Command::spawn`].
+pub fn spawn(command: Command) -> io::Result<Child> {
+    let (answer, outcome) = mpsc::channel();
+    let keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+    let no_keeper =
+        |_| io::Error::other("the thread that starts child processes could not be started");
+    keeper
+        .send((command, answer))
+        .map_err(|_| no_keeper(mpsc::RecvError))?;
+    drop(keeper);
+    outcome.recv().map_err(no_keeper)?
+}
+
+#[cfg(target_os = "linux")]
+fn tie_to_parent(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    let parent = std::process::id();
+    let tie = move || {
+        // SAFETY: both calls are async-signal-safe and touch no memory of this process.
+        let (tied, parent_now) = unsafe {
+            let tied = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            (tied, libc::getppid())
+        };
+        if tied != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have ended before the request was made.
+        if parent_now as u32 != parent {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        }
+        Ok(())
+    };
+    // SAFETY: `tie` neither allocates nor takes a lock; it runs between fork and exec.
+    unsafe { command.pre_exec(tie) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn tie_to_parent(_command: &mut Command) {}

@@ -1,0 +1,97 @@
+//! What this process believes Redis's clock to say. Only Redis's own `TIME` decides anything; this estimate merely
+//! picks the day keys that a script is given, and the script says so when it was wrong.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Offset of Redis's clock to the local one, in milliseconds.
+#[derive(Debug, Default)]
+pub struct Clock {
+    offset_ms: AtomicI64,
+}
+
+impl Clock {
+    /// Redis's time in milliseconds since the epoch, as far as known.
+    pub fn now_ms(&self) -> i64 {
+        local_ms() + self.offset_ms.load(Ordering::Relaxed)
+    }
+
+    /// Redis's present UTC day, as far as known.
+    pub fn today(&self) -> Day {
+        Day::of_ms(self.now_ms())
+    }
+
+    /// Takes over a time that Redis has just told.
+    pub fn observe(&self, redis_ms: i64) {
+        self.offset_ms
+            .store(redis_ms - local_ms(), Ordering::Relaxed);
+    }
+}
+
+fn local_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |elapsed| elapsed.as_millis() as i64)
+}
+
+/// A UTC day; displayed as `yyyymmdd`, the way keys carry it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day {
+    days_since_epoch: i64,
+}
+
+impl Day {
+    /// The UTC day of a time in milliseconds since the epoch.
+    pub fn of_ms(ms: i64) -> Self {
+        Self {
+            days_since_epoch: ms.div_euclid(DAY_MS),
+        }
+    }
+
+    /// The first millisecond of the day.
+    pub fn start_ms(self) -> i64 {
+        self.days_since_epoch * DAY_MS
+    }
+
+    /// The day `days` later; earlier when negative.
+    pub fn plus(self, days: i64) -> Self {
+        Self {
+            days_since_epoch: self.days_since_epoch + days,
+        }
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = jiff::Timestamp::from_millisecond(self.start_ms()).unwrap_or_default();
+        let date = start.to_zoned(jiff::tz::TimeZone::UTC).date();
+        write!(f, "{:04}{:02}{:02}", date.year(), date.month(), date.day())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_written_as_in_the_keys() {
+        assert_eq!(Day::of_ms(0).to_string(), "19700101");
+        assert_eq!(Day::of_ms(1_709_164_800_000).to_string(), "20240229");
+        assert_eq!(Day::of_ms(1_709_251_199_999).to_string(), "20240229");
+        assert_eq!(Day::of_ms(1_709_251_200_000).to_string(), "20240301");
+        assert_eq!(
+            Day::of_ms(1_709_251_200_000).plus(-1).to_string(),
+            "20240229"
+        );
+    }
+
+    #[test]
+    fn an_observed_time_moves_the_clock() {
+        let clock = Clock::default();
+        clock.observe(1_000_000);
+        assert!((1_000_000..1_005_000).contains(&clock.now_ms()));
+        assert_eq!(clock.today().to_string(), "19700101");
+    }
+}

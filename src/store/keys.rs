@@ -1,0 +1,152 @@
+//! Every key of the store, one function each. The partition in braces is the hash tag, so all keys of a tenant share a
+//! cluster slot; `{dir}` holds what belongs to no partition.
+
+use super::clock::Day;
+pub use partition::Partition;
+
+/// Builds keys under one prefix, so that a Redis can hold several deployments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    prefix: String,
+}
+
+/// Why a key prefix is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a key prefix has 1 to 64 characters of A-Z a-z 0-9 . _ - :")]
+pub struct PrefixError;
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $pattern:literal;)*) => {
+        impl Keys {
+            $(
+                $(#[$doc])*
+                pub fn $name(&self, partition: Partition $(, $arg: $type)*) -> String {
+                    format!(concat!("{}:{{{}}}:", $pattern), self.prefix, partition $(, $arg)*)
+                }
+            )*
+        }
+    };
+}
+
+keys! {
+    /// Hash: a tenant's status, limits and defaults.
+    tenant(tenant: &str) = "tenant:{}";
+    /// Hash: an API key's digest, tenant, status and permissions.
+    api_key(key_id: &str) = "apikey:{}";
+    /// Sorted set: a tenant's API keys by creation time in milliseconds.
+    api_keys(tenant: &str) = "apikeys:{}";
+    /// Hash: one ledger.
+    budget(tenant: &str, unit: &str, scope: &str) = "budget:{}:{}:{}";
+    /// Sorted set, lexical: a tenant's ledgers, members `<scope> <unit index> <UNIT>`.
+    budgets(tenant: &str) = "budgets:{}";
+    /// Hash: one reservation with its idempotency entries.
+    reservation(reservation_id: &str) = "rsv:{}";
+    /// Sorted set: a day's reservations of a tenant by creation time in milliseconds.
+    reservations(tenant: &str, day: Day) = "rsvs:{}:{}";
+    /// Hash: the record of an event that was booked without a reservation.
+    post(event_id: &str) = "post:{}";
+    /// Sorted set: a day's such events of a tenant by time in milliseconds.
+    posts(tenant: &str, day: Day) = "posts:{}:{}";
+    /// Hash with a TTL: a decision, kept for its idempotency key.
+    decision(decision_id: &str) = "decision:{}";
+    /// Sorted set: a tenant's active reservations by the time from which they expire, in milliseconds.
+    due(tenant: &str) = "due:{}";
+    /// Sorted set: the partition's tenants by their earliest due time.
+    due_tenants() = "due";
+    /// Sorted set: `<tenant>:<day>` by the time at which retention looks at that day's keys next.
+    days() = "days";
+    /// Sorted set: reservations that could not be expired, by the time when that was found.
+    quarantine() = "quarantine";
+    /// Stream: a day's events of a tenant, as facts.
+    events(tenant: &str, day: Day) = "events:{}:{}";
+    /// Stream: pointers to what the dispatcher must act on.
+    outbox() = "outbox";
+    /// Hash: the denials of a tenant in the present minute.
+    denials(tenant: &str) = "denials:{}";
+    /// Sorted set: tenants with denials to sum up, by the end of the minute.
+    denials_due() = "denials";
+    /// Stream: a day's audit entries of a tenant.
+    audit(tenant: &str, day: Day) = "audit:{}:{}";
+    /// Hash: the sequence of a tenant's audit chain.
+    chain(tenant: &str) = "chain:{}";
+    /// Hash with a TTL: the stored outcome of an admin request, by the hash of its idempotency key.
+    idempotency(tenant: &str, key_hash: &str) = "idem:{}:{}";
+    /// Hash: which dispatcher works on the partition.
+    lease() = "lease";
+    /// Sorted set, lexical: the partition's tenants.
+    tenants() = "tenants";
+}
+
+impl Keys {
+    /// Keys that start with `prefix`.
+    ///
+    /// # Errors
+    /// [`PrefixError`]; braces above all would move the hash tag.
+    pub fn new(prefix: &str) -> Result<Self, PrefixError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+        if (1..=64).contains(&prefix.len()) && prefix.chars().all(allowed) {
+            let prefix = prefix.to_owned();
+            Ok(Self { prefix })
+        } else {
+            Err(PrefixError)
+        }
+    }
+
+    /// What every key starts with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Hash: layout, partitions, secret and dialect of the deployment.
+    pub fn meta(&self) -> String {
+        format!("{}:meta", self.prefix)
+    }
+
+    /// Sorted set, lexical: the directory of all tenants.
+    pub fn directory(&self) -> String {
+        format!("{}:{{dir}}:tenants", self.prefix)
+    }
+}
+
+mod partition {
+    /// One of the 1,024 parts of the key space; displayed as three hexadecimal digits.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub struct Partition(pub u16);
+    impl std::fmt::Display for Partition {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:03x}", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_carry_the_partition_as_hash_tag() {
+        let keys = Keys::new("ba").expect("a prefix");
+        let day = Day::of_ms(1_709_164_800_000);
+        let p = Partition(0x5f);
+        assert_eq!(keys.meta(), "ba:meta");
+        assert_eq!(keys.directory(), "ba:{dir}:tenants");
+        assert_eq!(
+            keys.budget(p, "acme", "TOKENS", "tenant:acme"),
+            "ba:{05f}:budget:acme:TOKENS:tenant:acme"
+        );
+        assert_eq!(
+            keys.reservations(p, "acme", day),
+            "ba:{05f}:rsvs:acme:20240229"
+        );
+        assert_eq!(keys.outbox(p), "ba:{05f}:outbox");
+        assert_eq!(keys.idempotency(p, "acme", "abc"), "ba:{05f}:idem:acme:abc");
+    }
+
+    #[test]
+    fn a_prefix_cannot_move_the_hash_tag() {
+        assert!(Keys::new("team-a:prod_1.x").is_ok());
+        for prefix in ["", "a{b", "a}", "a b", &"x".repeat(65)] {
+            assert_eq!(Keys::new(prefix), Err(PrefixError), "{prefix}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! One Redis server: a few shared connections for requests, a small pool for everything else.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deadpool_redis::{Hook, HookError, Manager, Pool, PoolError, Runtime};
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value};
+use tokio::time::{Instant, timeout_at};
+
+use super::link::{Dialer, Link, Live, async_config, require_master};
+use super::script::Script;
+
+/// Which connections a call uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// The shared, pipelined connections. For short work only: a long reply delays all that come after it.
+    Request,
+    /// A connection of its own from the pool: lists, workers, probes.
+    Background,
+}
+
+/// Why a node gave no reply at all.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// Nothing was sent.
+    NotConnected(Option<RedisError>),
+    /// Something was sent; whether it ran is unknown.
+    ReplyLost(RedisError),
+    /// The same, because the deadline passed.
+    NoReply,
+}
+
+/// A connection that is ready to send.
+pub(super) enum Open {
+    Shared(Live),
+    Pooled(deadpool_redis::Connection),
+}
+
+/// See the module documentation.
+pub(super) struct Node {
+    /// For messages and to compare nodes: host and port, or the socket's path.
+    pub address: String,
+    pub info: ConnectionInfo,
+    links: Box<[Link]>,
+    next: AtomicUsize,
+    pool: Pool,
+    lost: Arc<AtomicBool>,
+    gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
+}
+
+/// Lets one caller at a time load a script; the others find it loaded.
+type Gate = tokio::sync::Mutex<Option<Instant>>;
+
+impl Node {
+    /// Prepares the connections; opens none.
+    ///
+    /// # Errors
+    /// When the address or its TLS settings cannot be used at all.
+    pub(super) fn new(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Self> {
+        let lost = Arc::new(AtomicBool::new(false));
+        let client = Client::open(info.clone())?;
+        let links = (0..dialer.links.max(1))
+            .map(|_| Link::new(client.clone(), dialer.clone(), Arc::clone(&lost)))
+            .collect();
+        let manager = Manager::new_with_config(info.clone(), async_config(dialer.connect_timeout))?;
+        let mut pool = Pool::builder(manager)
+            .max_size(dialer.pooled.max(1))
+            .create_timeout(Some(dialer.connect_timeout))
+            .recycle_timeout(Some(dialer.connect_timeout))
+            .runtime(Runtime::Tokio1);
+        if dialer.verify_role {
+            pool = pool.post_create(Hook::async_fn(
+                |connection: &mut MultiplexedConnection, _| {
+                    Box::pin(
+                        async move { require_master(connection).await.map_err(HookError::Backend) },
+                    )
+                },
+            ));
+        }
+        let invalid = (
+            redis::ErrorKind::InvalidClientConfig,
+            "the pool cannot be built",
+        );
+        Ok(Self {
+            address: info.addr().to_string(),
+            info,
+            links,
+            next: AtomicUsize::new(0),
+            pool: pool.build().map_err(|_| RedisError::from(invalid))?,
+            lost,
+            gates: Mutex::default(),
+        })
+    }
+
+    /// Whether a connection to this node has ever broken, or an answer showed that it is no longer the right one.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    pub(super) fn mark_lost(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// A connection, opened if need be.
+    pub(super) async fn open(&self, lane: Lane, deadline: Instant) -> Result<Open, Silence> {
+        match lane {
+            Lane::Request => {
+                let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
+                let live = self.links[turn].connect(deadline).await;
+                live.map(Open::Shared).map_err(Silence::NotConnected)
+            }
+            Lane::Background => match timeout_at(deadline, self.pool.get()).await {
+                Ok(Ok(connection)) => Ok(Open::Pooled(connection)),
+                Ok(Err(
+                    PoolError::Backend(error)
+                    | PoolError::PostCreateHook(HookError::Backend(error)),
+                )) => Err(Silence::NotConnected(Some(error))),
+                Ok(Err(_)) | Err(_) => Err(Silence::NotConnected(None)),
+            },
+        }
+    }
+
+    /// Makes sure that the node knows `script`, which it did not at `asked_at`. Concurrent callers load it once.
+    pub(super) async fn load(
+        &self,
+        script: &Script,
+        asked_at: Instant,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Value, Silence> {
+        let gate = {
+            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(gates.entry(script.name()).or_default())
+        };
+        let Ok(mut loaded_at) = timeout_at(deadline, gate.lock()).await else {
+            return Err(Silence::NotConnected(None));
+        };
+        if loaded_at.is_some_and(|loaded_at| loaded_at >= asked_at) {
+            return Ok(Value::Okay);
+        }
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(script.source());
+        let reply = self
+            .open(lane, deadline)
+            .await?
+            .send(&command, deadline)
+            .await?;
+        if !matches!(reply, Value::ServerError(_)) {
+            *loaded_at = Some(Instant::now());
+        }
+        Ok(reply)
+    }
+}
+
+impl Open {
+    /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
+    pub(super) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, Silence> {
+        let mut connection = self.connection();
+        let reply = timeout_at(deadline, connection.send_packed_command(command)).await;
+        self.settle(reply)
+    }
+
+    /// Sends a pipeline; the replies come in order, error replies among them.
+    pub(super) async fn send_all(
+        self,
+        pipeline: &Pipeline,
+        deadline: Instant,
+    ) -> Result<Vec<Value>, Silence> {
+        let mut connection = self.connection();
+        let count = pipeline.len();
+        let reply = timeout_at(
+            deadline,
+            connection.send_packed_commands(pipeline, 0, count),
+        )
+        .await;
+        self.settle(reply)
+    }
+
+    fn connection(&self) -> MultiplexedConnection {
+        match self {
+            Self::Shared(live) => live.connection.clone(),
+            Self::Pooled(pooled) => MultiplexedConnection::clone(pooled),
+        }
+    }
+
+    /// A connection that broke or fell silent is not used again.
+    fn settle<T>(
+        self,
+        reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
+    ) -> Result<T, Silence> {
+        match reply {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => {
+                self.discard();
+                Err(Silence::ReplyLost(error))
+            }
+            Err(_) => {
+                self.discard();
+                Err(Silence::NoReply)
+            }
+        }
+    }
+
+    fn discard(self) {
+        match self {
+            Self::Shared(live) => live.discard(),
+            Self::Pooled(pooled) => drop(deadpool_redis::Connection::take(pooled)),
+        }
+    }
+}

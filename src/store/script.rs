@@ -1,0 +1,424 @@
+//! The Lua scripts: embedded in the binary, assembled from their shared parts on first use, and called by name.
+//!
+//! A line `-- @include access, int64` is replaced by the text of `lua/lib/access.lua` and `lua/lib/int64.lua`. Each part
+//! is taken in once per script, parts of parts as well. The first line of a script, `#!lua flags=…`, stays first.
+
+use std::sync::OnceLock;
+
+use redis::Cmd;
+
+use super::error::StoreError;
+
+/// A script of `lua/`. Its name is the file's stem.
+#[derive(Debug)]
+pub struct Script {
+    name: &'static str,
+    text: &'static str,
+    assembled: OnceLock<Assembled>,
+}
+
+#[derive(Debug)]
+struct Assembled {
+    source: String,
+    sha: String,
+    origins: Vec<Origin>,
+}
+
+/// Where a line of an assembled script was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Origin {
+    /// Name of the part; `None` for the script itself.
+    part: Option<&'static str>,
+    line: usize,
+}
+
+/// Why a script cannot be assembled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IncludeError {
+    /// There is no such file in `lua/lib/`.
+    #[error("script `{script}` includes `{part}`, which does not exist")]
+    Missing {
+        /// Name of the script.
+        script: &'static str,
+        /// Name of the part.
+        part: String,
+    },
+    /// A part includes itself, perhaps by way of others.
+    #[error("script `{script}` includes `{part}` within `{part}`")]
+    Cycle {
+        /// Name of the script.
+        script: &'static str,
+        /// Name of the part.
+        part: String,
+    },
+    /// Redis takes flags from the first line only.
+    #[error("script `{0}` does not start with `#!lua`")]
+    NoShebang(&'static str),
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal,)*) => {
+        $(
+            $(#[$doc])*
+            pub static $constant: Script =
+                Script::new($name, include_str!(concat!("../../lua/", $name, ".lua")));
+        )*
+        /// Every script, in the order of this table.
+        pub static ALL: &[&Script] = &[$(&$constant),*];
+    };
+}
+
+macro_rules! parts {
+    ($($name:literal,)*) => {
+        /// The shared parts, by name.
+        static PARTS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../lua/lib/", $name, ".lua")))),*];
+    };
+}
+
+scripts! {
+    /// Starts a deployment or tells what was started.
+    META = "meta",
+}
+
+parts! {}
+
+impl Script {
+    const fn new(name: &'static str, text: &'static str) -> Self {
+        Self {
+            name,
+            text,
+            assembled: OnceLock::new(),
+        }
+    }
+
+    /// The file's stem.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The text that Redis runs.
+    pub fn source(&self) -> &str {
+        &self.assembled().source
+    }
+
+    /// The SHA-1 of the text, by which Redis knows it.
+    pub fn sha(&self) -> &str {
+        &self.assembled().sha
+    }
+
+    /// Whether all parts are there. A test checks every script.
+    ///
+    /// # Errors
+    /// See [`IncludeError`].
+    pub fn check(&self) -> Result<(), IncludeError> {
+        assemble(self.name, self.text, PARTS).map(drop)
+    }
+
+    fn assembled(&self) -> &Assembled {
+        self.assembled.get_or_init(|| {
+            let (source, origins) = assemble(self.name, self.text, PARTS)
+                .expect("the scripts of a build are tested to assemble");
+            let sha = redis::Script::new(&source).get_hash().to_owned();
+            Assembled {
+                source,
+                sha,
+                origins,
+            }
+        })
+    }
+
+    /// The `EVALSHA` of this script.
+    pub(super) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
+        let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
+            + args.iter().map(|arg| arg.len()).sum::<usize>();
+        let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + size);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys.len());
+        for key in keys {
+            command.arg(key.as_ref());
+        }
+        for arg in args {
+            match arg {
+                Arg::Bytes(bytes) => command.arg(*bytes),
+                Arg::Integer(integer) => command.arg(*integer),
+            };
+        }
+        command
+    }
+
+    /// An error of this script, with the place in the file where it was raised.
+    pub(super) fn error(&self, code: &str, detail: &str) -> StoreError {
+        let line = detail.rsplit_once("user_script:").and_then(|(_, rest)| {
+            let digits = rest
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len());
+            rest[..digits].parse::<usize>().ok()
+        });
+        let origin = line.and_then(|line| self.assembled().origins.get(line.checked_sub(1)?));
+        let place = match origin {
+            Some(Origin { part: None, line }) => format!("{}.lua:{line}", self.name),
+            Some(Origin {
+                part: Some(part),
+                line,
+            }) => format!("lib/{part}.lua:{line}"),
+            None => format!("{}.lua", self.name),
+        };
+        let message = detail.split(" script: ").next().unwrap_or(detail);
+        StoreError::Script {
+            script: self.name,
+            place,
+            message: format!("{code} {message}").trim_end().to_owned(),
+        }
+    }
+}
+
+/// Replaces the include lines; returns the text and the origin of each of its lines.
+fn assemble(
+    script: &'static str,
+    text: &'static str,
+    parts: &[(&'static str, &'static str)],
+) -> Result<(String, Vec<Origin>), IncludeError> {
+    if !text.starts_with("#!lua") {
+        return Err(IncludeError::NoShebang(script));
+    }
+    let mut assembly = Assembly {
+        script,
+        parts,
+        source: String::with_capacity(text.len() * 2),
+        origins: Vec::new(),
+        done: Vec::new(),
+        open: Vec::new(),
+    };
+    assembly.take(None, text)?;
+    Ok((assembly.source, assembly.origins))
+}
+
+struct Assembly<'a> {
+    script: &'static str,
+    parts: &'a [(&'static str, &'static str)],
+    source: String,
+    origins: Vec<Origin>,
+    done: Vec<&'static str>,
+    open: Vec<&'static str>,
+}
+
+impl Assembly<'_> {
+    fn take(&mut self, part: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
+        for (index, line) in text.lines().enumerate() {
+            match line.strip_prefix("-- @include ") {
+                Some(names) => {
+                    for name in names.split(',') {
+                        self.include(name.trim())?;
+                    }
+                }
+                None => {
+                    self.source.push_str(line);
+                    self.source.push('\n');
+                    self.origins.push(Origin {
+                        part,
+                        line: index + 1,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, name: &str) -> Result<(), IncludeError> {
+        let script = self.script;
+        let found = self.parts.iter().find(|(part, _)| *part == name);
+        let &(name, text) = found.ok_or_else(|| IncludeError::Missing {
+            script,
+            part: name.to_owned(),
+        })?;
+        if self.open.contains(&name) {
+            let part = name.to_owned();
+            return Err(IncludeError::Cycle { script, part });
+        }
+        if self.done.contains(&name) {
+            return Ok(());
+        }
+        self.open.push(name);
+        self.take(Some(name), text)?;
+        self.open.pop();
+        self.done.push(name);
+        Ok(())
+    }
+}
+
+/// One argument of a script: bytes as they are, or an integer that is written in decimal.
+#[derive(Debug, Clone, Copy)]
+pub enum Arg<'a> {
+    /// Sent as it is.
+    Bytes(&'a [u8]),
+    /// Sent in decimal, exactly.
+    Integer(i64),
+}
+
+impl Arg<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len() + 8,
+            Self::Integer(_) => 28,
+        }
+    }
+}
+
+impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Arg<'a> {
+    fn from(bytes: &'a T) -> Self {
+        Self::Bytes(bytes.as_ref())
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Arg<'a> {
+    /// `None` is the empty string.
+    fn from(text: Option<&'a str>) -> Self {
+        Self::Bytes(text.unwrap_or("").as_bytes())
+    }
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<u32> for Arg<'_> {
+    fn from(integer: u32) -> Self {
+        Self::Integer(integer.into())
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    /// `1` or `0`.
+    fn from(flag: bool) -> Self {
+        Self::Integer(flag.into())
+    }
+}
+
+/// The arguments of a script as a slice: texts, bytes, `Option<&str>` (`None` is empty), integers, flags (`1`, `0`).
+#[macro_export]
+macro_rules! script_args {
+    ($($arg:expr),* $(,)?) => { &[$($crate::store::script::Arg::from($arg)),*][..] };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: &[(&str, &str)] = &[
+        ("time", "local function now() end\n"),
+        ("money", "-- @include time\nlocal function add() end\n"),
+        ("loop_a", "-- @include loop_b\n"),
+        ("loop_b", "-- @include loop_a\n"),
+        ("broken", "-- @include nowhere\n"),
+    ];
+
+    fn assembled(text: &'static str) -> Result<String, IncludeError> {
+        assemble("fixture", text, PARTS).map(|(source, _)| source)
+    }
+
+    #[test]
+    fn every_script_of_the_build_assembles() {
+        for script in ALL {
+            assert_eq!(script.check(), Ok(()), "{}", script.name());
+            assert!(script.source().starts_with("#!lua"), "{}", script.name());
+        }
+    }
+
+    #[test]
+    fn a_part_is_taken_in_once_with_its_own_parts() {
+        let text = "#!lua flags=allow-oom\n-- @include money, time\nreturn 1\n";
+        let (source, origins) = assemble("fixture", text, PARTS).expect("it assembles");
+        assert_eq!(
+            source,
+            "#!lua flags=allow-oom\nlocal function now() end\nlocal function add() end\nreturn 1\n"
+        );
+        let origin = |part, line| Origin { part, line };
+        assert_eq!(
+            origins,
+            [
+                origin(None, 1),
+                origin(Some("time"), 1),
+                origin(Some("money"), 2),
+                origin(None, 3)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_part_and_a_cycle_are_refused_by_name() {
+        let missing = |part: &str| IncludeError::Missing {
+            script: "fixture",
+            part: part.into(),
+        };
+        assert_eq!(
+            assembled("#!lua\n-- @include money, what\n"),
+            Err(missing("what"))
+        );
+        assert_eq!(
+            assembled("#!lua\n-- @include broken\n"),
+            Err(missing("nowhere"))
+        );
+        let cycle = IncludeError::Cycle {
+            script: "fixture",
+            part: "loop_a".into(),
+        };
+        assert_eq!(assembled("#!lua\n-- @include loop_a\n"), Err(cycle));
+        assert_eq!(
+            assembled("return 1\n"),
+            Err(IncludeError::NoShebang("fixture"))
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_line_that_raised_it() {
+        let script = Script {
+            name: "fixture",
+            text: "",
+            assembled: OnceLock::new(),
+        };
+        let (source, origins) = assemble("fixture", "#!lua\n-- @include money\nreturn 1\n", PARTS)
+            .expect("it assembles");
+        let sha = String::new();
+        assert!(
+            script
+                .assembled
+                .set(Assembled {
+                    source,
+                    sha,
+                    origins
+                })
+                .is_ok()
+        );
+        let place = |detail: &str| match script.error("ERR", detail) {
+            StoreError::Script { place, message, .. } => (place, message),
+            other => panic!("{other}"),
+        };
+        let detail = "user_script:3: boom script: 0ff1ce, on @user_script:3.";
+        assert_eq!(
+            place(detail),
+            ("lib/money.lua:2".into(), "ERR user_script:3: boom".into())
+        );
+        assert_eq!(
+            place("x script: 0ff1ce, on @user_script:4.").0,
+            "fixture.lua:3"
+        );
+        assert_eq!(place("no line").0, "fixture.lua");
+    }
+
+    #[test]
+    fn arguments_are_packed_as_text() {
+        let command = META.command(
+            &["k"],
+            script_args!["a", b"b", 7_i64, true, None::<&str>, &String::from("s")],
+        );
+        let sent = String::from_utf8(command.get_packed_command()).expect("text");
+        let words: Vec<_> = sent.split("\r\n").skip(1).step_by(2).collect();
+        assert_eq!(words[0], "$7");
+        assert!(
+            sent.ends_with("$1\r\na\r\n$1\r\nb\r\n$1\r\n7\r\n$1\r\n1\r\n$0\r\n\r\n$1\r\ns\r\n"),
+            "{sent}"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! What the tests share: private Redis servers and stores on them.
+
+pub mod redis;
+
+use std::time::Duration;
+
+use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use tokio::time::Instant;
+
+/// Starts a log of the library's warnings with `RUST_LOG`; silent otherwise.
+pub fn init_log() {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_test_writer()
+        .try_init();
+}
+
+/// A store at `url` under a prefix of its own.
+pub fn store(url: &str) -> Store {
+    store_with(RedisOptions::new(url))
+}
+
+/// A store with options of the test's choice, under a prefix of its own.
+pub fn store_with(options: RedisOptions) -> Store {
+    init_log();
+    let prefix = format!("t{:016x}", rand::random::<u64>());
+    let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
+    let keys = Keys::new(&prefix).expect("a valid prefix");
+    Store::new(&options, keys, "service", metrics).expect("a usable URL")
+}
+
+/// Asks `condition` every 10 ms until it yields a value; panics with `what` after 20 s.
+pub async fn eventually<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,309 @@
+//! Private `redis-server` processes on free ports of 127.0.0.1. They end with the test, or with the test process.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use budget_authority::dev::child;
+use redis::{Connection, FromRedisValue, RedisResult};
+
+/// One server that all tests may share; each takes a key prefix of its own.
+pub fn shared() -> &'static RedisServer {
+    static SHARED: LazyLock<RedisServer> = LazyLock::new(RedisServer::start);
+    &SHARED
+}
+
+/// A server with an append-only file, so that a restart finds its data.
+pub struct RedisServer {
+    pub port: u16,
+    folder: Folder,
+    program: &'static str,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl RedisServer {
+    /// A server with the defaults of the tests.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with further settings, as on its command line: `["--maxmemory", "3mb"]`.
+    pub fn start_with(settings: &[&str]) -> Self {
+        // Another process may take a free port before we do.
+        for _ in 0..20 {
+            let mut server = Self::prepare("redis-server", settings);
+            if server.launch().is_ok() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start; is it installed?");
+    }
+
+    fn prepare(program: &'static str, settings: &[&str]) -> Self {
+        let (port, folder) = (free_port(), Folder::new());
+        let mut arguments: Vec<String> = Vec::new();
+        if program == "redis-server" {
+            let dir = folder.path().display().to_string();
+            let port = port.to_string();
+            let fixed = [
+                "--port",
+                &port,
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                &dir,
+                "--save",
+                "",
+                "--appendonly",
+                "yes",
+            ];
+            arguments.extend(fixed.map(str::to_owned));
+        }
+        arguments.extend(settings.iter().map(|setting| setting.to_string()));
+        Self {
+            port,
+            folder,
+            program,
+            arguments,
+            child: None,
+        }
+    }
+
+    fn launch(&mut self) -> io::Result<()> {
+        let mut command = Command::new(self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        command
+            .stdout(fs::File::create(self.folder.path().join("log"))?)
+            .stderr(Stdio::null());
+        self.child = Some(child::spawn(command)?);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            let exited = self
+                .child
+                .as_mut()
+                .and_then(|child| child.try_wait().ok().flatten());
+            if exited.is_some() {
+                return Err(io::Error::other("the server ended at once"));
+            }
+            // After a restart with data it says LOADING for a moment; that is up to the client under test.
+            if self.connect().is_ok() {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// `redis://127.0.0.1:<port>`
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills the server without giving it time to say goodbye.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts the server again after [`RedisServer::kill`], on the same port and data.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.launch().expect("the port is still free");
+    }
+
+    /// Stops (`SIGSTOP`) the server without closing its connections.
+    pub fn freeze(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
+        let child = self.child.as_ref().expect("the server runs");
+        // SAFETY: the child is ours and has not been waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    }
+
+    fn connect(&self) -> RedisResult<Connection> {
+        let client = redis::Client::open(self.url())?;
+        client.get_connection_with_timeout(Duration::from_secs(5))
+    }
+
+    /// Runs a command given as words.
+    pub fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        self.try_run(words)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    fn try_run<T: FromRedisValue>(&self, words: &[&str]) -> RedisResult<T> {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut self.connect()?)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Three masters without replicas.
+pub struct RedisCluster {
+    pub masters: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// Starts the masters and waits until each sees all slots covered.
+    pub fn start() -> Self {
+        let start = || {
+            let bus = free_port().to_string();
+            RedisServer::start_with(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-port",
+                &bus,
+                "--cluster-node-timeout",
+                "1000",
+            ])
+        };
+        let masters: Vec<_> = (0..3).map(|_| start()).collect();
+        for (master, [first, last]) in
+            masters
+                .iter()
+                .zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]])
+        {
+            master.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", first, last]);
+        }
+        for other in &masters[1..] {
+            let (port, bus) = (other.port.to_string(), other.arguments[13].clone());
+            masters[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
+        let cluster = Self { masters };
+        let all_agree = || {
+            let sees_all = |master: &RedisServer| {
+                let slots: Vec<redis::Value> = master.run(&["CLUSTER", "SLOTS"]);
+                let info: String = master.run(&["CLUSTER", "INFO"]);
+                slots.len() == 3 && info.contains("cluster_state:ok")
+            };
+            cluster.masters.iter().all(sees_all)
+        };
+        wait_until("the cluster covers all slots", all_agree);
+        cluster
+    }
+
+    /// `redis+cluster://` with one seed.
+    pub fn url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.masters[0].port)
+    }
+
+    /// The master that owns the slot of `key`, and the slot.
+    pub fn owner(&self, key: &str) -> (&RedisServer, u16) {
+        let slot: u16 = self.masters[0].run(&["CLUSTER", "KEYSLOT", key]);
+        let owns = |master: &&RedisServer| master.try_run::<redis::Value>(&["EXISTS", key]).is_ok();
+        let owner = self.masters.iter().find(owns).expect("an owner");
+        (owner, slot)
+    }
+}
+
+/// A master with one replica, watched by three Sentinels. The password of the servers is `secret`.
+pub struct SentinelTrio {
+    pub master: RedisServer,
+    pub replica: RedisServer,
+    sentinels: Vec<RedisServer>,
+}
+
+impl SentinelTrio {
+    /// Starts all five and waits until the Sentinels know each other and the replica.
+    pub fn start() -> Self {
+        let master = RedisServer::start();
+        let follow = format!("127.0.0.1 {}", master.port);
+        let replica = RedisServer::start_with(&["--replicaof", &follow]);
+        let sentinels = (0..3).map(|_| sentinel_of(&master)).collect();
+        let trio = Self {
+            master,
+            replica,
+            sentinels,
+        };
+        let complete = || {
+            let knows_all = |sentinel: &RedisServer| {
+                let info: String = sentinel.run(&["INFO", "sentinel"]);
+                info.contains("slaves=1,sentinels=3")
+            };
+            trio.sentinels.iter().all(knows_all)
+        };
+        wait_until("the Sentinels know each other", complete);
+        trio
+    }
+
+    /// `redis+sentinel://` with all Sentinels.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self
+            .sentinels
+            .iter()
+            .map(|s| format!("127.0.0.1:{}", s.port))
+            .collect();
+        format!("redis+sentinel://{}/mymaster", hosts.join(","))
+    }
+}
+
+fn sentinel_of(master: &RedisServer) -> RedisServer {
+    let mut sentinel = RedisServer::prepare("redis-sentinel", &[]);
+    let file = sentinel.folder.path().join("sentinel.conf");
+    let configuration = format!(
+        "port {}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {} 2\n\
+         sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000\n",
+        sentinel.port, master.port
+    );
+    fs::write(&file, configuration).expect("the folder is writable");
+    sentinel.arguments.push(file.display().to_string());
+    sentinel.launch().expect("redis-sentinel starts");
+    sentinel
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound port").port()
+}
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let name = format!("budget-authority-test-{:016x}", rand::random::<u64>());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("the temporary folder is writable");
+        Self(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
