@@ -1,10 +1,14 @@
 //! Hard budget limits for autonomous agents.
 
+pub mod domain;
+
+pub mod store;
+
 pub mod api;
+
 pub mod config;
 pub mod dev;
 pub mod serve;
 pub mod shutdown;
-pub mod store;
 pub mod telemetry;
 pub mod workers;
