@@ -8,6 +8,7 @@ pub mod api;
 
 pub mod config;
 pub mod dev;
+pub mod locate;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;

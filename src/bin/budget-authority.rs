@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use budget_authority::api;
 use budget_authority::config::ServeArgs;
 use budget_authority::dev::{self, DevArgs};
+use budget_authority::locate::{LocateArgs, locate};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::telemetry::{self, Telemetry};
@@ -24,6 +25,15 @@ enum Verb {
     Serve(Box<ServeArgs>),
     /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
     Dev(DevArgs),
+    /// Look at the keys in Redis
+    #[command(subcommand)]
+    Keys(KeysVerb),
+}
+
+#[derive(Subcommand)]
+enum KeysVerb {
+    /// Show where the records of a tenant are: partition, cluster slot and keys
+    Locate(LocateArgs),
 }
 
 #[tokio::main]
@@ -31,6 +41,10 @@ async fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Serve(args) => serve(*args).await.map_err(Into::into),
         Verb::Dev(args) => develop(args).await,
+        Verb::Keys(KeysVerb::Locate(args)) => {
+            print!("{}", locate(&args));
+            Ok(())
+        }
     };
     shutdown::exit_code(outcome)
 }
