@@ -4,6 +4,8 @@ pub mod domain;
 
 pub mod store;
 
+pub mod ledger;
+
 pub mod api;
 
 pub mod config;

@@ -49,9 +49,58 @@ macro_rules! parts {
 scripts! {
     /// Starts a deployment or tells what was started.
     META = "meta",
+    /// Holds an estimate on every budgeted scope of a subject, or on none.
+    RESERVE = "reserve",
+    /// Settles an active reservation.
+    COMMIT = "commit",
+    /// Ends an active reservation without a charge.
+    RELEASE = "release",
+    /// Moves the expiry of an active reservation outward.
+    EXTEND = "extend",
+    /// Charges what was already spent, without a reservation.
+    EVENT = "event",
+    /// Tells whether an estimate could be held.
+    DECIDE = "decide",
+    /// Reads one reservation.
+    GET = "get",
+    /// Reads reservations along an index.
+    LIST = "list",
+    /// Reads ledgers in canonical order.
+    BALANCES = "balances",
+    /// Checks an API key.
+    AUTHENTICATE = "authenticate",
+    /// Ends reservations whose grace has passed.
+    EXPIRE = "expire",
+    /// Removes ended records whose retention has passed.
+    PURGE = "purge",
+    /// Sums up the uncounted denials of a past minute.
+    DENIALS = "denials",
+    /// Takes or renews the lease of a partition.
+    LEASE = "lease",
 }
 
-parts! {}
+parts! {
+    "access",
+    "audit",
+    "budgets",
+    "budgets_of_record",
+    "days",
+    "denials",
+    "evaluate",
+    "events",
+    "int64",
+    "int64_wrapping",
+    "ledger_charge",
+    "ledger_events",
+    "ledger_hold",
+    "overage",
+    "overage_policy",
+    "reservation",
+    "scope_filter",
+    "tenant",
+    "thresholds",
+    "time",
+}
 
 impl Script {
     const fn new(name: &'static str, text: &'static str) -> Self {
@@ -98,6 +147,15 @@ impl Script {
         })
     }
 
+    /// Where a line of the assembled text was written: file below `lua/` and line, both counted from 1.
+    pub fn place(&self, line: usize) -> Option<String> {
+        let origin = self.assembled().origins.get(line.checked_sub(1)?)?;
+        Some(match origin.part {
+            None => format!("{}.lua:{}", self.name, origin.line),
+            Some(part) => format!("lib/{part}.lua:{}", origin.line),
+        })
+    }
+
     /// The `EVALSHA` of this script.
     pub(super) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
         let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
@@ -124,19 +182,11 @@ impl Script {
                 .unwrap_or(rest.len());
             rest[..digits].parse::<usize>().ok()
         });
-        let origin = line.and_then(|line| self.assembled().origins.get(line.checked_sub(1)?));
-        let place = match origin {
-            Some(Origin { part: None, line }) => format!("{}.lua:{line}", self.name),
-            Some(Origin {
-                part: Some(part),
-                line,
-            }) => format!("lib/{part}.lua:{line}"),
-            None => format!("{}.lua", self.name),
-        };
+        let place = line.and_then(|line| self.place(line));
         let message = detail.split(" script: ").next().unwrap_or(detail);
         StoreError::Script {
             script: self.name,
-            place,
+            place: place.unwrap_or_else(|| format!("{}.lua", self.name)),
             message: format!("{code} {message}").trim_end().to_owned(),
         }
     }

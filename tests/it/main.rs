@@ -2,6 +2,7 @@
 
 mod dev_stack;
 mod harness;
+mod lua_scripts;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
