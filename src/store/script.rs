@@ -267,8 +267,9 @@ mod tests {
             text: "",
             assembled: OnceLock::new(),
         };
-        let (source, origins) = assemble("fixture", "#!lua\n-- @include money\nreturn 1\n", PARTS)
-            .expect("it assembles");
+        let text = "#!lua\n-- @include money\nreturn 1\n";
+        let parts = [("money", "-- adds\nlocal function add() end\n")];
+        let (source, origins) = assemble("fixture", text, &parts).expect("it assembles");
         let sha = String::new();
         assert!(
             script
