@@ -131,11 +131,6 @@ impl ReservationId {
             .then(|| Self(text.to_owned()))
     }
 
-    /// How a record names the key: 22 characters of its SHA-256.
-    pub fn digest(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
-    }
-
     /// The id of the reservation that this tenant creates, or has created, under this key.
     pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
         Self(secret.derive("r", "reservation", tenant, key))

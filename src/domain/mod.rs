@@ -3,6 +3,7 @@
 //! Everything that arrives from outside becomes one of these types at the edge, once, and is not checked again further in.
 
 pub mod ids;
+pub mod moment;
 pub mod keys;
 
 pub mod amount;

@@ -8,7 +8,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
-use crate::domain::scope::SegmentFilter;
+use crate::domain::scope::{Level, SegmentFilter};
 
 /// What rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -260,7 +260,10 @@ fn position_of(row: &ReservationRow, sort: SortKey) -> Result<Position, RecordEr
         SortKey::ReservationId => row.reservation_id.clone(),
         SortKey::ScopePath => record.text("scope_path")?.to_owned(),
         SortKey::Status => row.status.as_str().to_owned(),
-        SortKey::Tenant => super::facts::subject_tenant(record)?,
+        SortKey::Tenant => {
+            let subject = super::facts::subject_of(record)?;
+            subject.value(Level::Tenant).unwrap_or_default().to_owned()
+        }
     };
     Ok(Position {
         value,

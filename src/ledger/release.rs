@@ -6,6 +6,7 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::RecordError;
 use crate::store::release as store;
 
@@ -17,7 +18,7 @@ pub struct Release {
     /// Chosen by the client.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Why, for people.
     pub reason: Option<String>,
 }
@@ -66,7 +67,7 @@ impl Ledger {
             let give_back = store::Return {
                 reservation_id: &release.reservation_id,
                 owner: &owner,
-                payload_hash: &release.payload_hash,
+                payload_hash: release.payload_hash.as_str(),
                 key_digest: &key_digest,
                 cause: &cause,
                 kept: &kept,
@@ -105,9 +106,7 @@ impl Ledger {
             .await?;
         let record = done(found)?.record;
         TenantId::parse(record.text("tenant")?).ok_or_else(|| {
-            LedgerError::Record(RecordError {
-                field: "tenant".to_owned(),
-            })
+            LedgerError::Record(RecordError::of("tenant"))
         })
     }
 }

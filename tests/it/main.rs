@@ -1,7 +1,9 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod dev_stack;
 mod harness;
 mod model;
+mod lua_scripts;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
