@@ -248,7 +248,7 @@ impl TraceId {
 }
 
 /// The random secret of a deployment, from which ids are derived. Without it ids could be guessed from idempotency keys.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DeploymentSecret([u8; 32]);
 
 impl DeploymentSecret {

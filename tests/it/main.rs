@@ -3,6 +3,7 @@
 mod dev_stack;
 mod harness;
 mod lua_scripts;
+mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
