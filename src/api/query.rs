@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::errors::ApiError;
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable;
+use crate::domain::scope::{Level, SegmentFilter};
 
 /// Rows on a page of the runtime plane that names no limit.
 pub const PAGE_LIMIT_DEFAULT: usize = 50;
@@ -21,7 +22,11 @@ impl<'q> Query<'q> {
     /// Reads the part of a URI after `?`.
     pub fn parse(query: &'q str) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes());
-        Self { pairs: pairs.filter(|(_, value)| !value.trim().is_empty()).collect() }
+        Self {
+            pairs: pairs
+                .filter(|(_, value)| !value.trim().is_empty())
+                .collect(),
+        }
     }
 
     /// The value of a parameter.
@@ -32,13 +37,18 @@ impl<'q> Query<'q> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
-            _ => Err(ApiError::invalid(format!("Invalid {name}: given more than once"))),
+            _ => Err(ApiError::invalid(format!(
+                "Invalid {name}: given more than once"
+            ))),
         }
     }
 
     /// Every value of a parameter that is a list.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_ref())
+        self.pairs
+            .iter()
+            .filter(move |(known, _)| known == name)
+            .map(|(_, value)| value.as_ref())
     }
 
     /// `true` or `false`.
@@ -62,7 +72,8 @@ impl<'q> Query<'q> {
         let Some(text) = self.get(name)? else {
             return Ok(None);
         };
-        let refused = || ApiError::invalid(format!("Invalid {name}: {}; {wanted}", printable(text)));
+        let refused =
+            || ApiError::invalid(format!("Invalid {name}: {}; {wanted}", printable(text)));
         read(text).map(Some).ok_or_else(refused)
     }
 }
@@ -74,10 +85,30 @@ impl<'q> Query<'q> {
 pub fn page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
     let read = |text: &str| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|limit| digits && (1..=PAGE_LIMIT_MAX).contains(limit))
+        text.parse()
+            .ok()
+            .filter(|limit| digits && (1..=PAGE_LIMIT_MAX).contains(limit))
     };
-    let limit = query.parsed("limit", read, &format!("it must be an integer from 1 to {PAGE_LIMIT_MAX}"))?;
+    let limit = query.parsed(
+        "limit",
+        read,
+        &format!("it must be an integer from 1 to {PAGE_LIMIT_MAX}"),
+    )?;
     Ok(limit.unwrap_or(PAGE_LIMIT_DEFAULT))
+}
+
+/// The filters by level below the tenant.
+///
+/// # Errors
+/// 400 for a level that is given more than once.
+pub fn segments(query: &Query<'_>) -> Result<SegmentFilter, ApiError> {
+    let mut wanted = Vec::new();
+    for level in Level::ALL.into_iter().skip(1) {
+        if let Some(value) = query.get(level.as_str())? {
+            wanted.push((level, value.to_owned()));
+        }
+    }
+    Ok(SegmentFilter::new(wanted))
 }
 
 /// A span of time, both ends included, each optional; milliseconds since the epoch.
@@ -102,8 +133,16 @@ impl Window {
             from_ms: query.parsed(from, read, wanted)?,
             to_ms: query.parsed(to, read, wanted)?,
         };
-        if window.from_ms.zip(window.to_ms).is_some_and(|(from, to)| from > to) {
-            let shown = |name| query.get(name).map(|text| printable(text.unwrap_or_default()));
+        if window
+            .from_ms
+            .zip(window.to_ms)
+            .is_some_and(|(from, to)| from > to)
+        {
+            let shown = |name| {
+                query
+                    .get(name)
+                    .map(|text| printable(text.unwrap_or_default()))
+            };
             return Err(ApiError::invalid(format!(
                 "Invalid {from}: {} is after {to} {}",
                 shown(from)?,

@@ -2,8 +2,8 @@
 
 mod dev_stack;
 mod harness;
-mod model;
 mod lua_scripts;
+mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;

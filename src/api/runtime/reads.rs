@@ -5,8 +5,10 @@ use axum::http::StatusCode;
 
 use super::balances::{BalanceQuery, BalanceResponse};
 use super::handlers::{amount, failed, shown};
-use super::reservations::list::{Include, ReservationListQuery, ReservationSort, Sort};
-use super::reservations::{Reservation, ReservationListResponse, ReservationStatus};
+use super::reservations::{
+    Include, Reservation, ReservationListQuery, ReservationListResponse, ReservationSort,
+    ReservationStatus, Sort,
+};
 use crate::api::cursor::Cursor;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, ByKey, OfPath, RawQuery, Refused};
