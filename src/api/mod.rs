@@ -1,3 +1,13 @@
 //! HTTP.
 
+pub mod dialect;
+pub mod errors;
+pub mod trace;
+
+pub mod runtime;
+
+pub mod cursor;
+pub mod query;
+
+pub mod openapi;
 pub mod ops;
