@@ -30,10 +30,14 @@ pub struct Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CursorError {
     /// Not made by this service, or not whole.
-    #[error("Invalid cursor: it is not one that this list has returned; start again without a cursor")]
+    #[error(
+        "Invalid cursor: it is not one that this list has returned; start again without a cursor"
+    )]
     Unreadable,
     /// Made for another sort, other filters or another tenant.
-    #[error("Invalid cursor: sort or filters have changed since it was returned; drop the cursor and start again")]
+    #[error(
+        "Invalid cursor: sort or filters have changed since it was returned; drop the cursor and start again"
+    )]
     Stale,
 }
 
@@ -45,10 +49,22 @@ impl From<CursorError> for ApiError {
 
 impl Cursor {
     /// The text for the client. `list` names the list, `filters` are all that select its rows, in a fixed order.
-    pub fn seal(&self, list: &str, filters: &[(&str, String)], secret: &DeploymentSecret) -> String {
+    pub fn seal(
+        &self,
+        list: &str,
+        filters: &[(&str, String)],
+        secret: &DeploymentSecret,
+    ) -> String {
         let direction = if self.descending { "desc" } else { "asc" };
         let hash = filters_hash(list, filters);
-        let fields = [VERSION, &hash, &self.sort, direction, &self.last_value, &self.last_id];
+        let fields = [
+            VERSION,
+            &hash,
+            &self.sort,
+            direction,
+            &self.last_value,
+            &self.last_id,
+        ];
         let text = serde_json::to_string(&fields).expect("strings serialize");
         let mut bytes = secret.tag("cursor", &text).to_vec();
         bytes.extend_from_slice(text.as_bytes());
@@ -65,13 +81,16 @@ impl Cursor {
         filters: &[(&str, String)],
         secret: &DeploymentSecret,
     ) -> Result<Self, CursorError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError::Unreadable)?;
+        let bytes = BASE64_URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|_| CursorError::Unreadable)?;
         let (tag, text) = bytes.split_at_checked(8).ok_or(CursorError::Unreadable)?;
         let text = std::str::from_utf8(text).map_err(|_| CursorError::Unreadable)?;
         if tag != secret.tag("cursor", text) {
             return Err(CursorError::Unreadable);
         }
-        let fields: [String; 6] = serde_json::from_str(text).map_err(|_| CursorError::Unreadable)?;
+        let fields: [String; 6] =
+            serde_json::from_str(text).map_err(|_| CursorError::Unreadable)?;
         let [version, hash, sort, direction, last_value, last_id] = fields;
         if version != VERSION {
             return Err(CursorError::Unreadable);
@@ -79,7 +98,12 @@ impl Cursor {
         if hash != filters_hash(list, filters) {
             return Err(CursorError::Stale);
         }
-        Ok(Self { sort, descending: direction == "desc", last_value, last_id })
+        Ok(Self {
+            sort,
+            descending: direction == "desc",
+            last_value,
+            last_id,
+        })
     }
 }
 
@@ -106,15 +130,30 @@ mod tests {
         let secret = DeploymentSecret::generate();
         let filters = [("tenant", "acme".to_owned()), ("status", String::new())];
         let text = cursor().seal("reservations", &filters, &secret);
-        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
-        assert_eq!(Cursor::open(&text, "reservations", &filters, &secret), Ok(cursor()));
+        assert!(
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        );
+        assert_eq!(
+            Cursor::open(&text, "reservations", &filters, &secret),
+            Ok(cursor())
+        );
 
         let mut other = filters.clone();
         other[1].1 = "ACTIVE".to_owned();
-        assert_eq!(Cursor::open(&text, "reservations", &other, &secret), Err(CursorError::Stale));
-        assert_eq!(Cursor::open(&text, "balances", &filters, &secret), Err(CursorError::Stale));
+        assert_eq!(
+            Cursor::open(&text, "reservations", &other, &secret),
+            Err(CursorError::Stale)
+        );
+        assert_eq!(
+            Cursor::open(&text, "balances", &filters, &secret),
+            Err(CursorError::Stale)
+        );
         let stranger = DeploymentSecret::generate();
-        assert_eq!(Cursor::open(&text, "reservations", &filters, &stranger), Err(CursorError::Unreadable));
+        assert_eq!(
+            Cursor::open(&text, "reservations", &filters, &stranger),
+            Err(CursorError::Unreadable)
+        );
     }
 
     #[test]
@@ -123,12 +162,31 @@ mod tests {
         let text = cursor().seal("l", &[], &secret);
         let open = |text: &str| Cursor::open(text, "l", &[], &secret);
         for cut in 0..text.len() {
-            assert_eq!(open(&text[..cut]), Err(CursorError::Unreadable), "cut at {cut}");
-            let swapped = if text.as_bytes()[cut] == b'A' { "B" } else { "A" };
+            assert_eq!(
+                open(&text[..cut]),
+                Err(CursorError::Unreadable),
+                "cut at {cut}"
+            );
+            let swapped = if text.as_bytes()[cut] == b'A' {
+                "B"
+            } else {
+                "A"
+            };
             let forged = format!("{}{swapped}{}", &text[..cut], &text[cut + 1..]);
-            assert_eq!(open(&forged), Err(CursorError::Unreadable), "changed at {cut}");
+            assert_eq!(
+                open(&forged),
+                Err(CursorError::Unreadable),
+                "changed at {cut}"
+            );
         }
-        for garbage in ["", "x", "%%%", "AAAAAAAAAAAA", &format!("{text}A"), &format!("{text}=")] {
+        for garbage in [
+            "",
+            "x",
+            "%%%",
+            "AAAAAAAAAAAA",
+            &format!("{text}A"),
+            &format!("{text}="),
+        ] {
             assert_eq!(open(garbage), Err(CursorError::Unreadable), "{garbage}");
         }
     }
@@ -141,6 +199,9 @@ mod tests {
         let mut bytes = secret.tag("cursor", &text).to_vec();
         bytes.extend_from_slice(text.as_bytes());
         let sealed = BASE64_URL_SAFE_NO_PAD.encode(bytes);
-        assert_eq!(Cursor::open(&sealed, "l", &[], &secret), Err(CursorError::Unreadable));
+        assert_eq!(
+            Cursor::open(&sealed, "l", &[], &secret),
+            Err(CursorError::Unreadable)
+        );
     }
 }

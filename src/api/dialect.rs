@@ -158,9 +158,11 @@ impl Dialect {
     }
 
     fn header(self, headers: &HeaderMap, name: fn(&Words) -> &HeaderName) -> Option<&HeaderValue> {
-        [self, self.other()]
-            .into_iter()
-            .find_map(|dialect| headers.get(name(dialect.words())).filter(|value| !is_blank(value)))
+        [self, self.other()].into_iter().find_map(|dialect| {
+            headers
+                .get(name(dialect.words()))
+                .filter(|value| !is_blank(value))
+        })
     }
 }
 
@@ -175,7 +177,10 @@ mod tests {
 
     fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
         let pair = |(name, value): &(&str, &str)| {
-            (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
+            (
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            )
         };
         pairs.iter().map(pair).collect()
     }
@@ -185,13 +190,25 @@ mod tests {
         for (pairs, service, cycles) in [
             (&[("X-Service-API-Key", "s")][..], Some("s"), Some("s")),
             (&[("X-Cycles-API-Key", "c")], Some("c"), Some("c")),
-            (&[("X-Cycles-API-Key", "c"), ("x-service-api-key", "s")], Some("s"), Some("c")),
-            (&[("X-Service-API-Key", "  "), ("X-Cycles-API-Key", "c")], Some("c"), Some("c")),
+            (
+                &[("X-Cycles-API-Key", "c"), ("x-service-api-key", "s")],
+                Some("s"),
+                Some("c"),
+            ),
+            (
+                &[("X-Service-API-Key", "  "), ("X-Cycles-API-Key", "c")],
+                Some("c"),
+                Some("c"),
+            ),
             (&[("X-Service-API-Key", "")], None, None),
             (&[], None, None),
         ] {
             let headers = headers(pairs);
-            let sent = |dialect: Dialect| dialect.api_key(&headers).map(|value| value.to_str().unwrap());
+            let sent = |dialect: Dialect| {
+                dialect
+                    .api_key(&headers)
+                    .map(|value| value.to_str().unwrap())
+            };
             assert_eq!(sent(Dialect::Service), service, "{pairs:?}");
             assert_eq!(sent(Dialect::Cycles), cycles, "{pairs:?}");
         }

@@ -67,6 +67,12 @@ pub struct ApiError {
     status: StatusCode,
     code: Code,
     message: String,
+    extras: Box<Extras>,
+}
+
+/// What few errors have; kept apart so that an error is small to return.
+#[derive(Debug, Clone, Default)]
+struct Extras {
     details: Option<Value>,
     evidence: Option<EvidenceRef>,
     headers: HeaderMap,
@@ -80,10 +86,7 @@ impl ApiError {
             status,
             code,
             message: message.into(),
-            details: None,
-            evidence: None,
-            headers: HeaderMap::new(),
-            source: None,
+            extras: Box::default(),
         }
     }
 
@@ -125,41 +128,44 @@ impl ApiError {
 
     /// 500: our fault. The cause is logged and never shown.
     pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self {
-            source: Some(Arc::from(source.into())),
-            ..Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                Code::InternalError,
-                "An internal error occurred",
-            )
-        }
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Code::InternalError,
+            "An internal error occurred",
+        )
+        .with_cause(source)
     }
 
     /// 503: the store cannot be reached. The cause is logged and never shown.
     pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self {
-            source: Some(Arc::from(source.into())),
-            ..Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                Code::InternalError,
-                "The service is temporarily unavailable; retry with the same idempotency key",
-            )
-        }
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Code::InternalError,
+            "The service is temporarily unavailable; retry with the same idempotency key",
+        )
+        .with_cause(source)
     }
 
     /// With facts for programs.
-    pub fn with_details(self, details: Value) -> Self {
-        Self { details: Some(details), ..self }
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.extras.details = Some(details);
+        self
     }
 
     /// With a reference to the signed evidence of the refusal.
-    pub fn with_evidence(self, evidence: Option<EvidenceRef>) -> Self {
-        Self { evidence, ..self }
+    pub fn with_evidence(mut self, evidence: Option<EvidenceRef>) -> Self {
+        self.extras.evidence = evidence;
+        self
     }
 
     /// With a response header.
     pub fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+        self.extras.headers.insert(name, value);
+        self
+    }
+
+    fn with_cause(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.extras.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -180,7 +186,7 @@ impl ApiError {
 
     /// The cause, for the log.
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
-        self.source.as_deref()
+        self.extras.source.as_deref()
     }
 
     /// The error that a layer below answered with a bare status, such as 405 of the router.
@@ -189,14 +195,24 @@ impl ApiError {
             StatusCode::UNAUTHORIZED => (Code::Unauthorized, "Authentication is required"),
             StatusCode::FORBIDDEN => (Code::Forbidden, "Not allowed"),
             StatusCode::NOT_FOUND => (Code::NotFound, "No such path"),
-            StatusCode::METHOD_NOT_ALLOWED => (Code::InvalidRequest, "The path does not have this method"),
-            StatusCode::PAYLOAD_TOO_LARGE => (Code::InvalidRequest, "The request body is too large"),
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                (Code::InvalidRequest, "The request body must be application/json in UTF-8")
+            StatusCode::METHOD_NOT_ALLOWED => {
+                (Code::InvalidRequest, "The path does not have this method")
             }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                (Code::InvalidRequest, "The request body is too large")
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => (
+                Code::InvalidRequest,
+                "The request body must be application/json in UTF-8",
+            ),
             StatusCode::TOO_MANY_REQUESTS => (Code::LimitExceeded, "Too many requests"),
-            status if status.is_client_error() => (Code::InvalidRequest, "The request cannot be processed"),
-            StatusCode::SERVICE_UNAVAILABLE => (Code::InternalError, "The service is temporarily unavailable"),
+            status if status.is_client_error() => {
+                (Code::InvalidRequest, "The request cannot be processed")
+            }
+            StatusCode::SERVICE_UNAVAILABLE => (
+                Code::InternalError,
+                "The service is temporarily unavailable",
+            ),
             _ => (Code::InternalError, "An internal error occurred"),
         };
         Self::new(status, code, message)
@@ -209,8 +225,8 @@ impl ApiError {
             message: self.message(),
             request_id: request_id.to_string(),
             trace_id: trace_id.to_string(),
-            details: self.details.as_ref(),
-            evidence: self.evidence.as_ref(),
+            details: self.extras.details.as_ref(),
+            evidence: self.extras.evidence.as_ref(),
         };
         serde_json::to_string(&body).expect("strings and JSON values serialize")
     }
@@ -220,7 +236,7 @@ impl IntoResponse for ApiError {
     fn into_response(mut self) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status;
-        *response.headers_mut() = std::mem::take(&mut self.headers);
+        *response.headers_mut() = std::mem::take(&mut self.extras.headers);
         response.extensions_mut().insert(self);
         response
     }

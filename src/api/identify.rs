@@ -26,13 +26,14 @@ use crate::ledger::LedgerError;
 pub struct Judged;
 
 /// Names the caller of a runtime request, and sees to it that nobody without a good key learns more than that.
-pub async fn runtime(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
-    let caller = match caller_of(&state, &request).await {
+pub async fn runtime(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let caller = match caller_of(&state, &parts).await {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),
     };
-    request.extensions_mut().insert(caller.clone());
-    let mut response = next.run(request).await;
+    parts.extensions.insert(caller.clone());
+    let mut response = next.run(Request::from_parts(parts, body)).await;
     let Caller::Tenant(caller) = caller else {
         return response;
     };
@@ -48,10 +49,10 @@ pub async fn runtime(State(state): State<AppState>, mut request: Request, next: 
     response
 }
 
-async fn caller_of(state: &AppState, request: &Request) -> Result<Caller, ApiError> {
-    let headers = request.headers();
+async fn caller_of(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let headers = &parts.headers;
     let admin_key = headers.get(headers::ADMIN_KEY).filter(|value| !is_blank(value));
-    if let Some(key) = admin_key.filter(|_| is_dual(request.method(), request.uri().path())) {
+    if let Some(key) = admin_key.filter(|_| is_dual(&parts.method, parts.uri.path())) {
         let admin = state.access.admin_caller(text(key));
         return admin.map(Caller::Admin).map_err(error_of);
     }

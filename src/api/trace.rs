@@ -35,7 +35,12 @@ impl Correlation {
     /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
     pub fn of_request(dialect: Dialect, method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let traceparent = Traceparent::of(headers);
-        let sent = || dialect.trace_id(headers).and_then(text).and_then(TraceId::parse);
+        let sent = || {
+            dialect
+                .trace_id(headers)
+                .and_then(text)
+                .and_then(TraceId::parse)
+        };
         Self {
             request_id: request_id(method, path, headers),
             trace_id: match &traceparent {
@@ -52,11 +57,15 @@ impl<S: Sync> FromRequestParts<S> for Correlation {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         // Absent only where a router is used without its outermost layer.
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(|| Self {
-            request_id: RequestId::mint(),
-            trace_id: TraceId::mint(),
-            trace_flags: None,
-        }))
+        Ok(parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .unwrap_or_else(|| Self {
+                request_id: RequestId::mint(),
+                trace_id: TraceId::mint(),
+                trace_flags: None,
+            }))
     }
 }
 
@@ -84,8 +93,12 @@ pub fn outermost(router: Router, dialect: Dialect, origins: &CorsOrigins) -> Rou
 }
 
 async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: Next) -> Response {
-    let correlation =
-        Correlation::of_request(dialect, request.method(), request.uri().path(), request.headers());
+    let correlation = Correlation::of_request(
+        dialect,
+        request.method(),
+        request.uri().path(),
+        request.headers(),
+    );
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     request.extensions_mut().insert(correlation.clone());
     let response = next.run(request).instrument(span.clone()).await;
@@ -96,12 +109,18 @@ async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: N
 /// Writes the body of an error, and the headers that every response has.
 fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Response {
     let (mut parts, mut body) = response.into_parts();
-    let error = parts.extensions.remove::<ApiError>().or_else(|| bare_error(&parts));
+    let error = parts
+        .extensions
+        .remove::<ApiError>()
+        .or_else(|| bare_error(&parts));
     if let Some(error) = error {
         log_failure(&error);
         body = Body::from(error.body(&correlation.request_id, &correlation.trace_id));
         parts.headers.remove(header::CONTENT_LENGTH);
-        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        parts.headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
     }
     let words = dialect.words();
     let mut insert = |name: &header::HeaderName, id: &str| {
@@ -120,7 +139,10 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
 /// An error that the router or a layer answered by itself, with a status and without a JSON body.
 fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
     let failed = parts.status.is_client_error() || parts.status.is_server_error();
-    let content_type = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .map(HeaderValue::as_bytes);
     let has_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
     (failed && !has_json).then(|| ApiError::of_status(parts.status))
 }
@@ -152,15 +174,29 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
 /// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
 /// their own requests by it in the audit log.
 fn request_id(method: &Method, path: &str, headers: &HeaderMap) -> RequestId {
-    let sent = || headers.get(headers::REQUEST_ID).and_then(text).and_then(RequestId::parse);
-    let taken = if is_admin_plane(method, path) { sent() } else { None };
+    let sent = || {
+        headers
+            .get(headers::REQUEST_ID)
+            .and_then(text)
+            .and_then(RequestId::parse)
+    };
+    let taken = if is_admin_plane(method, path) {
+        sent()
+    } else {
+        None
+    };
     taken.unwrap_or_else(RequestId::mint)
 }
 
 /// Whether a path belongs to the admin plane.
 pub fn is_admin_plane(method: &Method, path: &str) -> bool {
-    let below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    ["/v1/admin", "/v1/auth", "/v1/webhooks"].into_iter().any(below)
+    let below = |prefix: &str| {
+        path.strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ["/v1/admin", "/v1/auth", "/v1/webhooks"]
+        .into_iter()
+        .any(below)
         || (path == "/v1/events" && matches!(*method, Method::GET | Method::HEAD))
 }
 
@@ -185,14 +221,20 @@ impl Traceparent {
             return None;
         };
         let is_hex = |text: &str, length: usize| {
-            text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            text.len() == length
+                && text
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         };
         let valid = version == "00"
             && is_hex(parent_id, 16)
             && parent_id.bytes().any(|byte| byte != b'0')
             && is_hex(flags, 2);
         let trace_id = TraceId::parse(trace_id).filter(|_| valid)?;
-        Some(Self { trace_id, flags: flags.to_owned() })
+        Some(Self {
+            trace_id,
+            flags: flags.to_owned(),
+        })
     }
 }
 
@@ -201,9 +243,11 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
     let allowed = match origins {
         CorsOrigins::Any => AllowOrigin::any(),
         CorsOrigins::Listed(origins) if origins.is_empty() => return None,
-        CorsOrigins::Listed(origins) => {
-            AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()))
-        }
+        CorsOrigins::Listed(origins) => AllowOrigin::list(
+            origins
+                .iter()
+                .filter_map(|origin| HeaderValue::from_str(origin).ok()),
+        ),
     };
     let (words, other) = (dialect.words(), dialect.other().words());
     let sent = [
@@ -227,8 +271,14 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,
     ];
-    let methods =
-        [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
     Some(
         CorsLayer::new()
             .allow_origin(allowed)

@@ -3,7 +3,6 @@
 //! Everything that arrives from outside becomes one of these types at the edge, once, and is not checked again further in.
 
 pub mod ids;
-pub mod moment;
 pub mod keys;
 
 pub mod amount;
@@ -12,6 +11,7 @@ pub mod scope;
 pub mod subject;
 
 pub mod action;
+pub mod moment;
 
 pub mod budget;
 pub mod caller;

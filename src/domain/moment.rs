@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 /// The first moment of the year 1.
 const FIRST_MS: i64 = -62_135_596_800_000;
-/// The last millisecond of the year 9999: later ones have no four-digit year.
-const LAST_MS: i64 = 253_402_300_799_999;
+/// The last moment that has a date everywhere on earth: 9999-12-30T21:59:59.999Z.
+const LAST_MS: i64 = 253_402_207_199_999;
 
-/// A point in time: milliseconds since the epoch, UTC, in years 1 to 9999.
+/// A point in time: milliseconds since the epoch, UTC, from the year 1 to almost the end of 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Moment(i64);
 
 impl Moment {
-    /// `None` outside years 1 to 9999.
+    /// `None` outside that span.
     pub fn from_ms(ms: i64) -> Option<Self> {
         (FIRST_MS..=LAST_MS).contains(&ms).then_some(Self(ms))
     }
@@ -27,7 +27,9 @@ impl Moment {
             && bytes[4] == b'-'
             && matches!(bytes[10], b'T' | b't')
             && bytes[16] == b':'
-            && text.bytes().all(|byte| byte.is_ascii_digit() || b"-:.+TtZz".contains(&byte));
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || b"-:.+TtZz".contains(&byte));
         if !plain {
             return None;
         }
@@ -65,10 +67,13 @@ mod tests {
         for (text, shown) in [
             ("2026-07-04T12:00:00Z", "2026-07-04T12:00:00.000Z"),
             ("2026-07-04t12:00:00z", "2026-07-04T12:00:00.000Z"),
-            ("2026-07-04T14:00:00.1239999+02:00", "2026-07-04T12:00:00.123Z"),
+            (
+                "2026-07-04T14:00:00.1239999+02:00",
+                "2026-07-04T12:00:00.123Z",
+            ),
             ("1969-12-31T23:59:59.9999Z", "1969-12-31T23:59:59.999Z"),
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
-            ("9999-12-30T22:00:00.999Z", "9999-12-30T22:00:00.999Z"),
+            ("9999-12-30T21:59:59.999Z", "9999-12-30T21:59:59.999Z"),
         ] {
             assert_eq!(Moment::parse(text).expect(text).to_string(), shown);
         }

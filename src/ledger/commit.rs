@@ -58,7 +58,8 @@ impl Ledger {
         facts::keep_metrics(&mut kept, commit.metrics.as_ref());
         facts::keep(&mut kept, "committed_metadata", commit.metadata.as_ref());
         let (cause, key_digest) = (cause.lines(), commit.idempotency_key.digest());
-        let committed = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let committed = loop {
             let settlement = store::Settlement {
                 reservation_id: &commit.reservation_id,
                 actual: commit.actual,
@@ -66,10 +67,13 @@ impl Ledger {
                 key_digest: &key_digest,
                 cause: &cause,
                 kept: &kept,
-                swept_until_ms,
+                swept_until_ms: attempts.swept_until_ms,
             };
-            self.store.commit(caller, &settlement).await
-        }).await?;
+            let answer = self.store.commit(caller, &settlement).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match committed {
             store::Committed::Now {
                 unit,

@@ -102,7 +102,8 @@ pub(super) async fn evaluate(
     caller: &RuntimeCaller,
     asked: &Asked<'_>,
 ) -> Result<Decision, LedgerError> {
-    let decided = ledger.decided(&caller.tenant, async |swept_until_ms| {
+    let mut attempts = ledger.attempts(&caller.tenant);
+    let decided = loop {
         let question = Question {
             request: Subjected {
                 payload_hash: asked.payload_hash,
@@ -110,15 +111,18 @@ pub(super) async fn evaluate(
                 amount: asked.amount,
                 cause: asked.cause,
                 facts: asked.facts,
-                swept_until_ms,
+                swept_until_ms: attempts.swept_until_ms,
             },
             outcome: asked.outcome,
             outcome_id: asked.outcome_id,
             caps: None,
             denied_per_minute: ledger.denied_per_minute,
         };
-        ledger.store.decide(caller, &question).await
-    }).await?;
+        let answer = ledger.store.decide(caller, &question).await?;
+        if let Some(outcome) = attempts.settled(answer).await? {
+            break outcome;
+        }
+    };
     match decided {
         Decided::Allow { caps, balances } => Ok(Decision::Allow { caps, balances }),
         Decided::Deny(denial) => Ok(Decision::Deny(denial)),

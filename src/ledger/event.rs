@@ -70,7 +70,8 @@ impl Ledger {
             kept.push(("client_time_ms", client_time_ms.to_string()));
         }
         let (cause, policy) = (cause.lines(), PolicySelection::default());
-        let posted = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let posted = loop {
             let charge = store::Post {
                 request: Subjected {
                     payload_hash: post.payload_hash.as_str(),
@@ -78,7 +79,7 @@ impl Ledger {
                     amount: post.actual,
                     cause: &cause,
                     facts: &request_facts,
-                    swept_until_ms,
+                    swept_until_ms: attempts.swept_until_ms,
                 },
                 post_id: &post_id,
                 overage_policy: post.overage_policy,
@@ -86,8 +87,11 @@ impl Ledger {
                 action_kind: &post.action.kind,
                 kept: &kept,
             };
-            self.store.post(caller, &charge).await
-        }).await?;
+            let answer = self.store.post(caller, &charge).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         let (charged, balances) = match posted {
             store::Posted::Now { charged, balances } => (charged, balances),
             store::Posted::Before(record) => {

@@ -63,7 +63,8 @@ impl Ledger {
             Caller::Admin(_) => audit_entry(release, &owner, cause),
         };
         let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
-        let released = self.decided(&owner, async |_swept| {
+        let mut attempts = self.attempts(&owner);
+        let released = loop {
             let give_back = store::Return {
                 reservation_id: &release.reservation_id,
                 owner: &owner,
@@ -73,8 +74,11 @@ impl Ledger {
                 kept: &kept,
                 audit: &audit,
             };
-            self.store.release(caller, &give_back).await
-        }).await?;
+            let answer = self.store.release(caller, &give_back).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match released {
             store::Released::Now {
                 unit,

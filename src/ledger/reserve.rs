@@ -110,7 +110,8 @@ impl Ledger {
         let mut kept = vec![("idempotency_key", reserve.idempotency_key.as_str().to_owned())];
         facts::keep(&mut kept, "metadata", reserve.metadata.as_ref());
         let policy = PolicySelection::default();
-        let answer = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let answer = loop {
             let hold = store::Hold {
                 request: store::Subjected {
                     payload_hash: reserve.payload_hash.as_str(),
@@ -118,7 +119,7 @@ impl Ledger {
                     amount: reserve.estimate,
                     cause: &cause,
                     facts: &request_facts,
-                    swept_until_ms,
+                    swept_until_ms: attempts.swept_until_ms,
                 },
                 reservation_id: &reservation_id,
                 ttl_ms: reserve.ttl_ms,
@@ -128,8 +129,11 @@ impl Ledger {
                 denied_per_minute: self.denied_per_minute,
                 kept: &kept,
             };
-            self.store.reserve(caller, &hold).await
-        }).await?;
+            let answer = self.store.reserve(caller, &hold).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match answer {
             store::Reserved::Now {
                 now_ms,
