@@ -2,6 +2,7 @@
 
 mod dev_stack;
 mod harness;
+mod lifecycle;
 mod lua_scripts;
 mod model;
 mod redis_cluster;
