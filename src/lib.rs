@@ -1,4 +1,7 @@
 //! Hard budget limits for autonomous agents.
 
-pub mod dev;
+pub mod domain;
+
 pub mod store;
+
+pub mod dev;
