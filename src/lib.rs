@@ -4,4 +4,10 @@ pub mod domain;
 
 pub mod store;
 
+pub mod api;
+
+pub mod config;
 pub mod dev;
+pub mod serve;
+pub mod shutdown;
+pub mod telemetry;
