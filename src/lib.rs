@@ -4,7 +4,14 @@ pub mod domain;
 
 pub mod store;
 
+pub mod ledger;
+
 pub mod api;
+
+pub mod retention;
+pub mod sweep;
+
+pub mod dispatch;
 
 pub mod config;
 pub mod dev;

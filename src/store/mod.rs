@@ -1,17 +1,31 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+mod batch;
 pub mod clock;
 mod cluster;
+pub mod commit;
 mod connection;
+pub mod decide;
+pub mod denials;
 pub mod deployment;
 pub mod error;
+pub mod event;
+pub mod expire;
+pub mod extend;
 mod inspect;
 pub mod keys;
+pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+pub mod poll;
+pub mod purge;
+pub mod read;
+pub mod release;
 pub mod reply;
+pub mod reserve;
 mod retry;
+pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
@@ -31,12 +45,14 @@ pub use deployment::Deployment;
 pub use error::{DeploymentError, StoreError, Unavailable};
 pub use inspect::Finding;
 pub use keys::Keys;
+pub use lease::Lease;
 pub use metrics::{ExtraTrip, StoreMetrics};
 pub use node::Lane;
 pub use reply::Reply;
 pub use script::{Arg, Script};
 pub use url::RedisUrlError;
 
+use crate::domain::ids::DeploymentSecret;
 use crate::script_args;
 use connection::{Connection, Request, failed};
 use link::Dialer;
@@ -139,6 +155,14 @@ impl Store {
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
         inner.deployment.get_or_try_init(load).await
+    }
+
+    /// The deployment's secret, from which ids are derived.
+    ///
+    /// # Errors
+    /// As for [`Store::deployment`].
+    pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
+        self.deployment().await.map(Deployment::secret)
     }
 
     /// Runs a script on the request path: one round trip on a shared connection.
