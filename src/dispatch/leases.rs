@@ -93,7 +93,6 @@ pub struct Renewal {
 }
 
 /// Takes, renews and gives back leases for one dispatcher.
-#[derive(Debug)]
 pub struct LeaseKeeper {
     store: Store,
     name: String,

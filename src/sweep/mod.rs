@@ -72,13 +72,13 @@ impl Sweep {
 }
 
 /// Sweeps under the leases that it is given.
-#[derive(Debug)]
 pub struct Sweeper {
     store: Store,
     clock: ClockWatch,
     metrics: SweepMetrics,
     busy: bool,
-    penalties: HashMap<String, (Lease, Instant)>,
+    /// Tenants that are left alone, and until when.
+    penalties: HashMap<String, Instant>,
 }
 
 /// A tenant to be swept.
@@ -122,7 +122,7 @@ impl Sweeper {
     /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
     ///
     /// # Errors
-    /// [`StoreError`] when the indexes could not be read; what fails for one tenant is counted and logged instead.
+    /// [`StoreError`] when Redis is unavailable; what fails for one tenant alone is counted and logged instead.
     pub async fn run_once(
         &mut self,
         leases: &[Lease],
@@ -138,6 +138,7 @@ impl Sweeper {
         sweep.tenants = tasks.len();
         let mut tasks = tasks.into_iter();
         let mut running = JoinSet::new();
+        let mut unavailable = None;
         loop {
             while running.len() < CONCURRENCY
                 && let Some(task) = tasks.next()
@@ -145,16 +146,23 @@ impl Sweeper {
                 running.spawn(drain(self.store.clone(), task));
             }
             let Some(joined) = running.join_next().await else { break };
-            let outcome = joined.expect("a sweep does not panic and is not aborted");
+            let mut outcome = joined.expect("a sweep does not panic and is not aborted");
+            if let Err(StoreError::Unavailable(error)) = outcome.end {
+                outcome.end = Ok(End::More);
+                unavailable.get_or_insert(error);
+            }
             self.settle(outcome, &mut sweep, &mut lost);
         }
         self.busy = sweep.more;
-        Ok(sweep)
+        match unavailable {
+            Some(error) => Err(error.into()),
+            None => Ok(sweep),
+        }
     }
 
     /// Finds the tenants with something due.
     async fn plan(&mut self, leases: &[Lease], now_ms: i64) -> Result<(Vec<Task>, Sweep), StoreError> {
-        self.penalties.retain(|_, (_, until)| *until > Instant::now());
+        self.penalties.retain(|_, until| *until > Instant::now());
         // Tenants that are left alone must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
         let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
@@ -180,7 +188,7 @@ impl Sweeper {
                     }),
                     None => {
                         error!(partition = %lease.partition, "the due index of partition {} holds what is no tenant", lease.partition);
-                        self.penalties.insert(due.member, (*lease, Instant::now() + PENALTY));
+                        self.penalties.insert(due.member, Instant::now() + PENALTY);
                         sweep.failed += 1;
                     }
                 }
@@ -221,7 +229,7 @@ impl Sweeper {
                     "the reservations of tenant `{tenant}` could not be expired: {failure}"
                 );
                 let until = Instant::now() + PENALTY;
-                self.penalties.insert(tenant.as_str().to_owned(), (lease, until));
+                self.penalties.insert(tenant.as_str().to_owned(), until);
             }
         }
     }
