@@ -15,6 +15,8 @@ pub mod dispatch;
 
 pub mod config;
 pub mod dev;
+pub mod locate;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
+pub mod workers;

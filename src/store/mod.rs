@@ -1,5 +1,6 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+mod assemble;
 mod batch;
 pub mod clock;
 mod cluster;

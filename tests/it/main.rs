@@ -1,6 +1,8 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod dev_stack;
 mod harness;
+mod lua_scripts;
 mod model;
 mod redis_cluster;
 mod redis_connection;
