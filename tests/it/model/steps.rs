@@ -43,7 +43,8 @@ const UNITS: [Unit; 2] = [Unit::Tokens, Unit::Credits];
 /// Amounts of every size, many of them small enough to meet.
 fn amount() -> impl Strategy<Value = i64> {
     prop_oneof![
-        6 => 0..120i64,
+        12 => 0..60i64,
+        2 => 0..200i64,
         1 => Just(i64::MAX),
         1 => (i64::MAX - 3)..=i64::MAX,
         1 => Just((1i64 << 53) + 1),
@@ -52,9 +53,18 @@ fn amount() -> impl Strategy<Value = i64> {
     ]
 }
 
+/// What ledgers begin with: often so little that a history of small amounts meets the end of it.
+fn allocation() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => 40..200i64, 1 => amount()]
+}
+
+fn limit() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => Just(0i64), 3 => 1..120i64, 1 => amount()]
+}
+
 /// A history: some ledgers first, then anything.
 pub fn history() -> impl Strategy<Value = Vec<Step>> {
-    let open = || (0..2usize, 0..5usize, 0..2usize, amount(), prop_oneof![2 => Just(0i64), 1 => amount()])
+    let open = || (0..2usize, 0..5usize, prop_oneof![4 => Just(0usize), 1 => Just(1usize)], allocation(), limit())
         .prop_map(|(tenant, place, unit, allocated, limit)| Step::Open { tenant, place, unit, allocated, limit });
     let some = prop::collection::vec(open(), 2..6);
     let place = || (0..2usize, 0..5usize, prop_oneof![4 => Just(0usize), 1 => Just(1usize)]);
