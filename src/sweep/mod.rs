@@ -22,8 +22,8 @@ use crate::domain::ids::TenantId;
 use crate::store::expire::Expired;
 use crate::store::{Lease, Store, StoreError};
 
-/// The longest pause between two passes, so an expiry shows within about a second.
-pub const IDLE_MAX: Duration = Duration::from_secs(1);
+/// The longest pause between two passes; with its jitter, an expiry shows within a second.
+pub const IDLE_MAX: Duration = Duration::from_millis(750);
 
 /// The shortest pause after a pass that left nothing due.
 const IDLE_MIN: Duration = Duration::from_millis(20);
