@@ -22,28 +22,41 @@ local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
 -- Reads: every record and every ledger, and what each ledger gets back in all.
 local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
-local expired, later, corrupt, budgets, order = {}, {}, {}, {}, {}
+local expired, later, corrupt, budgets, ledgers, order = {}, {}, {}, {}, {}, {}
 
--- The ledgers of a record with room for its hold, or nil.
-local function held_budgets(unit, scope_path, depths, estimate)
-  local held = {}
+-- The ledgers that records of this kind are held on, or false when one is missing, is corrupt or has another type (which
+-- would raise, so that this page failed for ever).
+local function ledgers_of(unit, scope_path, depths)
+  local kind = unit .. ' ' .. depths .. ' ' .. scope_path
+  if ledgers[kind] ~= nil then return ledgers[kind] end
+  local found = {}
   for text in depths:gmatch('%d+') do
-    local key = budget_prefix .. unit .. ':' .. budget_scope(scope_path, tonumber(text))
-    local known = budgets[key]
-    if known == nil then
-      -- A key of another type would raise, and this page would fail for ever.
-      known = redis.call('TYPE', key).ok == 'hash' and budget_read(key, tonumber(text)) or false
-      budgets[key] = known
-      if known then
-        known.scope, known.unit, known.returned = budget_scope(scope_path, tonumber(text)), unit, 0
-        order[#order + 1] = known
+    local scope = budget_scope(scope_path, tonumber(text))
+    local key = budget_prefix .. unit .. ':' .. scope
+    local budget = budgets[key]
+    if budget == nil then
+      budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, tonumber(text)) or false
+      budgets[key] = budget
+      if budget then
+        budget.scope, budget.unit, budget.returned = scope, unit, 0
+        order[#order + 1] = budget
       end
     end
-    local returned = known and int64_add(known.returned, estimate)
-    if not returned or int64_lt(known.reserved, returned) or not int64_add(known.remaining, returned) then return nil end
-    held[#held + 1] = known
+    if not budget then found = nil break end
+    found[#found + 1] = budget
   end
-  return #held > 0 and held or nil
+  ledgers[kind] = found and #found > 0 and found or false
+  return ledgers[kind]
+end
+
+-- The ledgers of a record if each has room for its hold, or nil.
+local function held_budgets(unit, scope_path, depths, estimate)
+  local held = ledgers_of(unit, scope_path, depths)
+  for _, budget in ipairs(held or {}) do
+    local returned = int64_add(budget.returned, estimate)
+    if not returned or int64_lt(budget.reserved, returned) or not int64_add(budget.remaining, returned) then return nil end
+  end
+  return held or nil
 end
 
 -- A stored time in milliseconds, or nil.
