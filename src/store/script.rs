@@ -77,6 +77,12 @@ scripts! {
     DENIALS = "denials",
     /// Takes or renews the lease of a partition.
     LEASE = "lease",
+    /// Tells which dispatchers are alive.
+    MEMBERS = "members",
+    /// Ends a look of retention at one day of a tenant.
+    RETIRE = "retire",
+    /// Reads ledgers at one moment.
+    LEDGERS = "ledgers",
 }
 
 parts! {

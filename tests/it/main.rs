@@ -1,8 +1,10 @@
 //! Everything that needs a running Redis, in one binary.
 
 mod dev_stack;
+mod expire;
 mod harness;
 mod lifecycle;
+mod lease;
 mod lua_scripts;
 mod model;
 mod redis_cluster;
