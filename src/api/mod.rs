@@ -6,8 +6,11 @@ pub mod trace;
 
 pub mod runtime;
 
+pub mod admin;
+
 pub mod cursor;
 pub mod query;
+pub mod sort;
 
 pub mod openapi;
 pub mod ops;

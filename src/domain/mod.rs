@@ -13,8 +13,13 @@ pub mod subject;
 pub mod action;
 pub mod moment;
 
+pub mod funding;
+pub mod permission;
+pub mod tenant;
+
 pub mod json;
 pub mod payload_hash;
 
 pub mod fields;
 pub mod printable;
+pub(crate) mod words;
