@@ -3,8 +3,8 @@
 mod dev_stack;
 mod expire;
 mod harness;
-mod lifecycle;
 mod lease;
+mod lifecycle;
 mod lua_scripts;
 mod model;
 mod redis_cluster;
