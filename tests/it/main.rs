@@ -12,3 +12,4 @@ mod redis_connection;
 mod redis_sentinel;
 mod serving;
 mod settings;
+mod tidy;
