@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::Array;
 
-use super::fields::Value;
+use super::fields::{Value, schema};
 use super::json::FreeObject;
 
 /// What an agent is about to do, or did.
@@ -18,7 +19,7 @@ pub struct Action {
     pub name: String,
     /// Labels of the client's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 10, nullable = false)]
+    #[schema(schema_with = tags_schema, required = false)]
     pub tags: Option<Vec<String>>,
 }
 
@@ -45,6 +46,10 @@ impl Action {
             })
         })
     }
+}
+
+fn tags_schema() -> Array {
+    schema::string_array(Some(Action::TAGS_MAX), Action::TAG_CHARS_MAX)
 }
 
 /// What a client measured. Stored with the charge, without influence on it.
