@@ -8,6 +8,7 @@ pub mod runtime;
 
 pub mod admin;
 
+pub mod body;
 pub mod cursor;
 pub mod query;
 pub mod sort;

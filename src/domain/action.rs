@@ -49,7 +49,11 @@ impl Action {
 }
 
 fn tags_schema() -> Array {
-    schema::string_array(Some(Action::TAGS_MAX), Action::TAG_CHARS_MAX)
+    schema::string_array(
+        "Labels of the client's own.",
+        Some(Action::TAGS_MAX),
+        Action::TAG_CHARS_MAX,
+    )
 }
 
 /// What a client measured. Stored with the charge, without influence on it.
@@ -74,7 +78,7 @@ pub struct Metrics {
     pub model_version: Option<String>,
     /// Measurements of the client's own: any JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, nullable = false)]
+    #[schema(value_type = Object, nullable = false)]
     pub custom: Option<FreeObject>,
 }
 

@@ -157,5 +157,11 @@ impl Subject {
 }
 
 fn dimensions_schema() -> Object {
-    schema::string_map(Subject::DIMENSIONS_MAX, Some(Subject::DIMENSION_CHARS_MAX))
+    let description =
+        "Labels of the client's own; stored and returned, without influence on budgets.";
+    schema::string_map(
+        description,
+        Subject::DIMENSIONS_MAX,
+        Some(Subject::DIMENSION_CHARS_MAX),
+    )
 }

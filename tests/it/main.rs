@@ -2,6 +2,7 @@
 
 mod harness;
 mod openapi;
+mod openapi_requests;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;

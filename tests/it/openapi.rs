@@ -20,8 +20,14 @@ fn the_description_changes_only_on_purpose() {
         std::fs::write(SNAPSHOT, &described).expect("the snapshot can be written");
     }
     let accepted = std::fs::read_to_string(SNAPSHOT).unwrap_or_default();
-    let differs = described.lines().zip(accepted.lines()).find(|(now, then)| now != then);
-    assert_eq!(differs, None, "first line that differs; UPDATE_SNAPSHOTS=1 accepts it");
+    let differs = described
+        .lines()
+        .zip(accepted.lines())
+        .find(|(now, then)| now != then);
+    assert_eq!(
+        differs, None,
+        "first line that differs; UPDATE_SNAPSHOTS=1 accepts it"
+    );
     assert_eq!(described.len(), accepted.len());
 }
 

@@ -98,7 +98,7 @@ impl TenantCreateRequest {
 }
 
 fn metadata_schema() -> Object {
-    schema::string_map(METADATA_MAX, None)
+    schema::string_map("Labels of the operator's own.", METADATA_MAX, None)
 }
 
 /// A tenant.

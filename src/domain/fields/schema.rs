@@ -6,17 +6,19 @@ use utoipa::openapi::schema::{
 };
 
 /// A map from any names to strings, as [`super::Value::string_map`] reads it.
-pub fn string_map(entries_max: usize, chars_max: Option<usize>) -> Object {
+pub fn string_map(description: &str, entries_max: usize, chars_max: Option<usize>) -> Object {
     let value = RefOr::T(Schema::Object(string(chars_max)));
     ObjectBuilder::new()
         .additional_properties(Some(AdditionalProperties::RefOr(value)))
+        .description(Some(description))
         .max_properties(Some(entries_max))
         .build()
 }
 
 /// An array of strings.
-pub fn string_array(items_max: Option<usize>, chars_max: usize) -> Array {
+pub fn string_array(description: &str, items_max: Option<usize>, chars_max: usize) -> Array {
     ArrayBuilder::new()
+        .description(Some(description))
         .items(string(Some(chars_max)))
         .max_items(items_max)
         .build()
