@@ -7,6 +7,8 @@ mod lease;
 mod lifecycle;
 mod lua_scripts;
 mod model;
+mod openapi;
+mod openapi_requests;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
