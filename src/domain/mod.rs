@@ -13,8 +13,13 @@ pub mod subject;
 pub mod action;
 pub mod moment;
 
+pub mod budget;
+pub mod caller;
+pub mod cause;
 pub mod funding;
 pub mod permission;
+pub mod refusal;
+pub mod reservation;
 pub mod tenant;
 
 pub mod json;

@@ -1,6 +1,12 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod dev_stack;
+mod expire;
 mod harness;
+mod lease;
+mod lifecycle;
+mod lua_scripts;
+mod model;
 mod openapi;
 mod openapi_requests;
 mod redis_cluster;

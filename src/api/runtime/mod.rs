@@ -11,6 +11,9 @@ pub mod release;
 
 pub mod events;
 
+pub mod handlers;
+pub mod reads;
+
 pub mod balances;
 pub mod reservations;
 

@@ -1,0 +1,102 @@
+#!lua flags=allow-oom
+--[[
+commit: settles an active reservation. What was spent is charged, the rest of the hold returns; what goes beyond the
+hold is charged as the overage policy of the reservation allows.
+KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
+KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
+KEYS[3] reservation   hash
+Keys built: the budgets that the reservation names, read before the first write.
+ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
+ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
+ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
+ARGV[4] day_start_ms             idempotency key          ARGV[13..] names and values that the record keeps
+ARGV[5] payload_hash     ARGV[9] budget_prefix
+Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
+  | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
+  | denied reason scope remaining
+  | committed now_ms unit charged released depths scope_path snapshot…
+Writes on committed: the record, its due time, the budgets, events. Else nothing.
+]]
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record, evaluate, overage
+-- @include events, ledger_hold, ledger_charge, ledger_events, reservation
+local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
+local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
+  reservation_id, context = unpack(ARGV, 1, 12)
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
+if refusal then return {refusal, why} end
+if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
+  'grace_ms', 'finish_key', 'finish_hash', 'action_kind')
+local refused = reservation_refusal(record, tenant, why)
+if refused then return {refused} end
+local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms, finish_key,
+  finish_hash, action_kind = unpack(record)
+if status == 'COMMITTED' and finish_key == key_digest then
+  if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
+  return {'replayed', now, redis.call('HGETALL', reservation)}
+end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+if status == 'EXPIRED' then return {'expired'} end
+if status ~= 'ACTIVE' then return {'finalized', status} end
+if not (expires_at_ms and grace_ms and estimate_text and depths) then return {'corrupt', reservation} end
+if now > expires_at_ms + grace_ms then return {'expired'} end
+if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
+local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
+if not budgets then return {'corrupt', corrupt} end
+
+local estimate, actual = int64(estimate_text), int64(actual_text)
+if not estimate then return {'corrupt', reservation} end
+local overage = int64_sub(actual, estimate)
+local charge = 0
+if int64_lt(0, overage) then
+  if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
+  if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+  local reason, blocking
+  charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
+  if not charge then
+    return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining}
+  end
+end
+local charged, returned = actual, int64_sub(estimate, actual)
+if int64_lt(0, overage) then charged, returned = int64_add(estimate, charge), int64_sub(0, charge) end
+local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
+local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 13)}
+if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
+for i, budget in ipairs(budgets) do
+  local debt_by = budget.deficit or 0
+  if not ledger_move_charge(budget, returned, minus_estimate, int64_sub(charged, debt_by), debt_by) then
+    return {'corrupt', budget.key}
+  end
+  quiet = quiet and ledger_quiet(budget, thresholds)
+  reply[7 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
+  if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
+end
+
+-- Effects: none can fail.
+for _, budget in ipairs(budgets) do ledger_write_charge(budget) end
+redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', charged, 'finalized_at_ms', now,
+  'finish_key', key_digest, 'finish_hash', payload_hash, unpack(kept))
+redis.call('ZREM', due, reservation_id)
+if not quiet or int64_lt(0, overage) then
+  local events = events_new(event_log, outbox, tenant, day, now, context .. '\nkind ' .. (action_kind or '*'))
+  if int64_lt(0, overage) then
+    local debt_incurred = 0
+    for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end
+    event_append(events, 'reservation.commit_overage', scope_path, {'data.reservation_id', reservation_id,
+      'data.unit', unit, 'data.estimated_amount', estimate, 'data.actual_amount', actual, 'data.overage', overage,
+      'data.overage_policy', overage_policy, 'data.debt_incurred', debt_incurred})
+  end
+  for _, budget in ipairs(budgets) do
+    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,
+      {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})
+  end
+  events_point(events)
+  if events.count > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
+end
+return reply

@@ -1,0 +1,87 @@
+#!lua
+--[[
+event: charges what was already spent, without a reservation, to every budgeted scope of a subject.
+KEYS[1] api_key    hash      KEYS[4] posts      zset    the day's, by time    KEYS[7] outbox   stream
+KEYS[2] tenant     hash      KEYS[5] due        zset                          KEYS[8] days     zset
+KEYS[3] post       hash      KEYS[6] event_log  stream  of the day            KEYS[9..] budgets hash, root first
+Keys built: the same budgets in other units, read only.
+ARGV[1] key_hash        ARGV[6] scope_path              ARGV[11] budget_prefix
+ARGV[2] tenant          ARGV[7] unit                    ARGV[12] post_id
+ARGV[3] day yyyymmdd    ARGV[8] actual       int64      ARGV[13] policy or '', as in reserve
+ARGV[4] day_start_ms    ARGV[9] overage_policy   or ''  ARGV[14] context of events, lines of name and value
+ARGV[5] payload_hash    ARGV[10] swept_until_ms  or ''  ARGV[15] action_kind
+ARGV[16..] names and values that the record keeps
+Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | corrupt what
+  | unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms
+  | denied reason scope remaining | applied now_ms charged depths snapshot…
+Writes on applied: the record, its index, the budgets, events. Else nothing.
+]]
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, overage
+-- @include events, ledger_hold, ledger_charge, ledger_events
+local api_key, tenant_key, post, posts, due, event_log, outbox, days = unpack(KEYS, 1, 8)
+local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, actual_text, overage_requested, swept_until_ms,
+  budget_prefix, post_id, policy, context, action_kind = unpack(ARGV, 1, 15)
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
+if refusal then return {refusal, why} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+local stored_hash = redis.call('HGET', post, 'create_hash')
+if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
+if stored_hash then return {'replayed', now, redis.call('HGETALL', post)} end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused then return {tenant_refused} end
+local budgets, corrupt = budgets_read(KEYS, 9)
+if not budgets then return {'corrupt', corrupt} end
+if #budgets == 0 then
+  local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
+  if scope then return {'unit_mismatch', scope, units} end
+  return {'budget_not_found'}
+end
+for _, budget in ipairs(budgets) do
+  if budget.status ~= 'ACTIVE' then return {'inactive', budget.status, budget_scope(scope_path, budget.depth)} end
+end
+local policy_overage = policy:match('^(%S+)')
+local overage_policy = overage_policy_of(overage_requested, policy_overage, budgets, settings)
+if not overage_policy then return {'corrupt', tenant_key} end
+local actual = int64(actual_text)
+if actual ~= 0 and overage_short(budgets, actual) and evaluate_dead_holds(due, now, swept_until_ms) then
+  return {'sweep_first', now}
+end
+local charged, reason, blocking = overage_charge(budgets, actual, overage_policy)
+if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
+local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
+local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, 16)}
+local depths, minus_charged = '', int64_sub(0, charged)
+for i, budget in ipairs(budgets) do
+  local debt_by = budget.deficit or 0
+  if not ledger_move_charge(budget, minus_charged, 0, int64_sub(charged, debt_by), debt_by) then
+    return {'corrupt', budget.key}
+  end
+  quiet = quiet and ledger_quiet(budget, thresholds)
+  depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
+  reply[4 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+  if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
+end
+reply[4] = depths
+
+-- Effects: none can fail.
+for _, budget in ipairs(budgets) do ledger_write_charge(budget) end
+redis.call('HSET', post, 'status', 'APPLIED', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
+  'actual', actual_text, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
+  'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
+redis.call('ZADD', posts, now, post_id)
+day_register(days, tenant_key, settings, tenant, day, now)
+if not quiet then
+  local events = events_new(event_log, outbox, tenant, day, now, context .. '\nkind ' .. action_kind)
+  for _, budget in ipairs(budgets) do
+    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,
+      {'data.overage_policy', overage_policy})
+  end
+  events_point(events)
+end
+return reply

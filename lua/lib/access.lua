@@ -1,0 +1,23 @@
+--[[
+access: whether an API key may do what is asked. The record stands under the key's visible prefix; the secret is
+compared as a digest, before anything else about the key is told. Permissions are stored with a blank on either side.
+]]
+-- nil and the key's scope filter, or the refusal: `unauthorized` or `forbidden`, and why.
+local function access_refusal(api_key, key_hash, tenant, permission, now)
+  local hash, owner, status, expires_at_ms, permissions, filter =
+    unpack(redis.call('HMGET', api_key, 'hash', 'tenant', 'status', 'expires_at_ms', 'permissions', 'scope_filter'))
+  if not hash then return 'unauthorized', 'KEY_NOT_FOUND' end
+  if hash ~= key_hash then return 'unauthorized', 'INVALID_KEY' end
+  if status ~= 'ACTIVE' then return 'unauthorized', 'KEY_REVOKED' end
+  if expires_at_ms and now >= tonumber(expires_at_ms) then return 'unauthorized', 'KEY_EXPIRED' end
+  if owner ~= tenant then return 'unauthorized', 'KEY_NOT_OWNED_BY_TENANT' end
+  permissions = permissions or ' reservations:create reservations:commit reservations:release reservations:extend '
+    .. 'reservations:list balances:read budgets:read budgets:write policies:read policies:write '
+  if permission == '' or permissions:find(' ' .. permission .. ' ', 1, true) then return nil, filter end
+  -- admin:read stands for every `…:read`, admin:write for every `…:write`; no reservations:* ends so.
+  local verb = permission:match(':(%l+)$')
+  if (verb == 'read' or verb == 'write') and permissions:find(' admin:' .. verb .. ' ', 1, true) then
+    return nil, filter
+  end
+  return 'forbidden', permission
+end

@@ -1,0 +1,51 @@
+--[[
+denials: a refusal is an event too, but refusals are free for the caller: above a rate per tenant and minute they are
+only counted, exactly, and summed up in one event for the minute. The hash of the tenant keeps the minute, its count,
+and the facts of its first uncounted denial.
+]]
+
+-- Appends the event that sums up a past minute, if it has one.
+local function denials_flush(events, key, index)
+  local kept = redis.call('HGETALL', key)
+  local scope, suppressed, data = nil, nil, {}
+  for i = 1, #kept, 2 do
+    if kept[i] == 'suppressed' then suppressed = kept[i + 1]
+    elseif kept[i] == 'scope' then scope = kept[i + 1]
+    elseif kept[i]:find('^data%.') then data[#data + 1], data[#data + 2] = kept[i], kept[i + 1] end
+  end
+  if not suppressed then return end
+  data[#data + 1], data[#data + 2] = 'metadata.count', suppressed
+  event_append(events, 'reservation.denied', scope, data)
+  redis.call('DEL', key)
+  redis.call('ZREM', index, events.tenant)
+end
+
+local function denial_append(events, key, index, per_minute, scope, data)
+  local minute = events.now - events.now % 60000
+  local kept = redis.call('HMGET', key, 'minute_ms', 'count')
+  if tonumber(kept[1] or 0) ~= minute then
+    denials_flush(events, key, index)
+    redis.call('HSET', key, 'minute_ms', minute, 'count', 1)
+    return event_append(events, 'reservation.denied', scope, data)
+  end
+  if redis.call('HINCRBY', key, 'count', 1) <= tonumber(per_minute) then
+    return event_append(events, 'reservation.denied', scope, data)
+  end
+  if redis.call('HINCRBY', key, 'suppressed', 1) == 1 then
+    redis.call('HSET', key, 'scope', scope, unpack(data))
+    redis.call('ZADD', index, minute + 60000, events.tenant)
+  end
+end
+
+-- The facts of a denial. budget and scope: the ledger that is to blame, or nil. request: action and subject, names and
+-- values.
+local function denial_facts(reason, unit, amount, budget, scope, request)
+  local data = {'data.unit', unit, 'data.reason_code', reason, 'data.requested_amount', amount}
+  if budget then
+    data[7], data[8], data[9], data[10] = 'data.remaining', budget.remaining, 'data.blocked_by_scope', scope
+  end
+  for i = 1, #request, 2 do
+    data[#data + 1], data[#data + 2] = 'data.' .. request[i], request[i + 1]
+  end
+  return data
+end

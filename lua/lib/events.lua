@@ -1,0 +1,35 @@
+--[[
+events: appends the facts of what an operation caused, each once, to the tenant's log of the day, and one pointer for
+all of them to the partition's outbox. The envelope is rendered from the facts by whoever reads them.
+]]
+
+-- context: what every event of the operation carries, lines of name and value: 'request_id req_…'.
+local function events_new(log, outbox, tenant, day, now, context)
+  return {log = log, outbox = outbox, tenant = tenant, day = day, now = now, context = context, first = false, count = 0}
+end
+
+-- scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
+local function event_append(events, event_type, scope, data)
+  local cause = events.cause
+  if not cause then
+    -- Once per operation, however many events it causes.
+    cause = {}
+    for name, value in events.context:gmatch('(%S+) ([^\n]*)') do cause[#cause + 1], cause[#cause + 2] = name, value end
+    events.cause = cause
+  end
+  local facts = {'type', event_type, 'at_ms', events.now}
+  if scope then facts[5], facts[6] = 'scope', scope end
+  local count = #facts
+  for i = 1, #cause do facts[count + i] = cause[i] end
+  count = count + #cause
+  for i = 1, #data do facts[count + i] = data[i] end
+  local id = redis.call('XADD', events.log, '*', unpack(facts))
+  events.first = events.first or id
+  events.count = events.count + 1
+end
+
+local function events_point(events)
+  if events.count == 0 then return end
+  redis.call('XADD', events.outbox, '*', 'tenant', events.tenant, 'day', events.day,
+    'first', events.first, 'count', events.count)
+end

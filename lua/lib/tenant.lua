@@ -1,0 +1,19 @@
+--[[
+tenant: the record that guards a tenant's mutations and holds its defaults. A tenant without a record is not
+guarded; a record whose status cannot be read guards against everything.
+]]
+
+-- nil, or the word of the refusal: tenant_unreadable | tenant_closed | tenant_suspended. Then the settings, in the
+-- order of TENANT_*; an absent one is false.
+local TENANT_STATUS, TENANT_DAY, TENANT_THRESHOLDS, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS =
+  1, 2, 3, 4, 5, 6, 7
+local function tenant_refusal(tenant_key)
+  local settings = redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', 'default_commit_overage_policy',
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+  local status = settings[TENANT_STATUS]
+  if status == 'ACTIVE' then return nil, settings end
+  if status == 'CLOSED' then return 'tenant_closed', settings end
+  if status == 'SUSPENDED' then return 'tenant_suspended', settings end
+  if settings.err or status or redis.call('EXISTS', tenant_key) == 1 then return 'tenant_unreadable', settings end
+  return nil, settings
+end

@@ -1,0 +1,7 @@
+--[[ time: the store's clock, the only one that decides. Milliseconds since 1970, exact as a double. ]]
+local DAY_MS = 86400000
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end

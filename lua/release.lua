@@ -1,0 +1,73 @@
+#!lua flags=allow-oom
+--[[
+release: ends an active reservation without a charge; its hold returns to the budgets.
+KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[7] days       zset
+KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[8] audit_log  stream  of the day
+KEYS[3] reservation   hash    KEYS[6] outbox     stream    KEYS[9] chain      hash
+KEYS[2] and [4..9] are the owner's. Keys built: the budgets that the reservation names, read before the first write.
+ARGV[1] key_hash              ARGV[5] payload_hash         ARGV[9]  context of events, lines of name and value
+ARGV[2] tenant, of the key;   ARGV[6] key_digest  of the   ARGV[10] owner
+        '' for the admin key          idempotency key      ARGV[11] reservation_id
+ARGV[3] day yyyymmdd          ARGV[7] budget_prefix        ARGV[12] n, then n names and values that the record keeps,
+ARGV[4] day_start_ms          ARGV[8] permission                    then those of the audit entry of an admin release
+Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
+  | corrupt what | released now_ms unit estimate depths scope_path snapshot…
+Writes on released: the record, its due time, the budgets, events, the audit entry. Else nothing.
+]]
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record, events
+-- @include ledger_hold, ledger_events, reservation, audit
+local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain = unpack(KEYS)
+local key_hash, tenant, day, day_start_ms, payload_hash, key_digest, budget_prefix, permission, context, owner,
+  reservation_id = unpack(ARGV, 1, 11)
+local kept_end = 12 + ARGV[12]
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why
+if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, permission, now) end
+if refusal then return {refusal, why} end
+if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'expires_at_ms', 'grace_ms', 'finish_key',
+  'finish_hash', 'action_kind')
+local refused = reservation_refusal(record, tenant, why)
+if refused then return {refused} end
+local status, _, scope_path, unit, estimate_text, depths, expires_at_ms, grace_ms, finish_key, finish_hash, action_kind =
+  unpack(record)
+if status == 'RELEASED' and finish_key == key_digest then
+  if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
+  return {'replayed', now, redis.call('HGETALL', reservation)}
+end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+if status == 'EXPIRED' then return {'expired'} end
+if status ~= 'ACTIVE' then return {'finalized', status} end
+local estimate = int64(estimate_text)
+if not (expires_at_ms and grace_ms and estimate and depths and unit) then return {'corrupt', reservation} end
+if now > expires_at_ms + grace_ms then return {'expired'} end
+local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
+if not budgets then return {'corrupt', corrupt} end
+local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
+local reply, kept = {'released', now, unit, estimate_text, depths, scope_path}, {unpack(ARGV, 13, kept_end)}
+for i, budget in ipairs(budgets) do
+  if not ledger_move_hold(budget, estimate, minus_estimate) then return {'corrupt', budget.key} end
+  quiet = quiet and ledger_quiet(budget, thresholds)
+  reply[6 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'release.' .. budget.depth, reply[6 + i]
+end
+
+-- Effects: none can fail.
+for _, budget in ipairs(budgets) do ledger_write_hold(budget) end
+redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', now, 'finish_key', key_digest,
+  'finish_hash', payload_hash, unpack(kept))
+redis.call('ZREM', due, reservation_id)
+local events = events_new(event_log, outbox, owner, day, now, context .. '\nkind ' .. (action_kind or '*'))
+if not quiet then
+  for _, budget in ipairs(budgets) do
+    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, false)
+  end
+  events_point(events)
+end
+if tenant == '' then audit_append(audit_log, chain, now, {unpack(ARGV, kept_end + 1)}) end
+if events.count > 0 or tenant == '' then day_register(days, tenant_key, settings, owner, day, now) end
+return reply

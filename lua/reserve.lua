@@ -1,0 +1,106 @@
+#!lua
+--[[
+reserve: holds an estimate on every budgeted scope of a subject, or on none.
+KEYS[1] api_key         hash     KEYS[7]  event_log       stream  the tenant's, of the day
+KEYS[2] tenant          hash     KEYS[8]  outbox          stream
+KEYS[3] reservation     hash     KEYS[9]  days            zset
+KEYS[4] reservations    zset     KEYS[10] denials         hash    the tenant's
+KEYS[5] due             zset     KEYS[11] denial_minutes  zset
+KEYS[6] due_tenants     zset     KEYS[12..] budgets       hash    of the enclosing scopes, root first
+Keys built: the same budgets in other units, read only.
+ARGV[1] key_hash          ARGV[7]  unit                     ARGV[13] budget_prefix
+ARGV[2] tenant            ARGV[8]  amount    int64          ARGV[14] reservation_id
+ARGV[3] day  yyyymmdd     ARGV[9]  ttl_ms          or ''    ARGV[15] policy or '': overage_policy default_ttl_ms
+ARGV[4] day_start_ms      ARGV[10] grace_ms                          max_ttl_ms max_extensions, '-' what it leaves open
+ARGV[5] payload_hash      ARGV[11] overage_policy  or ''    ARGV[16] denied_per_minute
+ARGV[6] scope_path        ARGV[12] swept_until_ms  or ''    ARGV[17] context of events, lines of name and value
+ARGV[18] n, then n names and values of action and subject, kept by the record and told by a denial, then the names and
+values that only the record keeps.
+Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | corrupt what
+  | unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining
+  | reserved now_ms ttl_ms depths snapshot…
+Writes on reserved: the record, its index, its due time, the budgets, events. On denied, tenant_closed: the event.
+]]
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, events, denials
+-- @include ledger_hold, ledger_events
+local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials, denial_minutes =
+  unpack(KEYS, 1, 11)
+local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, ttl_text, grace_ms,
+  overage_requested, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context = unpack(ARGV, 1, 17)
+local request_end = 18 + ARGV[18]
+
+-- Refusals: read only, but for the event that tells of a denial.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
+if refusal then return {refusal, why} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+local stored_hash = redis.call('HGET', reservation, 'create_hash')
+if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
+if stored_hash then return {'replayed', now, redis.call('HGETALL', reservation)} end
+
+local tenant_refused, settings = tenant_refusal(tenant_key)
+local amount = int64(amount_text)
+local events = events_new(event_log, outbox, tenant, day, now, context)
+local function denied(reason, budget, scope)
+  local facts = denial_facts(reason, unit, amount, budget, scope, {unpack(ARGV, 19, request_end)})
+  denial_append(events, denials, denial_minutes, denied_per_minute, scope_path, facts)
+  day_register(days, tenant_key, settings, tenant, day, now)
+  events_point(events)
+end
+if tenant_refused == 'tenant_closed' then denied('TENANT_CLOSED') end
+if tenant_refused then return {tenant_refused} end
+
+local budgets, corrupt = budgets_read(KEYS, 12)
+if not budgets then return {'corrupt', corrupt} end
+if #budgets == 0 then
+  local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
+  if scope then return {'unit_mismatch', scope, units} end
+  return {'budget_not_found'}
+end
+local reason, blocking = evaluate_denial(budgets, amount)
+if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+if reason then
+  local scope = budget_scope(scope_path, blocking.depth)
+  denied(reason, blocking, scope)
+  return {'denied', reason, scope, blocking.remaining}
+end
+local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')
+local overage_policy = overage_policy_of(overage_requested, policy_overage, budgets, settings)
+local max_ttl_ms = tonumber(policy_max_ttl_ms) or tonumber(settings[TENANT_MAX_TTL] or 3600000)
+local ttl_ms = tonumber(ttl_text) or tonumber(policy_ttl_ms) or tonumber(settings[TENANT_TTL] or 60000)
+local max_extensions = tonumber(policy_extensions) or tonumber(settings[TENANT_EXTENSIONS] or 10)
+if not (overage_policy and max_ttl_ms and ttl_ms and max_extensions) then return {'corrupt', tenant_key} end
+ttl_ms = math.min(ttl_ms, max_ttl_ms)
+local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
+local reply, kept = {'reserved', now, ttl_ms, ''}, {unpack(ARGV, 19)}
+local depths, minus_amount = '', int64_sub(0, amount)
+for i, budget in ipairs(budgets) do
+  if not ledger_move_hold(budget, minus_amount, amount) then return {'corrupt', budget.key} end
+  quiet = quiet and ledger_quiet(budget, thresholds)
+  depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
+  reply[4 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+end
+reply[4] = depths
+
+-- Effects: none can fail.
+local expires_at_ms = now + ttl_ms
+local due_ms = expires_at_ms + grace_ms .. ''
+for _, budget in ipairs(budgets) do ledger_write_hold(budget) end
+redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
+  'estimate', amount_text, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
+  'created_at_ms', now, 'expires_at_ms', expires_at_ms, 'grace_ms', grace_ms,
+  'max_extensions', max_extensions, unpack(kept))
+redis.call('ZADD', reservations, now, reservation_id)
+redis.call('ZADD', due, due_ms, reservation_id)
+redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
+day_register(days, tenant_key, settings, tenant, day, now)
+if not quiet then
+  for _, budget in ipairs(budgets) do
+    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true)
+  end
+  events_point(events)
+end
+return reply

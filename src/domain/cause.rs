@@ -1,0 +1,85 @@
+//! What caused a change: who asked, through which request. Every event tells it, also when it is delivered much later.
+
+use super::ids::{RequestId, TraceId};
+use super::keys::KeyId;
+
+/// Who acts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    /// A tenant's API key.
+    ApiKey(KeyId),
+    /// The admin key, on an operation of its own.
+    Admin,
+    /// The admin key, on an operation that tenants have too.
+    AdminOnBehalfOf,
+    /// The service itself: sweeps and dispatch.
+    System,
+}
+
+impl Actor {
+    /// The word of the wire.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::ApiKey(_) => "api_key",
+            Self::Admin => "admin",
+            Self::AdminOnBehalfOf => "admin_on_behalf_of",
+            Self::System => "system",
+        }
+    }
+}
+
+/// The cause of an operation, as its events and audit entries carry it.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    /// Which part of the service speaks; a word of the dialect.
+    pub source: &'static str,
+    /// Who acts.
+    pub actor: Actor,
+    /// The peer's address, or the one that a trusted proxy forwarded.
+    pub source_ip: Option<String>,
+    /// The HTTP request; none for sweeps.
+    pub request_id: Option<RequestId>,
+    /// The logical operation.
+    pub trace_id: TraceId,
+    /// The flags of a valid inbound `traceparent`, two hexadecimal digits.
+    pub trace_flags: Option<String>,
+}
+
+impl Cause {
+    /// A sweep of expired reservations: no request, and a trace of its own for each batch.
+    pub fn sweep() -> Self {
+        Self {
+            source: "expiry-sweeper",
+            actor: Actor::System,
+            source_ip: None,
+            request_id: None,
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+        }
+    }
+
+    /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
+    pub fn lines(&self) -> String {
+        let mut lines = format!("source {}\nactor {}", self.source, self.actor.as_str());
+        let mut line = |name: &str, value: &str| {
+            lines.push('\n');
+            lines.push_str(name);
+            lines.push(' ');
+            lines.push_str(value);
+        };
+        if let Actor::ApiKey(key_id) = &self.actor {
+            line("key_id", key_id.as_str());
+        }
+        if let Some(source_ip) = &self.source_ip {
+            line("source_ip", source_ip);
+        }
+        if let Some(request_id) = &self.request_id {
+            line("request_id", request_id.as_str());
+        }
+        line("trace_id", self.trace_id.as_str());
+        if let Some(flags) = &self.trace_flags {
+            line("trace_flags", flags);
+        }
+        lines
+    }
+}

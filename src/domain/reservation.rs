@@ -1,0 +1,179 @@
+//! A reservation as it is recorded.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::amount::Unit;
+use super::budget::Balance;
+use super::scope::ScopePath;
+
+/// What has become of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Its hold stands.
+    Active,
+    /// It was settled.
+    Committed,
+    /// It was given back.
+    Released,
+    /// Its time is over.
+    Expired,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Committed, Self::Released, Self::Expired];
+
+    /// The word of the wire and of the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "ACTIVE",
+            Self::Committed => "COMMITTED",
+            Self::Released => "RELEASED",
+            Self::Expired => "EXPIRED",
+        }
+    }
+
+    /// Reads the word; case matters.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The stored fields of a reservation, of a dry run, a decision or an event that was booked without a reservation.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    fields: HashMap<String, String>,
+}
+
+/// A field of a record is missing or is not what it must be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("field `{field}` of the record is missing or unreadable")]
+pub struct RecordError {
+    /// Name of the field.
+    pub field: String,
+}
+
+impl RecordError {
+    /// About a field.
+    pub fn of(field: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+        }
+    }
+}
+
+impl Record {
+    /// Takes names and values, in turn.
+    pub fn from_pairs(pairs: Vec<String>) -> Self {
+        let mut fields = HashMap::with_capacity(pairs.len() / 2);
+        let mut pairs = pairs.into_iter();
+        while let (Some(name), Some(value)) = (pairs.next(), pairs.next()) {
+            fields.insert(name, value);
+        }
+        Self { fields }
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// A field, if it is there.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+
+    /// A field that must be there.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn text(&self, name: &str) -> Result<&str, RecordError> {
+        self.get(name).ok_or_else(|| RecordError::of(name))
+    }
+
+    /// An integer that must be there.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn integer(&self, name: &str) -> Result<i64, RecordError> {
+        let value = self.text(name)?;
+        value.parse().map_err(|_| RecordError::of(name))
+    }
+
+    /// An integer that may be missing.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it is there and is none.
+    pub fn optional_integer(&self, name: &str) -> Result<Option<i64>, RecordError> {
+        self.get(name).map(|_| self.integer(name)).transpose()
+    }
+
+    /// The unit that all amounts of the record count.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn unit(&self) -> Result<Unit, RecordError> {
+        Unit::parse(self.text("unit")?).ok_or_else(|| RecordError::of("unit"))
+    }
+
+    /// The deepest scope of the subject.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
+        ScopePath::parse(self.text("scope_path")?).ok_or_else(|| RecordError::of("scope_path"))
+    }
+
+    /// The status as it was written; see [`Record::effective_status`].
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn status(&self) -> Result<Status, RecordError> {
+        Status::parse(self.text("status")?).ok_or_else(|| RecordError::of("status"))
+    }
+
+    /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn effective_status(&self, now_ms: i64) -> Result<Status, RecordError> {
+        let status = self.status()?;
+        let due_ms = self
+            .integer("expires_at_ms")?
+            .saturating_add(self.integer("grace_ms")?);
+        if status == Status::Active && now_ms > due_ms {
+            return Ok(Status::Expired);
+        }
+        Ok(status)
+    }
+
+    /// The ledgers as they were after `operation` (`create`, `commit`, `release`, `extend.…`), root first.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn balances(&self, operation: &str) -> Result<Vec<Balance>, RecordError> {
+        let (unit, path) = (self.unit()?, self.scope_path()?);
+        let depths = self.text("budgeted")?.split_whitespace();
+        depths
+            .map(|depth| {
+                let field = format!("{operation}.{depth}");
+                balance_at(&path, unit, depth, self.text(&field)?)
+                    .ok_or_else(|| RecordError::of(&field))
+            })
+            .collect()
+    }
+}
+
+/// The ledger of the enclosing scope at `depth` (root is 1), from its figures.
+pub fn balance_at(path: &ScopePath, unit: Unit, depth: &str, snapshot: &str) -> Option<Balance> {
+    let depth: usize = depth.parse().ok()?;
+    let scope = path.with_parents().nth(depth.checked_sub(1)?)?;
+    Balance::from_snapshot(scope, unit, snapshot)
+}
