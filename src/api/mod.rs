@@ -29,9 +29,13 @@ use state::AppState;
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
-    let wrap = |router| trace::outermost(router, config.store.dialect, &config.http.cors_origins);
+    let dialect = config.store.dialect;
+    let wrap = |router: Router| {
+        let router = router.merge(openapi::router(dialect));
+        trace::outermost(router, dialect, &config.http.cors_origins)
+    };
     Planes {
-        api: wrap(runtime_plane(&state).merge(openapi::page::router(config.store.dialect))),
+        api: wrap(runtime_plane(&state)),
         admin: config.http.admin_listen.map(|_| wrap(Router::new())),
     }
 }
