@@ -1,4 +1,15 @@
 //! Hard budget limits for autonomous agents.
 
-pub mod dev;
+pub mod domain;
+
 pub mod store;
+
+pub mod ledger;
+
+pub mod api;
+
+pub mod config;
+pub mod dev;
+pub mod serve;
+pub mod shutdown;
+pub mod telemetry;

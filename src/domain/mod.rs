@@ -1,0 +1,19 @@
+//! Values and rules of the ledger: no I/O, no async, no HTTP; time is an argument.
+//!
+//! Everything that arrives from outside becomes one of these types at the edge, once, and is not checked again further in.
+
+pub mod ids;
+pub mod keys;
+
+pub mod amount;
+pub mod policy;
+pub mod scope;
+pub mod subject;
+
+pub mod action;
+
+pub mod json;
+pub mod payload_hash;
+
+pub mod fields;
+pub mod printable;

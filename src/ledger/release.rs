@@ -1,0 +1,141 @@
+//! Releasing: the hold returns without a charge.
+
+use super::{Answer, Ledger, LedgerError, decided, done};
+use crate::domain::amount::Unit;
+use crate::domain::budget::Balance;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::ids::{IdempotencyKey, Partition, ReservationId, TenantId};
+use crate::domain::reservation::RecordError;
+use crate::store::release as store;
+
+/// A release that is asked for.
+#[derive(Debug)]
+pub struct Release {
+    /// Which reservation.
+    pub reservation_id: ReservationId,
+    /// Chosen by the client.
+    pub idempotency_key: IdempotencyKey,
+    /// Digest of the canonical body.
+    pub payload_hash: String,
+    /// Why, for people.
+    pub reason: Option<String>,
+}
+
+/// What was given back.
+#[derive(Debug)]
+pub struct Released {
+    /// What the amount counts.
+    pub unit: Unit,
+    /// What was held.
+    pub released: i64,
+    /// The ledgers of the reservation after it.
+    pub balances: Vec<Balance>,
+}
+
+impl Ledger {
+    /// Ends an active reservation without a charge. Repeating it under one key, with either credential, returns the hold
+    /// once. An admin's release is written to the owner's audit chain in the same step.
+    ///
+    /// # Errors
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/release.lua`.
+    pub async fn release(
+        &self,
+        caller: &Caller,
+        release: &Release,
+        cause: &Cause,
+    ) -> Result<Released, LedgerError> {
+        let owner = match caller {
+            Caller::Tenant(caller) => {
+                self.refuse_foreign(caller, &release.reservation_id, "reservations:release")
+                    .await?;
+                caller.tenant.clone()
+            }
+            Caller::Admin(_) => self.owner_of(caller, &release.reservation_id).await?,
+        };
+        let mut kept = Vec::new();
+        if let Some(reason) = &release.reason {
+            kept.push(("release_reason", reason.clone()));
+        }
+        let audit = match caller {
+            Caller::Tenant(_) => Vec::new(),
+            Caller::Admin(_) => audit_entry(release, &owner, cause),
+        };
+        let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
+        let on_behalf_of = Owner { tenant: owner };
+        let released = decided!(self, on_behalf_of, |_swept| {
+            let give_back = store::Return {
+                reservation_id: &release.reservation_id,
+                owner: &on_behalf_of.tenant,
+                payload_hash: &release.payload_hash,
+                key_digest: &key_digest,
+                cause: &cause,
+                kept: &kept,
+                audit: &audit,
+            };
+            self.store.release(caller, &give_back)
+        })?;
+        match released {
+            store::Released::Now {
+                unit,
+                released,
+                balances,
+            } => Ok(Released {
+                unit,
+                released,
+                balances,
+            }),
+            store::Released::Before(record) => Ok(Released {
+                unit: record.unit()?,
+                released: record.integer("estimate")?,
+                balances: record.balances("release")?,
+            }),
+        }
+    }
+
+    /// Whose reservation it is.
+    async fn owner_of(
+        &self,
+        caller: &Caller,
+        reservation_id: &ReservationId,
+    ) -> Result<TenantId, LedgerError> {
+        let partition = reservation_id.partition().unwrap_or(Partition::ZERO);
+        let found = self
+            .store
+            .get_reservation(caller, partition, reservation_id)
+            .await?;
+        let record = done(found)?.record;
+        TenantId::parse(record.text("tenant")?).ok_or_else(|| {
+            LedgerError::Record(RecordError {
+                field: "tenant".to_owned(),
+            })
+        })
+    }
+}
+
+/// The tenant whose holds a repeated call may depend on.
+struct Owner {
+    tenant: TenantId,
+}
+
+fn audit_entry(release: &Release, owner: &TenantId, cause: &Cause) -> Vec<(&'static str, String)> {
+    let mut entry = vec![
+        ("operation", "releaseReservation".to_owned()),
+        ("tenant_id", owner.as_str().to_owned()),
+        ("actor_type", cause.actor.as_str().to_owned()),
+        ("resource_type", "reservation".to_owned()),
+        ("resource_id", release.reservation_id.as_str().to_owned()),
+        ("status", "200".to_owned()),
+        ("trace_id", cause.trace_id.as_str().to_owned()),
+    ];
+    if let Some(request_id) = &cause.request_id {
+        entry.push(("request_id", request_id.as_str().to_owned()));
+    }
+    if let Some(source_ip) = &cause.source_ip {
+        entry.push(("source_ip", source_ip.clone()));
+    }
+    if let Some(reason) = &release.reason {
+        entry.push(("metadata.reason", reason.clone()));
+    }
+    entry
+}
