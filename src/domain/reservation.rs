@@ -106,6 +106,26 @@ impl Record {
         self.get(name).map(|_| self.integer(name)).transpose()
     }
 
+    /// A word that must be there and be known.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn word<T>(&self, name: &str, parse: fn(&str) -> Option<T>) -> Result<T, RecordError> {
+        parse(self.text(name)?).ok_or_else(|| unreadable(name))
+    }
+
+    /// A word that may be missing.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it is there and is not known.
+    pub fn optional_word<T>(
+        &self,
+        name: &str,
+        parse: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, RecordError> {
+        self.get(name).map(|_| self.word(name, parse)).transpose()
+    }
+
     /// The unit that all amounts of the record count.
     ///
     /// # Errors
