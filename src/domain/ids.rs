@@ -131,6 +131,11 @@ impl ReservationId {
             .then(|| Self(text.to_owned()))
     }
 
+    /// How a record names the key: 22 characters of its SHA-256.
+    pub fn digest(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
+    }
+
     /// The id of the reservation that this tenant creates, or has created, under this key.
     pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
         Self(secret.derive("r", "reservation", tenant, key))
@@ -191,6 +196,11 @@ impl IdempotencyKey {
             .contains(&text.chars().count())
             .then(|| Self(text.to_owned()))
     }
+
+    /// How a record names the key: 22 characters of its SHA-256.
+    pub fn digest(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
+    }
 }
 
 text_id! {
@@ -238,7 +248,7 @@ impl TraceId {
 }
 
 /// The random secret of a deployment, from which ids are derived. Without it ids could be guessed from idempotency keys.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DeploymentSecret([u8; 32]);
 
 impl DeploymentSecret {

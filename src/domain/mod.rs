@@ -12,6 +12,12 @@ pub mod subject;
 
 pub mod action;
 
+pub mod budget;
+pub mod caller;
+pub mod cause;
+pub mod refusal;
+pub mod reservation;
+
 pub mod json;
 pub mod payload_hash;
 

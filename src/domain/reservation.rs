@@ -139,7 +139,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
-        Ok(ScopePath::from_stored(self.text("scope_path")?))
+        ScopePath::parse(self.text("scope_path")?).ok_or_else(|| unreadable("scope_path"))
     }
 
     /// The status as it was written; see [`Record::effective_status`].
@@ -184,7 +184,7 @@ impl Record {
 /// The ledger of the enclosing scope at `depth` (root is 1), from its figures.
 pub fn balance_at(path: &ScopePath, unit: Unit, depth: &str, snapshot: &str) -> Option<Balance> {
     let depth: usize = depth.parse().ok()?;
-    let scope = path.enclosing().into_iter().nth(depth.checked_sub(1)?)?;
+    let scope = path.with_parents().nth(depth.checked_sub(1)?)?;
     Balance::from_snapshot(scope, unit, snapshot)
 }
 

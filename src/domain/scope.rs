@@ -97,6 +97,11 @@ impl ScopePath {
         (scope == text).then_some(Self(scope))
     }
 
+    /// Every enclosing scope, root first, this one last.
+    pub fn with_parents(&self) -> impl Iterator<Item = Self> {
+        self.parents().chain(std::iter::once(self.clone()))
+    }
+
     /// The segments, root first, each `level:value`.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
@@ -248,6 +253,11 @@ impl ScopeFilter {
                 .map(|entry| entry.to_lowercase())
                 .collect(),
         )
+    }
+
+    /// Reads the stored form, one entry a line; empty is unrestricted.
+    pub fn from_stored(text: &str) -> Self {
+        Self(text.split('\n').filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
     }
 
     /// The entries in their stored form.

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Answer, Ledger, LedgerError, decided, facts};
+use super::{Ledger, LedgerError, facts};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -57,7 +57,7 @@ impl Ledger {
         facts::keep(&mut kept, "metrics", commit.metrics.as_deref());
         facts::keep(&mut kept, "committed_metadata", commit.metadata.as_deref());
         let (cause, key_digest) = (cause.lines(), commit.idempotency_key.digest());
-        let committed = decided!(self, caller, |swept_until_ms| {
+        let committed = self.decided(&caller.tenant, async |swept_until_ms| {
             let settlement = store::Settlement {
                 reservation_id: &commit.reservation_id,
                 actual: commit.actual,
@@ -67,8 +67,8 @@ impl Ledger {
                 kept: &kept,
                 swept_until_ms,
             };
-            self.store.commit(caller, &settlement)
-        })?;
+            self.store.commit(caller, &settlement).await
+        }).await?;
         match committed {
             store::Committed::Now {
                 unit,

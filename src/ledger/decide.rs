@@ -1,7 +1,7 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
 use super::facts::Facts;
-use super::{Answer, Ledger, LedgerError, decided, facts};
+use super::{Ledger, LedgerError, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -101,7 +101,7 @@ pub(super) async fn evaluate(
     caller: &RuntimeCaller,
     asked: &Asked<'_>,
 ) -> Result<Decision, LedgerError> {
-    let decided = decided!(ledger, caller, |swept_until_ms| {
+    let decided = ledger.decided(&caller.tenant, async |swept_until_ms| {
         let question = Question {
             request: Subjected {
                 payload_hash: asked.payload_hash,
@@ -116,8 +116,8 @@ pub(super) async fn evaluate(
             caps: None,
             denied_per_minute: ledger.denied_per_minute,
         };
-        ledger.store.decide(caller, &question)
-    })?;
+        ledger.store.decide(caller, &question).await
+    }).await?;
     match decided {
         Decided::Allow { caps, balances } => Ok(Decision::Allow { caps, balances }),
         Decided::Deny(denial) => Ok(Decision::Deny(denial)),

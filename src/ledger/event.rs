@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Answer, Ledger, LedgerError, decided, facts};
+use super::{Ledger, LedgerError, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -70,7 +70,7 @@ impl Ledger {
             kept.push(("client_time_ms", client_time_ms.to_string()));
         }
         let (cause, policy) = (cause.lines(), PolicySelection::default());
-        let posted = decided!(self, caller, |swept_until_ms| {
+        let posted = self.decided(&caller.tenant, async |swept_until_ms| {
             let charge = store::Post {
                 request: Subjected {
                     payload_hash: &post.payload_hash,
@@ -86,8 +86,8 @@ impl Ledger {
                 action_kind: &post.action.kind,
                 kept: &kept,
             };
-            self.store.post(caller, &charge)
-        })?;
+            self.store.post(caller, &charge).await
+        }).await?;
         let (charged, balances) = match posted {
             store::Posted::Now { charged, balances } => (charged, balances),
             store::Posted::Before(record) => {

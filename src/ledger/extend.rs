@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Answer, Ledger, LedgerError, done};
+use super::{Ledger, LedgerError, done};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::{IdempotencyKey, ReservationId};

@@ -3,7 +3,6 @@
 use serde_json::value::RawValue;
 
 use crate::domain::action::Action;
-use crate::domain::ids::ReservationId;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
@@ -39,7 +38,7 @@ pub(super) fn keep(facts: &mut Facts, name: &'static str, value: Option<&RawValu
 }
 
 /// The subject of a record, as JSON.
-pub(super) fn subject_of(record: &Record, path: &ScopePath) -> Result<Box<RawValue>, RecordError> {
+pub fn subject_of(record: &Record, path: &ScopePath) -> Result<Box<RawValue>, RecordError> {
     if let Some(subject) = raw(record, "subject")? {
         return Ok(subject);
     }
@@ -51,8 +50,22 @@ pub(super) fn subject_of(record: &Record, path: &ScopePath) -> Result<Box<RawVal
     RawValue::from_string(json(&subject)).map_err(|_| unreadable("scope_path"))
 }
 
+/// The tenant of the subject as it was sent; empty where the subject named none.
+pub(super) fn subject_tenant(record: &Record) -> Result<String, RecordError> {
+    let path = record.scope_path()?;
+    let Some(subject) = record.get("subject") else {
+        return Ok(path.value(Level::Tenant).unwrap_or_default().to_owned());
+    };
+    #[derive(serde::Deserialize)]
+    struct Named {
+        tenant: Option<String>,
+    }
+    let named: Named = serde_json::from_str(subject).map_err(|_| unreadable("subject"))?;
+    Ok(named.tenant.unwrap_or_default())
+}
+
 /// A field that holds JSON, if it is there.
-pub(super) fn raw(record: &Record, name: &str) -> Result<Option<Box<RawValue>>, RecordError> {
+pub fn raw(record: &Record, name: &str) -> Result<Option<Box<RawValue>>, RecordError> {
     let Some(text) = record.get(name) else {
         return Ok(None);
     };
@@ -61,7 +74,7 @@ pub(super) fn raw(record: &Record, name: &str) -> Result<Option<Box<RawValue>>, 
 }
 
 /// The action of a record.
-pub(super) fn action_of(record: &Record) -> Result<Action, RecordError> {
+pub fn action_of(record: &Record) -> Result<Action, RecordError> {
     let tags = record
         .get("action_tags")
         .map(serde_json::from_str)

@@ -5,32 +5,36 @@ mod commit;
 mod decide;
 mod event;
 mod extend;
+pub mod facts;
 mod list;
 mod release;
 mod reserve;
+mod walk;
 
 pub use balances::{BalancePage, BalanceQuery};
 pub use commit::{Commit, Committed};
-pub use decide::{Decide, Decision};
+pub use decide::{Decide, DecidedFor, Decision};
 pub use event::{Post, Posted};
 pub use extend::{Extend, Extended};
-pub use list::{ReservationPage, ReservationQuery, ReservationRow};
+pub use list::{ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window};
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 
-use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::caller::{AdminCaller, Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
-use crate::domain::ids::{Partition, ReservationId};
+use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
+use crate::store::expire::expire_tenant;
 use crate::store::runtime::Answer;
-use crate::store::{Store, StoreError};
+use crate::store::{ExtraTrip, Store, StoreError};
 
 /// The ledger: every operation of the runtime plane. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
     store: Store,
     denied_per_minute: u32,
+    retention_days: i64,
 }
 
 /// Why an operation did not do what it is for.
@@ -52,10 +56,12 @@ const REPETITIONS_MAX: usize = 64;
 
 impl Ledger {
     /// `denied_per_minute`: above it, a tenant's denials of one minute are counted and summed up, not told one by one.
-    pub fn new(store: Store, denied_per_minute: u32) -> Self {
+    /// `retention_days`: how long ended reservations are kept, so how far back a list looks.
+    pub fn new(store: Store, denied_per_minute: u32, retention_days: i64) -> Self {
         Self {
             store,
             denied_per_minute,
+            retention_days,
         }
     }
 
@@ -74,7 +80,7 @@ impl Ledger {
                     .await?;
                 caller.partition
             }
-            Caller::Admin(_) => reservation_id.partition().unwrap_or(Partition::ZERO),
+            Caller::Admin(_) => named_partition(reservation_id)?,
         };
         let answer = self
             .store
@@ -111,7 +117,7 @@ impl Ledger {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
-        let reader = Caller::Admin(crate::domain::caller::AdminCaller::vouched());
+        let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store
             .get_reservation(&reader, partition, reservation_id)
@@ -119,6 +125,12 @@ impl Ledger {
         done(answer)?;
         Err(LedgerError::Refused(Refusal::ForeignReservation))
     }
+}
+
+/// Where an id without a caller's partition to fall back on is looked for.
+fn named_partition(reservation_id: &ReservationId) -> Result<Partition, LedgerError> {
+    let partition = reservation_id.partition();
+    partition.ok_or(LedgerError::Refused(Refusal::NotFound))
 }
 
 /// The outcome of a script that asks for no other call.
@@ -140,48 +152,39 @@ fn unexpected_repetition() -> LedgerError {
     })
 }
 
-/// Calls a script until it has decided: with other day keys, or after the dead holds of the tenant were expired.
-///
-/// `$call` is an expression of the swept-until time that runs the script once.
-macro_rules! decided {
-    ($ledger:expr, $caller:expr, |$swept:ident| $call:expr) => {{
-        let mut $swept: Option<i64> = None;
-        let mut repetitions = 0;
-        loop {
-            match $call.await? {
-                Answer::Done(outcome) => break Ok(outcome),
-                Answer::Refused(refusal) => break Err(LedgerError::Refused(refusal)),
+impl Ledger {
+    /// Calls a script until it has decided: with other day keys, or after the tenant's dead holds were expired.
+    ///
+    /// `call` runs the script once; it is given the time up to which dead holds have been expired.
+    async fn decided<T>(
+        &self,
+        tenant: &TenantId,
+        call: impl AsyncFn(Option<i64>) -> Result<Answer<T>, StoreError>,
+    ) -> Result<T, LedgerError> {
+        let mut swept_until_ms = None;
+        for _ in 0..REPETITIONS_MAX {
+            match call(swept_until_ms).await? {
+                Answer::Done(outcome) => return Ok(outcome),
+                Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
                 Answer::WrongDay => {}
                 Answer::SweepFirst { now_ms } => {
-                    let until = *$swept.get_or_insert(now_ms);
-                    $ledger.expire_dead_holds(&$caller.tenant, until).await?;
+                    let until_ms = *swept_until_ms.get_or_insert(now_ms);
+                    self.expire_dead_holds(tenant, until_ms).await?;
                 }
             }
-            repetitions += 1;
-            if repetitions > REPETITIONS_MAX {
-                break Err(unexpected_repetition());
-            }
         }
-    }};
-}
-use decided;
+        Err(unexpected_repetition())
+    }
 
-impl Ledger {
-    /// Expires the holds of one tenant that were due before a time, page by page, until none is left.
+    /// Expires the holds of one tenant that were due before a time, page by page, until none is left. It is a sweep: its
+    /// events name no request.
     async fn expire_dead_holds(
         &self,
-        tenant: &crate::domain::ids::TenantId,
+        tenant: &TenantId,
         before_ms: i64,
     ) -> Result<(), LedgerError> {
-        self.store
-            .metrics()
-            .extra_trip(crate::store::ExtraTrip::SweepFirst);
-        crate::store::expire::expire_tenant(&self.store, tenant, before_ms).await?;
+        self.store.metrics().extra_trip(ExtraTrip::SweepFirst);
+        expire_tenant(&self.store, tenant, &Cause::sweep().lines(), before_ms).await?;
         Ok(())
     }
-}
-
-/// The lines that a script appends to the facts of each event.
-fn cause_lines(cause: &Cause) -> String {
-    cause.lines()
 }

@@ -1,11 +1,11 @@
 //! Releasing: the hold returns without a charge.
 
-use super::{Answer, Ledger, LedgerError, decided, done};
+use super::{Ledger, LedgerError, done, named_partition};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::ids::{IdempotencyKey, Partition, ReservationId, TenantId};
+use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::reservation::RecordError;
 use crate::store::release as store;
 
@@ -62,19 +62,18 @@ impl Ledger {
             Caller::Admin(_) => audit_entry(release, &owner, cause),
         };
         let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
-        let on_behalf_of = Owner { tenant: owner };
-        let released = decided!(self, on_behalf_of, |_swept| {
+        let released = self.decided(&owner, async |_swept| {
             let give_back = store::Return {
                 reservation_id: &release.reservation_id,
-                owner: &on_behalf_of.tenant,
+                owner: &owner,
                 payload_hash: &release.payload_hash,
                 key_digest: &key_digest,
                 cause: &cause,
                 kept: &kept,
                 audit: &audit,
             };
-            self.store.release(caller, &give_back)
-        })?;
+            self.store.release(caller, &give_back).await
+        }).await?;
         match released {
             store::Released::Now {
                 unit,
@@ -99,7 +98,7 @@ impl Ledger {
         caller: &Caller,
         reservation_id: &ReservationId,
     ) -> Result<TenantId, LedgerError> {
-        let partition = reservation_id.partition().unwrap_or(Partition::ZERO);
+        let partition = named_partition(reservation_id)?;
         let found = self
             .store
             .get_reservation(caller, partition, reservation_id)
@@ -111,11 +110,6 @@ impl Ledger {
             })
         })
     }
-}
-
-/// The tenant whose holds a repeated call may depend on.
-struct Owner {
-    tenant: TenantId,
 }
 
 fn audit_entry(release: &Release, owner: &TenantId, cause: &Cause) -> Vec<(&'static str, String)> {

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::decide::{Decision, evaluate};
-use super::{Answer, Ledger, LedgerError, decided, facts};
+use super::{Ledger, LedgerError, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -110,7 +110,7 @@ impl Ledger {
         let mut kept = vec![("idempotency_key", reserve.idempotency_key.as_str().to_owned())];
         facts::keep(&mut kept, "metadata", reserve.metadata.as_deref());
         let policy = PolicySelection::default();
-        let answer = decided!(self, caller, |swept_until_ms| {
+        let answer = self.decided(&caller.tenant, async |swept_until_ms| {
             let hold = store::Hold {
                 request: store::Subjected {
                     payload_hash: &reserve.payload_hash,
@@ -128,8 +128,8 @@ impl Ledger {
                 denied_per_minute: self.denied_per_minute,
                 kept: &kept,
             };
-            self.store.reserve(caller, &hold)
-        })?;
+            self.store.reserve(caller, &hold).await
+        }).await?;
         match answer {
             store::Reserved::Now {
                 now_ms,

@@ -9,7 +9,6 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
 use crate::domain::reservation::Record;
-use crate::domain::scope::ScopePath;
 
 /// A settlement to be made.
 #[derive(Debug)]
@@ -91,8 +90,7 @@ impl Store {
                 let _now_ms = reply.next_i64()?;
                 let unit = reply.next_unit()?;
                 let (charged, released) = (reply.next_i64()?, reply.next_i64()?);
-                let (depths, path) = (reply.next_str()?, reply.next_str()?);
-                let path = ScopePath::from_stored(&path);
+                let (depths, path) = (reply.next_str()?, reply.next_path()?);
                 Committed::Now {
                     unit,
                     charged,

@@ -7,7 +7,6 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
 use crate::domain::reservation::Status;
-use crate::domain::scope::ScopePath;
 
 /// An extension to be made.
 #[derive(Debug)]
@@ -73,9 +72,8 @@ impl Store {
                 let status = reply.next_str()?;
                 let status = Status::parse(&status).ok_or_else(|| reply.unknown(&status))?;
                 let unit = reply.next_unit()?;
-                let (depths, path) = (reply.next_str()?, reply.next_str()?);
+                let (depths, path) = (reply.next_str()?, reply.next_path()?);
                 let expires_at_ms = reply.next_i64()?;
-                let path = ScopePath::from_stored(&path);
                 let balances = balances(&mut reply, &path, unit, &depths)?;
                 Ok(Answer::Done(Extended {
                     now_ms,

@@ -2,16 +2,25 @@
 
 pub mod clock;
 mod cluster;
+pub mod commit;
 mod connection;
+pub mod decide;
 pub mod deployment;
 pub mod error;
+pub mod event;
+pub mod expire;
+pub mod extend;
 mod inspect;
 pub mod keys;
 mod link;
 pub mod metrics;
 mod node;
+pub mod read;
+pub mod release;
 pub mod reply;
+pub mod reserve;
 mod retry;
+pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
@@ -37,6 +46,7 @@ pub use reply::Reply;
 pub use script::{Arg, Script};
 pub use url::RedisUrlError;
 
+use crate::domain::ids::DeploymentSecret;
 use crate::script_args;
 use connection::{Connection, Request, failed};
 use link::Dialer;
@@ -139,6 +149,14 @@ impl Store {
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
         inner.deployment.get_or_try_init(load).await
+    }
+
+    /// The deployment's secret, from which ids are derived.
+    ///
+    /// # Errors
+    /// As for [`Store::deployment`].
+    pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
+        self.deployment().await.map(Deployment::secret)
     }
 
     /// Runs a script on the request path: one round trip on a shared connection.

@@ -241,7 +241,7 @@ fn ledger_of(entry: &str, snapshot: &str) -> Option<Balance> {
     let (scope, rest) = entry.split_once(' ')?;
     let (_, unit) = rest.split_once(' ')?;
     let unit = crate::domain::amount::Unit::parse(unit)?;
-    let path = ScopePath::from_stored(scope);
+    let path = ScopePath::parse(scope)?;
     let depth = scope.split('/').count().to_string();
     balance_at(&path, unit, &depth, snapshot)
 }

@@ -9,7 +9,6 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::reservation::Record;
-use crate::domain::scope::ScopePath;
 
 /// A hold to be given back.
 #[derive(Debug)]
@@ -92,8 +91,7 @@ impl Store {
             "released" => {
                 let _now_ms = reply.next_i64()?;
                 let (unit, released) = (reply.next_unit()?, reply.next_i64()?);
-                let (depths, path) = (reply.next_str()?, reply.next_str()?);
-                let path = ScopePath::from_stored(&path);
+                let (depths, path) = (reply.next_str()?, reply.next_path()?);
                 Released::Now {
                     unit,
                     released,

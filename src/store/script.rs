@@ -79,9 +79,58 @@ macro_rules! parts {
 scripts! {
     /// Starts a deployment or tells what was started.
     META = "meta",
+    /// Holds an estimate on every budgeted scope of a subject, or on none.
+    RESERVE = "reserve",
+    /// Settles an active reservation.
+    COMMIT = "commit",
+    /// Ends an active reservation without a charge.
+    RELEASE = "release",
+    /// Moves the expiry of an active reservation outward.
+    EXTEND = "extend",
+    /// Charges what was already spent, without a reservation.
+    EVENT = "event",
+    /// Tells whether an estimate could be held.
+    DECIDE = "decide",
+    /// Reads one reservation.
+    GET = "get",
+    /// Reads reservations along an index.
+    LIST = "list",
+    /// Reads ledgers in canonical order.
+    BALANCES = "balances",
+    /// Checks an API key.
+    AUTHENTICATE = "authenticate",
+    /// Ends reservations whose grace has passed.
+    EXPIRE = "expire",
+    /// Removes ended records whose retention has passed.
+    PURGE = "purge",
+    /// Sums up the uncounted denials of a past minute.
+    DENIALS = "denials",
+    /// Takes or renews the lease of a partition.
+    LEASE = "lease",
 }
 
-parts! {}
+parts! {
+    "access",
+    "audit",
+    "budgets",
+    "budgets_of_record",
+    "days",
+    "denials",
+    "evaluate",
+    "events",
+    "int64",
+    "int64_wrapping",
+    "ledger_charge",
+    "ledger_events",
+    "ledger_hold",
+    "overage",
+    "overage_policy",
+    "reservation",
+    "scope_filter",
+    "tenant",
+    "thresholds",
+    "time",
+}
 
 impl Script {
     const fn new(name: &'static str, text: &'static str) -> Self {

@@ -1,6 +1,7 @@
 //! Everything that needs a running Redis, in one binary.
 
 mod harness;
+mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;

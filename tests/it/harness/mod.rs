@@ -1,6 +1,7 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod redis;
+pub mod world;
 
 use std::time::Duration;
 
