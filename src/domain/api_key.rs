@@ -108,7 +108,12 @@ mod tests {
             ("key_prefix", "sk_live_05f"),
             ("created_at_ms", "1"),
         ];
-        Record::from_pairs(pairs.iter().flat_map(|(n, v)| [n.to_string(), v.to_string()]).collect())
+        Record::from_pairs(
+            pairs
+                .iter()
+                .flat_map(|(n, v)| [n.to_string(), v.to_string()])
+                .collect(),
+        )
     }
 
     #[test]
@@ -119,7 +124,8 @@ mod tests {
             ("REVOKED", 99, ApiKeyStatus::Revoked),
             ("REVOKED", 100, ApiKeyStatus::Revoked),
         ] {
-            let key = ApiKey::from_record("key_1", &record(status), now_ms).expect("a sound record");
+            let key =
+                ApiKey::from_record("key_1", &record(status), now_ms).expect("a sound record");
             assert_eq!(key.status, seen, "{status} at {now_ms}");
             assert_eq!(key.permissions, ["budgets:read", "budgets:write"]);
             assert!(key.scope_filter.is_empty());

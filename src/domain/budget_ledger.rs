@@ -172,6 +172,8 @@ impl FundingOperation {
 
     /// Reads the word; case matters.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|operation| operation.as_str() == word)
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.as_str() == word)
     }
 }

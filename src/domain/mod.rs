@@ -18,6 +18,14 @@ pub mod cause;
 pub mod refusal;
 pub mod reservation;
 
+pub mod admin_refusal;
+pub mod api_key;
+pub mod budget_ledger;
+pub mod event;
+pub mod permission;
+pub mod tenant;
+pub mod timestamp;
+
 pub mod json;
 pub mod payload_hash;
 

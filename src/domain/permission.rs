@@ -66,7 +66,10 @@ impl Permission {
 
     /// Reads the word; case matters.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|permission| permission.as_str() == word)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|permission| permission.as_str() == word)
     }
 
     /// The stored form: the words with a blank on either side of each, in which a script finds one by plain search.

@@ -96,7 +96,10 @@ impl NewTenant {
         let mut fields = vec![
             (
                 "default_commit_overage_policy",
-                overage.unwrap_or(OveragePolicy::AllowIfAvailable).as_str().to_owned(),
+                overage
+                    .unwrap_or(OveragePolicy::AllowIfAvailable)
+                    .as_str()
+                    .to_owned(),
             ),
             (
                 "default_reservation_ttl_ms",
@@ -112,7 +115,10 @@ impl NewTenant {
             ),
             (
                 "reservation_expiry_policy",
-                expiry.unwrap_or(ReservationExpiryPolicy::AutoRelease).as_str().to_owned(),
+                expiry
+                    .unwrap_or(ReservationExpiryPolicy::AutoRelease)
+                    .as_str()
+                    .to_owned(),
             ),
         ];
         if let Some(parent) = &self.parent_tenant_id {
@@ -218,9 +224,21 @@ mod tests {
         tenant.max_reservation_extensions = Some(0);
         tenant.metadata = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
         tenant.parent_tenant_id = Some("holding".to_owned());
-        let mut pairs: Vec<String> =
-            tenant.fields().into_iter().flat_map(|(n, v)| [n.to_owned(), v]).collect();
-        for text in ["tenant_id", "acme", "name", "Acme", "status", "ACTIVE", "created_at_ms", "5"] {
+        let mut pairs: Vec<String> = tenant
+            .fields()
+            .into_iter()
+            .flat_map(|(n, v)| [n.to_owned(), v])
+            .collect();
+        for text in [
+            "tenant_id",
+            "acme",
+            "name",
+            "Acme",
+            "status",
+            "ACTIVE",
+            "created_at_ms",
+            "5",
+        ] {
             pairs.push(text.to_owned());
         }
         let read = Tenant::from_record(&Record::from_pairs(pairs)).expect("a sound record");

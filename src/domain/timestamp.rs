@@ -18,7 +18,9 @@ pub fn parse_iso_ms(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let shaped = bytes.len() >= 20
         && bytes[10].eq_ignore_ascii_case(&b'T')
-        && bytes.iter().all(|byte| b"0123456789-+:.TtZz".contains(byte));
+        && bytes
+            .iter()
+            .all(|byte| b"0123456789-+:.TtZz".contains(byte));
     if !shaped {
         return None;
     }

@@ -44,7 +44,10 @@ impl Ledger {
         loop {
             // One more than the page, to know whether another follows.
             let step = STEP_ROWS.min(query.limit + 1);
-            let answer = self.store.list_balances(caller, after.as_deref(), step).await?;
+            let answer = self
+                .store
+                .list_balances(caller, after.as_deref(), step)
+                .await?;
             let page = done(answer)?;
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
@@ -52,7 +55,10 @@ impl Ledger {
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
-                    return Ok(BalancePage { balances: found, next: after });
+                    return Ok(BalancePage {
+                        balances: found,
+                        next: after,
+                    });
                 }
                 if shown {
                     found.push(balance);
@@ -60,10 +66,16 @@ impl Ledger {
                 after = Some(entry);
             }
             if complete {
-                return Ok(BalancePage { balances: found, next: None });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: None,
+                });
             }
             if examined >= PAGE_ROWS_MAX {
-                return Ok(BalancePage { balances: found, next: after });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: after,
+                });
             }
         }
     }

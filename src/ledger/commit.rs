@@ -57,18 +57,20 @@ impl Ledger {
         facts::keep(&mut kept, "metrics", commit.metrics.as_deref());
         facts::keep(&mut kept, "committed_metadata", commit.metadata.as_deref());
         let (cause, key_digest) = (cause.lines(), commit.idempotency_key.digest());
-        let committed = self.decided(&caller.tenant, async |swept_until_ms| {
-            let settlement = store::Settlement {
-                reservation_id: &commit.reservation_id,
-                actual: commit.actual,
-                payload_hash: &commit.payload_hash,
-                key_digest: &key_digest,
-                cause: &cause,
-                kept: &kept,
-                swept_until_ms,
-            };
-            self.store.commit(caller, &settlement).await
-        }).await?;
+        let committed = self
+            .decided(&caller.tenant, async |swept_until_ms| {
+                let settlement = store::Settlement {
+                    reservation_id: &commit.reservation_id,
+                    actual: commit.actual,
+                    payload_hash: &commit.payload_hash,
+                    key_digest: &key_digest,
+                    cause: &cause,
+                    kept: &kept,
+                    swept_until_ms,
+                };
+                self.store.commit(caller, &settlement).await
+            })
+            .await?;
         match committed {
             store::Committed::Now {
                 unit,

@@ -101,23 +101,25 @@ pub(super) async fn evaluate(
     caller: &RuntimeCaller,
     asked: &Asked<'_>,
 ) -> Result<Decision, LedgerError> {
-    let decided = ledger.decided(&caller.tenant, async |swept_until_ms| {
-        let question = Question {
-            request: Subjected {
-                payload_hash: asked.payload_hash,
-                scope_path: asked.scope_path,
-                amount: asked.amount,
-                cause: asked.cause,
-                facts: asked.facts,
-                swept_until_ms,
-            },
-            outcome: asked.outcome,
-            outcome_id: asked.outcome_id,
-            caps: None,
-            denied_per_minute: ledger.denied_per_minute,
-        };
-        ledger.store.decide(caller, &question).await
-    }).await?;
+    let decided = ledger
+        .decided(&caller.tenant, async |swept_until_ms| {
+            let question = Question {
+                request: Subjected {
+                    payload_hash: asked.payload_hash,
+                    scope_path: asked.scope_path,
+                    amount: asked.amount,
+                    cause: asked.cause,
+                    facts: asked.facts,
+                    swept_until_ms,
+                },
+                outcome: asked.outcome,
+                outcome_id: asked.outcome_id,
+                caps: None,
+                denied_per_minute: ledger.denied_per_minute,
+            };
+            ledger.store.decide(caller, &question).await
+        })
+        .await?;
     match decided {
         Decided::Allow { caps, balances } => Ok(Decision::Allow { caps, balances }),
         Decided::Deny(denial) => Ok(Decision::Deny(denial)),

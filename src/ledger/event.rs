@@ -70,24 +70,26 @@ impl Ledger {
             kept.push(("client_time_ms", client_time_ms.to_string()));
         }
         let (cause, policy) = (cause.lines(), PolicySelection::default());
-        let posted = self.decided(&caller.tenant, async |swept_until_ms| {
-            let charge = store::Post {
-                request: Subjected {
-                    payload_hash: &post.payload_hash,
-                    scope_path: &scope_path,
-                    amount: post.actual,
-                    cause: &cause,
-                    facts: &request_facts,
-                    swept_until_ms,
-                },
-                post_id: &post_id,
-                overage_policy: post.overage_policy,
-                policy: &policy,
-                action_kind: &post.action.kind,
-                kept: &kept,
-            };
-            self.store.post(caller, &charge).await
-        }).await?;
+        let posted = self
+            .decided(&caller.tenant, async |swept_until_ms| {
+                let charge = store::Post {
+                    request: Subjected {
+                        payload_hash: &post.payload_hash,
+                        scope_path: &scope_path,
+                        amount: post.actual,
+                        cause: &cause,
+                        facts: &request_facts,
+                        swept_until_ms,
+                    },
+                    post_id: &post_id,
+                    overage_policy: post.overage_policy,
+                    policy: &policy,
+                    action_kind: &post.action.kind,
+                    kept: &kept,
+                };
+                self.store.post(caller, &charge).await
+            })
+            .await?;
         let (charged, balances) = match posted {
             store::Posted::Now { charged, balances } => (charged, balances),
             store::Posted::Before(record) => {

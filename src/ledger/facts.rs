@@ -86,7 +86,6 @@ pub fn action_of(record: &Record) -> Result<Action, RecordError> {
     })
 }
 
-
 fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("maps with text keys always serialise")
 }

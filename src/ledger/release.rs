@@ -62,18 +62,20 @@ impl Ledger {
             Caller::Admin(_) => audit_entry(release, &owner, cause),
         };
         let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
-        let released = self.decided(&owner, async |_swept| {
-            let give_back = store::Return {
-                reservation_id: &release.reservation_id,
-                owner: &owner,
-                payload_hash: &release.payload_hash,
-                key_digest: &key_digest,
-                cause: &cause,
-                kept: &kept,
-                audit: &audit,
-            };
-            self.store.release(caller, &give_back).await
-        }).await?;
+        let released = self
+            .decided(&owner, async |_swept| {
+                let give_back = store::Return {
+                    reservation_id: &release.reservation_id,
+                    owner: &owner,
+                    payload_hash: &release.payload_hash,
+                    key_digest: &key_digest,
+                    cause: &cause,
+                    kept: &kept,
+                    audit: &audit,
+                };
+                self.store.release(caller, &give_back).await
+            })
+            .await?;
         match released {
             store::Released::Now {
                 unit,

@@ -86,7 +86,8 @@ impl Ledger {
         cause: &Cause,
     ) -> Result<Reserved, LedgerError> {
         let secret = self.store.secret().await?;
-        let reservation_id = ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
+        let reservation_id =
+            ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
         let scope_path = self.own_scope(caller, &reserve.subject).await?;
         let request_facts = facts::of_request(&reserve.subject, &reserve.action);
         let cause = cause.lines();
@@ -107,29 +108,34 @@ impl Ledger {
                 decision,
             });
         }
-        let mut kept = vec![("idempotency_key", reserve.idempotency_key.as_str().to_owned())];
+        let mut kept = vec![(
+            "idempotency_key",
+            reserve.idempotency_key.as_str().to_owned(),
+        )];
         facts::keep(&mut kept, "metadata", reserve.metadata.as_deref());
         let policy = PolicySelection::default();
-        let answer = self.decided(&caller.tenant, async |swept_until_ms| {
-            let hold = store::Hold {
-                request: store::Subjected {
-                    payload_hash: &reserve.payload_hash,
-                    scope_path: &scope_path,
-                    amount: reserve.estimate,
-                    cause: &cause,
-                    facts: &request_facts,
-                    swept_until_ms,
-                },
-                reservation_id: &reservation_id,
-                ttl_ms: reserve.ttl_ms,
-                grace_ms: reserve.grace_ms,
-                overage_policy: reserve.overage_policy,
-                policy: &policy,
-                denied_per_minute: self.denied_per_minute,
-                kept: &kept,
-            };
-            self.store.reserve(caller, &hold).await
-        }).await?;
+        let answer = self
+            .decided(&caller.tenant, async |swept_until_ms| {
+                let hold = store::Hold {
+                    request: store::Subjected {
+                        payload_hash: &reserve.payload_hash,
+                        scope_path: &scope_path,
+                        amount: reserve.estimate,
+                        cause: &cause,
+                        facts: &request_facts,
+                        swept_until_ms,
+                    },
+                    reservation_id: &reservation_id,
+                    ttl_ms: reserve.ttl_ms,
+                    grace_ms: reserve.grace_ms,
+                    overage_policy: reserve.overage_policy,
+                    policy: &policy,
+                    denied_per_minute: self.denied_per_minute,
+                    kept: &kept,
+                };
+                self.store.reserve(caller, &hold).await
+            })
+            .await?;
         match answer {
             store::Reserved::Now {
                 now_ms,
@@ -185,7 +191,11 @@ fn held_before(
             field: "estimate".to_owned(),
         })?,
         expires_at_ms,
-        remaining_ttl_ms: if active { (expires_at_ms - now_ms).max(0) } else { 0 },
+        remaining_ttl_ms: if active {
+            (expires_at_ms - now_ms).max(0)
+        } else {
+            0
+        },
         caps: record.get("caps").map(str::to_owned),
         balances: record.balances("create")?,
     })

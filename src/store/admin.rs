@@ -3,9 +3,7 @@
 use super::clock::Day;
 use super::error::StoreError;
 use super::reply::Reply;
-use super::script::{
-    ADMIN_ACCESS, AUDIT_FAILURE, GET_RECORD, Script,
-};
+use super::script::{ADMIN_ACCESS, AUDIT_FAILURE, GET_RECORD, Script};
 use super::{Arg, Store};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::{Caller, RuntimeCaller};
@@ -73,7 +71,7 @@ impl Store {
             keys.tenant(partition, caller.tenant.as_str()),
         ];
         let args = [
-            Arg::from(&caller.key_hash),
+            Arg::from(caller.key_hash.as_str()),
             Arg::from(caller.tenant.as_str()),
             Arg::from(permission),
             Arg::from(scope),
@@ -198,7 +196,9 @@ pub(super) fn refused(word: &str, mut reply: Reply) -> AdminError {
 /// For an operation that an admin key may do for a suspended tenant's kind but not create anything.
 pub(super) fn creation_refused(caller: &Caller, word: &str, reply: Reply) -> AdminError {
     match (caller, word) {
-        (Caller::Admin(_), "tenant_suspended") => AdminError::Refused(AdminRefusal::TenantNotActive),
+        (Caller::Admin(_), "tenant_suspended") => {
+            AdminError::Refused(AdminRefusal::TenantNotActive)
+        }
         _ => refused(word, reply),
     }
 }
@@ -207,7 +207,7 @@ pub(super) fn creation_refused(caller: &Caller, word: &str, reply: Reply) -> Adm
 /// admin key.
 pub(super) fn caller_words(caller: &Caller) -> (&str, &str) {
     match caller {
-        Caller::Tenant(caller) => (&caller.key_hash, caller.key_id.as_str()),
+        Caller::Tenant(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
         Caller::Admin(_) => ("", ""),
     }
 }

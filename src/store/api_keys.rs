@@ -1,7 +1,9 @@
 //! `create_api_key.lua` and `revoke_api_key.lua`.
 
 use super::Store;
-use super::admin::{AdminError, Change, Pairs, Stored, outcome, push_counted, push_day, push_pairs, refused};
+use super::admin::{
+    AdminError, Change, Pairs, Stored, outcome, push_counted, push_day, push_pairs, refused,
+};
 use super::clock::Day;
 use super::error::StoreError;
 use super::script::{CREATE_API_KEY, REVOKE_API_KEY};
@@ -68,7 +70,10 @@ impl Store {
             ];
             let mut args = vec![tenant.to_owned()];
             push_day(&mut args, day);
-            let expires_at = key.expires_at_ms.map(|ms| ms.to_string()).unwrap_or_default();
+            let expires_at = key
+                .expires_at_ms
+                .map(|ms| ms.to_string())
+                .unwrap_or_default();
             args.extend([key.key_id.as_str(), key.key_hash, &expires_at].map(str::to_owned));
             args.extend([key.name, key.permissions, change.cause].map(str::to_owned));
             push_counted(&mut args, key.fields);
@@ -118,7 +123,11 @@ impl Store {
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
             ];
-            key_names.extend(change.idempotency.map(|key| keys.idempotency(partition, tenant, key)));
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, tenant, key)),
+            );
             let mut args = vec![tenant.to_owned()];
             push_day(&mut args, day);
             args.extend([key_id.as_str(), reason.unwrap_or_default()].map(str::to_owned));

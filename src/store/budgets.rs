@@ -2,7 +2,8 @@
 
 use super::Store;
 use super::admin::{
-    AdminError, Change, Pairs, caller_words, creation_refused, outcome, push_counted, push_day, push_pairs, refused,
+    AdminError, Change, Pairs, caller_words, creation_refused, outcome, push_counted, push_day,
+    push_pairs, refused,
 };
 use super::clock::Day;
 use super::reply::Reply;
@@ -105,12 +106,27 @@ impl Store {
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
             ];
-            key_names.extend(change.idempotency.map(|key| keys.idempotency(partition, tenant, key)));
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, tenant, key)),
+            );
             let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
             push_day(&mut args, day);
             let member = format!("{} {} {unit}", ledger.scope, unit.index());
-            args.extend([ledger.scope.as_str(), unit.as_str(), &member, ledger.ledger_id].map(str::to_owned));
-            args.extend([ledger.allocated.value().to_string(), ledger.overdraft_limit.to_string()]);
+            args.extend(
+                [
+                    ledger.scope.as_str(),
+                    unit.as_str(),
+                    &member,
+                    ledger.ledger_id,
+                ]
+                .map(str::to_owned),
+            );
+            args.extend([
+                ledger.allocated.value().to_string(),
+                ledger.overdraft_limit.to_string(),
+            ]);
             let overage = ledger.overage_policy.map_or("", OveragePolicy::as_str);
             args.extend([overage, change.payload_hash, change.cause].map(str::to_owned));
             push_counted(&mut args, ledger.fields);
@@ -150,12 +166,28 @@ impl Store {
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
             ];
-            key_names.extend(change.idempotency.map(|key| keys.idempotency(partition, tenant, key)));
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, tenant, key)),
+            );
             let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
             push_day(&mut args, day);
-            args.extend([funding.scope.as_str(), unit.as_str(), funding.operation.as_str()].map(str::to_owned));
+            args.extend(
+                [
+                    funding.scope.as_str(),
+                    unit.as_str(),
+                    funding.operation.as_str(),
+                ]
+                .map(str::to_owned),
+            );
             args.push(funding.amount.value().to_string());
-            args.push(funding.spent.map(|spent| spent.to_string()).unwrap_or_default());
+            args.push(
+                funding
+                    .spent
+                    .map(|spent| spent.to_string())
+                    .unwrap_or_default(),
+            );
             args.push(funding.reason.unwrap_or_default().to_owned());
             args.push(if funding.foreign { "1" } else { "0" }.to_owned());
             args.extend([change.payload_hash, change.cause].map(str::to_owned));

@@ -1,5 +1,8 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+pub mod admin;
+pub mod api_keys;
+pub mod budgets;
 pub mod clock;
 mod cluster;
 pub mod commit;
@@ -24,6 +27,7 @@ pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
+pub mod tenants;
 mod url;
 
 use std::sync::Arc;

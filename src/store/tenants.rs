@@ -2,11 +2,13 @@
 
 use redis::Value;
 
-use super::admin::{AdminError, Change, Stored, outcome, push_counted, push_day, push_pairs, refused};
+use super::Store;
+use super::admin::{
+    AdminError, Change, Stored, outcome, push_counted, push_day, push_pairs, refused,
+};
 use super::clock::Day;
 use super::error::StoreError;
 use super::script::CREATE_TENANT;
-use super::Store;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
@@ -49,7 +51,11 @@ impl Store {
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
             ];
-            key_names.extend(change.idempotency.map(|key| keys.idempotency(partition, id, key)));
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, id, key)),
+            );
             let mut args = vec![id.to_owned()];
             push_day(&mut args, day);
             args.extend([&tenant.name, change.payload_hash, change.cause].map(str::to_owned));
@@ -94,7 +100,12 @@ impl Store {
             true => ("ZREVRANGEBYLEX", from.as_deref().unwrap_or("+"), "-"),
         };
         let mut walk = redis::cmd(command);
-        walk.arg(&key).arg(first).arg(last).arg("LIMIT").arg(0).arg(rows);
+        walk.arg(&key)
+            .arg(first)
+            .arg(last)
+            .arg("LIMIT")
+            .arg(0)
+            .arg(rows);
         texts(self.query(&key, &walk).await?)
     }
 
@@ -113,7 +124,10 @@ impl Store {
             })
             .collect();
         let replies = self.query_all(&commands).await?;
-        replies.into_iter().map(|reply| texts(reply).map(Record::from_pairs)).collect()
+        replies
+            .into_iter()
+            .map(|reply| texts(reply).map(Record::from_pairs))
+            .collect()
     }
 }
 
@@ -125,15 +139,17 @@ fn texts(reply: Value) -> Result<Vec<String>, StoreError> {
     };
     let values = match reply {
         Value::Array(values) | Value::Set(values) => values,
-        Value::Map(pairs) => pairs.into_iter().flat_map(|(name, value)| [name, value]).collect(),
+        Value::Map(pairs) => pairs
+            .into_iter()
+            .flat_map(|(name, value)| [name, value])
+            .collect(),
         other => return Err(nonsense(&other)),
     };
     values
         .into_iter()
         .map(|value| match value {
-            Value::BulkString(bytes) => {
-                String::from_utf8(bytes).map_err(|error| nonsense(&Value::BulkString(error.into_bytes())))
-            }
+            Value::BulkString(bytes) => String::from_utf8(bytes)
+                .map_err(|error| nonsense(&Value::BulkString(error.into_bytes()))),
             other => Err(nonsense(&other)),
         })
         .collect()

@@ -28,7 +28,12 @@ async fn call(store: &Store) -> Result<Value, StoreError> {
 async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
     let first = store(&shared().url());
     let prefix = first.keys().prefix().to_owned();
-    let secret = first.deployment().await.expect("it starts").secret().clone();
+    let secret = first
+        .deployment()
+        .await
+        .expect("it starts")
+        .secret()
+        .clone();
     let again = |dialect| {
         let metrics =
             StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");

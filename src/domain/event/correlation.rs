@@ -62,7 +62,9 @@ mod tests {
     #[test]
     fn a_denial_shares_the_id_of_the_scope_that_blocked_it() {
         let facts = |pairs: &[(&str, &str)]| {
-            let flat = pairs.iter().flat_map(|(n, v)| [n.to_string(), v.to_string()]);
+            let flat = pairs
+                .iter()
+                .flat_map(|(n, v)| [n.to_string(), v.to_string()]);
             Record::from_pairs(flat.collect())
         };
         let denial = facts(&[

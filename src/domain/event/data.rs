@@ -42,7 +42,10 @@ impl Facts<'_> {
             }
         }
         if self.get("spent_override_provided").is_some() {
-            data.push("spent_override_provided", self.flag("spent_override_provided")?);
+            data.push(
+                "spent_override_provided",
+                self.flag("spent_override_provided")?,
+            );
         }
         self.push_optional_text(&mut data, "reason");
         Ok(data)
@@ -65,7 +68,10 @@ impl Facts<'_> {
         let allocated = self.figure("allocated")?;
         let used = i128::from(self.figure("spent")?) + i128::from(self.figure("reserved")?);
         if allocated > 0 {
-            data.push("utilization", Member::Number(used as f64 / allocated as f64));
+            data.push(
+                "utilization",
+                Member::Number(used as f64 / allocated as f64),
+            );
         }
         for figure in ["allocated", "remaining", "spent", "reserved"] {
             data.push(figure, self.integer(figure)?);
@@ -82,7 +88,10 @@ impl Facts<'_> {
         data.push("overdraft_limit", Member::Integer(limit));
         data.push("is_over_limit", self.flag("is_over_limit")?);
         if limit > 0 {
-            data.push("debt_utilization", Member::Number(debt as f64 / limit as f64));
+            data.push(
+                "debt_utilization",
+                Member::Number(debt as f64 / limit as f64),
+            );
         }
         Ok(data)
     }
@@ -157,7 +166,8 @@ impl Facts<'_> {
         data.text("reservation_id", self.text("reservation_id")?);
         self.push_place(&mut data)?;
         data.push("estimated_amount", self.integer("estimated_amount")?);
-        let (created_ms, expired_ms) = (self.figure("created_at_ms")?, self.figure("expires_at_ms")?);
+        let (created_ms, expired_ms) =
+            (self.figure("created_at_ms")?, self.figure("expires_at_ms")?);
         data.text("created_at", &iso_ms(created_ms));
         data.text("expired_at", &iso_ms(expired_ms));
         let ttl_ms = expired_ms.saturating_sub(created_ms);

@@ -15,7 +15,10 @@ const CAUSE: &[(&str, &str)] = &[
 fn facts(event_type: &str, pairs: &[(&str, &str)]) -> Record {
     let head = [("type", event_type), ("at_ms", "1775745000007")];
     let all = head.iter().chain(CAUSE).chain(pairs);
-    Record::from_pairs(all.flat_map(|(name, value)| [name.to_string(), value.to_string()]).collect())
+    Record::from_pairs(
+        all.flat_map(|(name, value)| [name.to_string(), value.to_string()])
+            .collect(),
+    )
 }
 
 fn stored(facts: &Record) -> StoredEvent<'_> {
@@ -29,7 +32,9 @@ fn stored(facts: &Record) -> StoredEvent<'_> {
 
 /// The envelope's members as text, and `data` alone.
 fn rendered(event_type: &str, pairs: &[(&str, &str)]) -> (String, String) {
-    let envelope = stored(&facts(event_type, pairs)).envelope().expect("complete facts");
+    let envelope = stored(&facts(event_type, pairs))
+        .envelope()
+        .expect("complete facts");
     let value: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
         serde_json::from_str(&envelope).expect("JSON");
     let data = value["data"].get().to_owned();
@@ -69,17 +74,33 @@ fn an_event_id_travels_in_headers_and_paths() {
     let facts = facts("tenant.created", &[]);
     let id = stored(&facts).event_id();
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    assert!(id.starts_with("evt_05f_") && id.len() <= 128 && id.chars().all(allowed), "{id}");
+    assert!(
+        id.starts_with("evt_05f_") && id.len() <= 128 && id.chars().all(allowed),
+        "{id}"
+    );
 }
 
 #[test]
 fn funding_tells_the_ledger_before_and_after() {
     let state = |state: &str, allocated: &str| {
-        [("allocated", allocated), ("remaining", "-5"), ("debt", "0"), ("spent", "7"), ("reserved", "1"), ("status", "ACTIVE")]
-            .map(|(name, value)| (format!("data.{state}.{name}"), value.to_owned()))
+        [
+            ("allocated", allocated),
+            ("remaining", "-5"),
+            ("debt", "0"),
+            ("spent", "7"),
+            ("reserved", "1"),
+            ("status", "ACTIVE"),
+        ]
+        .map(|(name, value)| (format!("data.{state}.{name}"), value.to_owned()))
     };
-    let states: Vec<_> = state("previous_state", "3").into_iter().chain(state("new_state", "3")).collect();
-    let mut pairs: Vec<(&str, &str)> = states.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let states: Vec<_> = state("previous_state", "3")
+        .into_iter()
+        .chain(state("new_state", "3"))
+        .collect();
+    let mut pairs: Vec<(&str, &str)> = states
+        .iter()
+        .map(|(n, v)| (n.as_str(), v.as_str()))
+        .collect();
     pairs.extend([
         ("scope", "tenant:acme"),
         ("data.unit", "TOKENS"),
@@ -143,7 +164,10 @@ fn a_denial_tells_the_request_and_the_scope_to_blame() {
          \"subject\":{\"tenant\":\"acme\",\"app\":\"chat\"},\"deny_detail\":{\"blocked_by_scope\":\"tenant:acme\"}}"
     );
     let mut summed_up = pairs.to_vec();
-    summed_up.extend([("metadata.count", "41"), ("data.subject", "{\"tenant\":\"Acme\"}")]);
+    summed_up.extend([
+        ("metadata.count", "41"),
+        ("data.subject", "{\"tenant\":\"Acme\"}"),
+    ]);
     let (envelope, data) = rendered("reservation.denied", &summed_up);
     assert!(envelope.ends_with("\"metadata\":{\"count\":41}}"));
     assert!(data.contains("\"subject\":{\"tenant\":\"Acme\"}"));
@@ -196,7 +220,12 @@ fn what_ends_a_reservation_tells_its_figures() {
 
 #[test]
 fn operators_changes_tell_what_changed() {
-    let budget = [("scope", "tenant:acme"), ("data.ledger_id", "l1"), ("data.unit", "TOKENS"), ("data.operation", "CREATE")];
+    let budget = [
+        ("scope", "tenant:acme"),
+        ("data.ledger_id", "l1"),
+        ("data.unit", "TOKENS"),
+        ("data.operation", "CREATE"),
+    ];
     assert_eq!(
         data("budget.created", &budget),
         "{\"ledger_id\":\"l1\",\"scope\":\"tenant:acme\",\"unit\":\"TOKENS\",\"operation\":\"CREATE\"}"
@@ -231,7 +260,12 @@ fn operators_changes_tell_what_changed() {
 
 #[test]
 fn missing_facts_and_later_types_are_errors() {
-    let error = |event_type: &str| stored(&facts(event_type, &[])).envelope().expect_err("incomplete").field;
+    let error = |event_type: &str| {
+        stored(&facts(event_type, &[]))
+            .envelope()
+            .expect_err("incomplete")
+            .field
+    };
     assert_eq!(error("budget.funded"), "data.ledger_id");
     assert_eq!(error("moon.landed"), "type");
 }
