@@ -1,6 +1,7 @@
 //! Why an operation of the admin plane is refused. Facts only: which status and code they become on the wire is decided
 //! elsewhere.
 
+use super::amount::Unit;
 use super::refusal::BadKey;
 
 /// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
@@ -22,6 +23,23 @@ pub enum AdminRefusal {
     TenantSuspended,
     /// Nothing may be created for a tenant that is suspended.
     TenantNotActive,
+    /// An amount is in another unit than the ledger.
+    UnitMismatch {
+        /// The member of the request.
+        member: &'static str,
+        /// The ledger's scope.
+        scope: String,
+        /// The ledger's unit.
+        unit: Unit,
+    },
+    /// `spent` with another operation than the one that sets it.
+    SpentNotApplicable,
+    /// The admin key names no tenant.
+    TenantIdMissing,
+    /// A tenant's key names a tenant.
+    TenantIdPresent,
+    /// The scope lies in another tenant than the ledger's.
+    ScopeOfOtherTenant,
     /// The tenant to which something should belong does not exist.
     OwnerNotFound,
     /// There is no such tenant.

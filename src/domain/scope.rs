@@ -255,14 +255,9 @@ impl ScopeFilter {
         )
     }
 
-    /// Reads the stored form, one entry a line; empty is unrestricted.
+    /// Reads the stored form, entries separated by blanks; empty is unrestricted.
     pub fn from_stored(text: &str) -> Self {
-        Self(
-            text.split('\n')
-                .filter(|entry| !entry.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        Self(text.split_whitespace().map(str::to_owned).collect())
     }
 
     /// The entries in their stored form.
