@@ -7,10 +7,14 @@ pub mod store;
 pub mod admin;
 pub mod ledger;
 
+pub mod access;
+
 pub mod api;
 
 pub mod config;
 pub mod dev;
+pub mod locate;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
+pub mod workers;

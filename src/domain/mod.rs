@@ -11,6 +11,7 @@ pub mod scope;
 pub mod subject;
 
 pub mod action;
+pub mod moment;
 
 pub mod budget;
 pub mod caller;

@@ -2,6 +2,7 @@
 //! cluster slot; `{dir}` holds what belongs to no partition.
 
 use super::clock::Day;
+use super::slot;
 use crate::domain::ids::Partition;
 
 /// Builds keys under one prefix, so that a Redis can hold several deployments.
@@ -97,6 +98,11 @@ impl Keys {
     /// What every key starts with.
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// The cluster slot, 0 to 16383, in which all keys of a partition lie.
+    pub fn slot(partition: Partition) -> u16 {
+        slot::of(format!("{{{partition}}}").as_bytes())
     }
 
     /// Hash: layout, partitions, secret and dialect of the deployment.

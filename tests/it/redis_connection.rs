@@ -147,6 +147,27 @@ async fn without_redis_a_call_fails_within_its_deadline() {
 }
 
 #[tokio::test]
+async fn callers_of_a_store_that_never_saw_redis_do_not_queue_up() {
+    let mut options = RedisOptions::new(format!("redis://127.0.0.1:{}", free_port()));
+    options.timeout = Duration::from_millis(300);
+    let store = store_with(options);
+    let started = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let store = store.clone();
+        calls.spawn(async move { call(&store).await });
+    }
+    for outcome in calls.join_all().await {
+        outcome.expect_err("nobody is there");
+    }
+    assert!(
+        started.elapsed() < Duration::from_millis(600),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
 async fn a_lost_reply_is_reported_and_not_sent_again() {
     let server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());

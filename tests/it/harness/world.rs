@@ -116,9 +116,6 @@ async fn tenant(store: &Store, name: &str) -> RuntimeCaller {
     let record = store.keys().tenant(partition, name);
     let mut command = ::redis::cmd("HSET");
     command.arg(&record).arg("status").arg("ACTIVE");
-    store
-        .query(&record, &command)
-        .await
-        .expect("a stored tenant");
+    store.query(&record, &command).await.expect("a stored tenant");
     caller
 }
