@@ -89,8 +89,13 @@ pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result
         let message = format!("The request body is larger than {limit} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, message)
     };
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if declared.and_then(|text| text.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    if declared
+        .and_then(|text| text.parse::<u64>().ok())
+        .is_some_and(|length| length > limit as u64)
+    {
         return Err(too_large());
     }
     to_bytes(body, limit).await.map_err(|error| {
@@ -104,7 +109,10 @@ pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result
 
 /// `application/json`, or absent; the only charset is UTF-8.
 fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
-    let text = content_type.to_str().unwrap_or_default().to_ascii_lowercase();
+    let text = content_type
+        .to_str()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let json = parts.next() == Some("application/json");
     let charset = parts.find_map(|parameter| parameter.strip_prefix("charset="));
@@ -113,7 +121,11 @@ fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = "Content-Type must be application/json in UTF-8";
-    Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidRequest, message))
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::InvalidRequest,
+        message,
+    ))
 }
 
 /// The header, when sent, repeats the body's key byte for byte.
@@ -123,7 +135,9 @@ fn check_key_header(sent: &HeaderMap, key: &IdempotencyKey) -> Result<(), ApiErr
     };
     let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
     if IdempotencyKey::parse(text).is_none() {
-        return Err(ApiError::invalid("X-Idempotency-Key must have 1 to 256 characters"));
+        return Err(ApiError::invalid(
+            "X-Idempotency-Key must have 1 to 256 characters",
+        ));
     }
     if text != key.as_str() {
         return Err(ApiError::invalid(
@@ -153,7 +167,9 @@ impl FromRequestParts<AppState> for ByEither {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Caller>().cloned();
-        caller.map(Self).ok_or_else(|| ApiError::unauthorized("Missing API key"))
+        caller
+            .map(Self)
+            .ok_or_else(|| ApiError::unauthorized("Missing API key"))
     }
 }
 

@@ -44,14 +44,18 @@ pub async fn runtime(State(state): State<AppState>, request: Request, next: Next
     }
     let refused = [401, 503].contains(&response.status().as_u16());
     if !refused {
-        response.extensions_mut().insert(EffectiveTenant(caller.tenant));
+        response
+            .extensions_mut()
+            .insert(EffectiveTenant(caller.tenant));
     }
     response
 }
 
 async fn caller_of(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
     let headers = &parts.headers;
-    let admin_key = headers.get(headers::ADMIN_KEY).filter(|value| !is_blank(value));
+    let admin_key = headers
+        .get(headers::ADMIN_KEY)
+        .filter(|value| !is_blank(value));
     if let Some(key) = admin_key.filter(|_| is_dual(&parts.method, parts.uri.path())) {
         let admin = state.access.admin_caller(text(key));
         return admin.map(Caller::Admin).map_err(error_of);
@@ -91,7 +95,12 @@ pub fn error_of(error: AccessError) -> ApiError {
 }
 
 /// The cause of what a request does, for events and audit.
-pub fn cause_of(state: &AppState, parts: &Parts, correlation: Correlation, caller: &Caller) -> Cause {
+pub fn cause_of(
+    state: &AppState,
+    parts: &Parts,
+    correlation: Correlation,
+    caller: &Caller,
+) -> Cause {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
     Cause {
@@ -100,7 +109,12 @@ pub fn cause_of(state: &AppState, parts: &Parts, correlation: Correlation, calle
             Caller::Tenant(caller) => Actor::ApiKey(caller.key_id.clone()),
             Caller::Admin(_) => Actor::AdminOnBehalfOf,
         },
-        source_ip: Some(state.access.source_ip(peer, forwarded_for(&parts.headers)).to_string()),
+        source_ip: Some(
+            state
+                .access
+                .source_ip(peer, forwarded_for(&parts.headers))
+                .to_string(),
+        ),
         request_id: Some(correlation.request_id),
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,
@@ -108,7 +122,9 @@ pub fn cause_of(state: &AppState, parts: &Parts, correlation: Correlation, calle
 }
 
 fn forwarded_for(headers: &HeaderMap) -> Option<&str> {
-    headers.get("x-forwarded-for").and_then(|value| value.to_str().ok())
+    headers
+        .get("x-forwarded-for")
+        .and_then(|value| value.to_str().ok())
 }
 
 /// The holder of an API key; admins have no business on these operations.
@@ -143,5 +159,9 @@ pub async fn no_such_path() -> ApiError {
 /// A path that does not have this method; the router adds `Allow`.
 pub async fn no_such_method(method: Method) -> ApiError {
     let message = format!("The path does not have the method {method}");
-    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, message)
+    ApiError::new(
+        axum::http::StatusCode::METHOD_NOT_ALLOWED,
+        Code::InvalidRequest,
+        message,
+    )
 }

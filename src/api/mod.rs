@@ -38,9 +38,18 @@ fn runtime_plane(state: &AppState) -> Router {
         .route("/v1/decide", post(handlers::decide))
         .route("/v1/reservations", get(reads::list).post(handlers::reserve))
         .route("/v1/reservations/{reservation_id}", get(reads::get))
-        .route("/v1/reservations/{reservation_id}/commit", post(handlers::commit))
-        .route("/v1/reservations/{reservation_id}/release", post(handlers::release))
-        .route("/v1/reservations/{reservation_id}/extend", post(handlers::extend))
+        .route(
+            "/v1/reservations/{reservation_id}/commit",
+            post(handlers::commit),
+        )
+        .route(
+            "/v1/reservations/{reservation_id}/release",
+            post(handlers::release),
+        )
+        .route(
+            "/v1/reservations/{reservation_id}/extend",
+            post(handlers::extend),
+        )
         .route("/v1/events", post(handlers::post_event))
         .route("/v1/balances", get(reads::balances))
         .method_not_allowed_fallback(identify::no_such_method)

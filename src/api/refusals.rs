@@ -60,7 +60,12 @@ pub fn store_error(error: StoreError) -> ApiError {
 fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
     use Refusal as R;
     let tenant = asked.tenant.unwrap_or("of the key");
-    let reservation = || asked.reservation.map(|id| printable(id.as_str())).unwrap_or_default();
+    let reservation = || {
+        asked
+            .reservation
+            .map(|id| printable(id.as_str()))
+            .unwrap_or_default()
+    };
     match refusal {
         R::Unauthorized(why) => ApiError::unauthorized(why.to_string()),
         R::Forbidden(permission) => {
@@ -70,15 +75,15 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
         R::ForeignTenant => {
             ApiError::forbidden("The request names another tenant than the API key's")
         }
-        R::ForeignReservation => {
-            ApiError::forbidden("The reservation belongs to another tenant")
-        }
+        R::ForeignReservation => ApiError::forbidden("The reservation belongs to another tenant"),
         R::NotFound => ApiError::not_found(format!("Resource not found: {}", reservation())),
         R::IdempotencyMismatch => ApiError::conflict(
             Code::IdempotencyMismatch,
             "The idempotency key was first used with another request; use a new key",
         ),
-        R::TenantUnreadable => ApiError::internal("the record of the tenant has no readable status"),
+        R::TenantUnreadable => {
+            ApiError::internal("the record of the tenant has no readable status")
+        }
         R::TenantClosed => ApiError::conflict(
             Code::TenantClosed,
             format!("The tenant {tenant} is closed; what it owns is read-only"),
@@ -133,9 +138,10 @@ fn denied(denial: Denial, scope: &str, remaining: Option<i64>, amount: Option<Am
         Denial::BudgetExceeded => (Code::BudgetExceeded, "Insufficient remaining budget"),
         Denial::BudgetFrozen => (Code::BudgetFrozen, "The budget is frozen"),
         Denial::BudgetClosed => (Code::BudgetClosed, "The budget is closed"),
-        Denial::OverdraftLimitExceeded => {
-            (Code::OverdraftLimitExceeded, "The overdraft limit is exceeded")
-        }
+        Denial::OverdraftLimitExceeded => (
+            Code::OverdraftLimitExceeded,
+            "The overdraft limit is exceeded",
+        ),
         Denial::DebtOutstanding => (Code::DebtOutstanding, "The budget has outstanding debt"),
         Denial::TenantClosed => (Code::TenantClosed, "The tenant is closed"),
         Denial::BudgetNotFound | Denial::TenantSuspended => {
@@ -160,7 +166,9 @@ fn overage_rejected(scope: &str, reserved: i64, amount: Option<Amount>) -> ApiEr
     let mut details = json!({ "scope": scope, "reserved": reserved });
     let mut message = format!("The actual amount exceeds the {reserved} reserved at {scope}");
     if let Some(amount) = amount {
-        message = format!("{amount} exceeds the {reserved} reserved at {scope}, and the policy is REJECT");
+        message = format!(
+            "{amount} exceeds the {reserved} reserved at {scope}, and the policy is REJECT"
+        );
         details["unit"] = json!(amount.unit().as_str());
         details["requested"] = json!(amount.value());
     }

@@ -23,9 +23,7 @@ pub mod admin_refusal;
 pub mod api_key;
 pub mod budget_ledger;
 pub mod event;
-pub mod permission;
-pub mod tenant;
-pub mod timestamp;
+pub mod tenant_record;
 
 pub mod json;
 pub mod payload_hash;

@@ -184,7 +184,8 @@ impl Record {
         depths
             .map(|depth| {
                 let field = format!("{operation}.{depth}");
-                balance_at(&path, unit, depth, self.text(&field)?).ok_or_else(|| RecordError::of(&field))
+                balance_at(&path, unit, depth, self.text(&field)?)
+                    .ok_or_else(|| RecordError::of(&field))
             })
             .collect()
     }

@@ -257,7 +257,16 @@ impl ScopeFilter {
 
     /// Reads the stored form, entries separated by blanks; empty is unrestricted.
     pub fn from_stored(text: &str) -> Self {
+<<<<<<< HEAD
         Self(text.split_whitespace().map(str::to_owned).collect())
+=======
+        Self(
+            text.split('\n')
+                .filter(|entry| !entry.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+>>>>>>> main
     }
 
     /// The entries in their stored form.

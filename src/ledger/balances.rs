@@ -43,11 +43,16 @@ impl Ledger {
     ) -> Result<BalancePage, LedgerError> {
         let (mut found, mut examined) = (Vec::new(), 0);
         let mut last = query.after.clone();
-        let mut after = last.as_ref().map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
+        let mut after = last
+            .as_ref()
+            .map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
         loop {
             // One more than the page, to know whether another follows.
             let step = STEP_ROWS.min(query.limit + 1);
-            let answer = self.store.list_balances(caller, after.as_deref(), step).await?;
+            let answer = self
+                .store
+                .list_balances(caller, after.as_deref(), step)
+                .await?;
             let page = done(answer)?;
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
@@ -55,7 +60,10 @@ impl Ledger {
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
-                    return Ok(BalancePage { balances: found, next: last });
+                    return Ok(BalancePage {
+                        balances: found,
+                        next: last,
+                    });
                 }
                 last = Some((balance.scope.clone(), balance.unit));
                 after = Some(entry);
@@ -64,10 +72,16 @@ impl Ledger {
                 }
             }
             if complete {
-                return Ok(BalancePage { balances: found, next: None });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: None,
+                });
             }
             if examined >= PAGE_ROWS_MAX {
-                return Ok(BalancePage { balances: found, next: last });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: last,
+                });
             }
         }
     }

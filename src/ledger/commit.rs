@@ -6,9 +6,9 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
+use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::store::commit as store;
 
 /// A settlement that is asked for.

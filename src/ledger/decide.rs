@@ -133,9 +133,9 @@ pub(super) async fn evaluate(
 fn decided_before(record: &Record, outcome: Outcome) -> Result<Decision, LedgerError> {
     if record.text("decision")? == "DENY" {
         let denial = Denial::parse(record.text("reason_code")?);
-        return denial.map(Decision::Deny).ok_or_else(|| {
-            LedgerError::Record(RecordError::of("reason_code"))
-        });
+        return denial
+            .map(Decision::Deny)
+            .ok_or_else(|| LedgerError::Record(RecordError::of("reason_code")));
     }
     let balances = match outcome {
         Outcome::Decision => Vec::new(),

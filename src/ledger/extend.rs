@@ -3,9 +3,9 @@
 use super::{Ledger, LedgerError, done};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::reservation::Status;
 use crate::store::extend as store;
 

@@ -20,7 +20,11 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
         facts.push(("action_tags", json(tags)));
     }
     let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
-    let values = || Level::ALL.into_iter().filter_map(|level| subject.value(level));
+    let values = || {
+        Level::ALL
+            .into_iter()
+            .filter_map(|level| subject.value(level))
+    };
     if subject.dimensions().is_some() || !values().all(lower_case) {
         facts.push(("subject", json(subject)));
     }
@@ -75,7 +79,9 @@ pub fn action_of(record: &Record) -> Result<Action, RecordError> {
     Ok(Action {
         kind: record.text("action_kind")?.to_owned(),
         name: record.text("action_name")?.to_owned(),
-        tags: tags.transpose().map_err(|_| RecordError::of("action_tags"))?,
+        tags: tags
+            .transpose()
+            .map_err(|_| RecordError::of("action_tags"))?,
     })
 }
 
@@ -85,7 +91,8 @@ pub fn action_of(record: &Record) -> Result<Action, RecordError> {
 /// [`RecordError`].
 pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, RecordError> {
     let stored = record.get(name).map(str::to_owned);
-    let object = stored.map(|text| FreeObject::from_stored(text).ok_or_else(|| RecordError::of(name)));
+    let object =
+        stored.map(|text| FreeObject::from_stored(text).ok_or_else(|| RecordError::of(name)));
     object.transpose()
 }
 

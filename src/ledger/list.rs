@@ -176,7 +176,11 @@ impl Ledger {
             .after
             .as_ref()
             .is_none_or(|after| order(&position, after, query) == Ordering::Greater);
-        let rows = if unseen && matches(&row, query)? { vec![row] } else { Vec::new() };
+        let rows = if unseen && matches(&row, query)? {
+            vec![row]
+        } else {
+            Vec::new()
+        };
         Ok(ReservationPage { rows, next: None })
     }
 
@@ -235,7 +239,10 @@ impl Ledger {
         }
         let more = gathered.len() > query.limit;
         gathered.truncate(query.limit);
-        let next = gathered.last().filter(|_| more).map(|(position, _)| position.clone());
+        let next = gathered
+            .last()
+            .filter(|_| more)
+            .map(|(position, _)| position.clone());
         let rows = gathered.into_iter().map(|(_, row)| row).collect();
         Ok(ReservationPage { rows, next })
     }
@@ -282,6 +289,10 @@ fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
             a.value.cmp(&b.value)
         }
     };
-    let directed = if query.descending { by_value.reverse() } else { by_value };
+    let directed = if query.descending {
+        by_value.reverse()
+    } else {
+        by_value
+    };
     directed.then_with(|| a.reservation_id.cmp(&b.reservation_id))
 }

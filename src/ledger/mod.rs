@@ -16,7 +16,9 @@ pub use commit::{Commit, Committed};
 pub use decide::{Decide, DecidedFor, Decision};
 pub use event::{Post, Posted};
 pub use extend::{Extend, Extended};
-pub use list::{ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window};
+pub use list::{
+    ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window,
+};
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 
@@ -113,7 +115,10 @@ impl Ledger {
         reservation_id: &ReservationId,
         permission: &str,
     ) -> Result<(), LedgerError> {
-        let Some(partition) = reservation_id.partition().filter(|p| *p != caller.partition) else {
+        let Some(partition) = reservation_id
+            .partition()
+            .filter(|p| *p != caller.partition)
+        else {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;

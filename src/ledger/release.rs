@@ -109,9 +109,8 @@ impl Ledger {
             .get_reservation(caller, partition, reservation_id)
             .await?;
         let record = done(found)?.record;
-        TenantId::parse(record.text("tenant")?).ok_or_else(|| {
-            LedgerError::Record(RecordError::of("tenant"))
-        })
+        TenantId::parse(record.text("tenant")?)
+            .ok_or_else(|| LedgerError::Record(RecordError::of("tenant")))
     }
 }
 

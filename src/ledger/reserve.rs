@@ -7,9 +7,9 @@ use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
+use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::policy::{OveragePolicy, PolicySelection};
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
@@ -86,7 +86,8 @@ impl Ledger {
         cause: &Cause,
     ) -> Result<Reserved, LedgerError> {
         let secret = self.store.secret().await?;
-        let reservation_id = ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
+        let reservation_id =
+            ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
         let scope_path = self.own_scope(caller, &reserve.subject).await?;
         let request_facts = facts::of_request(&reserve.subject, &reserve.action);
         let cause = cause.lines();
@@ -107,7 +108,10 @@ impl Ledger {
                 decision,
             });
         }
-        let mut kept = vec![("idempotency_key", reserve.idempotency_key.as_str().to_owned())];
+        let mut kept = vec![(
+            "idempotency_key",
+            reserve.idempotency_key.as_str().to_owned(),
+        )];
         facts::keep(&mut kept, "metadata", reserve.metadata.as_ref());
         let policy = PolicySelection::default();
         let mut attempts = self.attempts(&caller.tenant);
@@ -187,7 +191,11 @@ fn held_before(
         scope_path: record.scope_path()?,
         reserved: estimate.ok_or_else(|| RecordError::of("estimate"))?,
         expires_at_ms,
-        remaining_ttl_ms: if active { (expires_at_ms - now_ms).max(0) } else { 0 },
+        remaining_ttl_ms: if active {
+            (expires_at_ms - now_ms).max(0)
+        } else {
+            0
+        },
         caps: record.get("caps").map(str::to_owned),
         balances: record.balances("create")?,
     })

@@ -110,7 +110,9 @@ impl Store {
         caller: &RuntimeCaller,
         permission: &str,
     ) -> Result<Answer<()>, StoreError> {
-        let key_names = [self.keys().api_key(caller.partition, caller.key_id.as_str())];
+        let key_names = [self
+            .keys()
+            .api_key(caller.partition, caller.key_id.as_str())];
         let args = [
             Arg::from(caller.key_hash.as_str()),
             Arg::from(caller.tenant.as_str()),
@@ -180,7 +182,9 @@ impl Store {
             Arg::from(walk.scores.1),
             Arg::from(walk.after_id),
         ];
-        let value = self.call_on(Lane::Background, &LIST, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &LIST, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&LIST, value)?;
         match reply.next_str()?.as_str() {
             "listed" => {}
@@ -230,7 +234,9 @@ impl Store {
             Arg::from(rows as i64),
             Arg::from("balances:read"),
         ];
-        let value = self.call_on(Lane::Background, &BALANCES, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &BALANCES, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&BALANCES, value)?;
         match reply.next_str()?.as_str() {
             "listed" => {}

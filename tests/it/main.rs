@@ -7,6 +7,7 @@ mod admin_funding;
 mod admin_tenants;
 mod dev_stack;
 mod harness;
+mod lifecycle;
 mod lua_scripts;
 mod model;
 mod redis_cluster;

@@ -173,7 +173,9 @@ pub async fn commit(
     let response = CommitResponse {
         status: CommitStatus::Committed,
         charged: amount(committed.unit, committed.charged)?,
-        released: released.map(|value| amount(committed.unit, value)).transpose()?,
+        released: released
+            .map(|value| amount(committed.unit, value))
+            .transpose()?,
         balances: shown(&committed.balances)?,
         evidence: None,
     };

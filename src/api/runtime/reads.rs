@@ -94,7 +94,9 @@ fn ledger_query(
         tenant: tenant.clone(),
         segments: query.segments.clone(),
         idempotency_key: query.idempotency_key.clone(),
-        status: query.status.and_then(|status| Status::parse(status.as_str())),
+        status: query
+            .status
+            .and_then(|status| Status::parse(status.as_str())),
         created: window(query.created),
         expires: window(query.expires),
         finalized: window(query.finalized),
@@ -119,7 +121,8 @@ fn ledger_query(
 fn rows(page: ReservationPage, include: Include) -> Result<Vec<Reservation>, Refused> {
     let shown = page.rows.into_iter().map(|row| {
         let id = ReservationId::parse(&row.reservation_id);
-        let id = id.ok_or_else(|| failed(LedgerError::Record(RecordError::of("reservation_id"))))?;
+        let id =
+            id.ok_or_else(|| failed(LedgerError::Record(RecordError::of("reservation_id"))))?;
         shown_record(&id, row.status, &row.record, Some(include))
     });
     shown.collect()
@@ -156,11 +159,16 @@ fn shown_record(
         committed,
         created_at_ms: integer("created_at_ms")?,
         expires_at_ms: integer("expires_at_ms")?,
-        finalized_at_ms: record.optional_integer("finalized_at_ms").map_err(unsound)?,
+        finalized_at_ms: record
+            .optional_integer("finalized_at_ms")
+            .map_err(unsound)?,
         affected_scopes: scope_path.with_parents().collect(),
         scope_path,
         metadata: object("metadata", wanted(|include| include.metadata))?,
-        committed_metadata: object("committed_metadata", wanted(|include| include.committed_metadata))?,
+        committed_metadata: object(
+            "committed_metadata",
+            wanted(|include| include.committed_metadata),
+        )?,
         evidence: None,
     })
 }
@@ -185,9 +193,10 @@ pub async fn balances(
     Ok(match state.ledger.balances(&caller, &asked).await {
         Err(error) => Err(failed(error)),
         Ok(page) => {
-            let next = page.next.as_ref().map(|(scope, unit)| {
-                query.next_cursor(&caller.tenant, (scope, *unit), secret)
-            });
+            let next = page
+                .next
+                .as_ref()
+                .map(|(scope, unit)| query.next_cursor(&caller.tenant, (scope, *unit), secret));
             shown(&page.balances)
                 .map(|balances| Answer(StatusCode::OK, BalanceResponse::new(balances, next)))
         }
