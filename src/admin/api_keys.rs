@@ -8,8 +8,11 @@ use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::api_key::ApiKey;
 use crate::domain::cause::Actor;
 use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
 use crate::domain::keys::{ApiKeyText, KeyId};
+use crate::domain::moment::Moment;
 use crate::domain::permission::Permission;
+use crate::domain::scope::ScopeFilter;
 use crate::store::api_keys::{KeyCreation, KeyRecord};
 
 /// Two random ids of 62 bits that are taken already are one too many.
@@ -27,11 +30,11 @@ pub struct NewApiKey {
     /// `None`: the default set. An empty list: nothing.
     pub permissions: Option<Vec<Permission>>,
     /// To which scopes it is restricted.
-    pub scope_filter: Vec<String>,
+    pub scope_filter: ScopeFilter,
     /// `None`: 90 days from now.
-    pub expires_at_ms: Option<i64>,
-    /// The operator's own, a JSON object.
-    pub metadata: Option<String>,
+    pub expires_at: Option<Moment>,
+    /// The operator's own.
+    pub metadata: Option<FreeObject>,
 }
 
 /// A key that was just issued, the only time that its text is known.
@@ -43,9 +46,9 @@ pub struct CreatedApiKey {
     /// What it may do.
     pub permissions: Vec<Permission>,
     /// On the store's clock.
-    pub created_at_ms: i64,
+    pub created_at: Moment,
     /// On the store's clock.
-    pub expires_at_ms: i64,
+    pub expires_at: Moment,
 }
 
 impl fmt::Debug for CreatedApiKey {
@@ -68,21 +71,21 @@ impl Admin {
         let Some(tenant_id) = TenantId::parse(&new.tenant_id) else {
             return refuse(AdminRefusal::OwnerNotFound);
         };
-        let permissions = new.permissions.as_deref().unwrap_or(Permission::DEFAULT);
-        let stored_permissions = Permission::stored(permissions);
+        let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
+        let granted = stored_permissions(permissions);
         let mut draws = 0;
         loop {
             let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
             let (key_id, key_hash) = (key.key_id(), key.hash());
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
-            let scope_filter = stored_filter(&new.scope_filter);
+            let scope_filter = new.scope_filter.lines();
             let optional = [
                 ("description", new.description.clone()),
                 (
                     "scope_filter",
                     (!scope_filter.is_empty()).then_some(scope_filter),
                 ),
-                ("metadata", new.metadata.clone()),
+                ("metadata", new.metadata.as_ref().map(|free| free.as_str().to_owned())),
             ];
             fields.extend(
                 optional
@@ -93,7 +96,7 @@ impl Admin {
             audit.extend([
                 ("status", "201".to_owned()),
                 ("metadata.name", new.name.clone()),
-                ("metadata.permissions", stored_permissions.clone()),
+                ("metadata.permissions", granted.clone()),
             ]);
             push_key_id(&mut audit, request, key_id);
             let parts = Parts::of(request, "createApiKey", audit);
@@ -101,22 +104,22 @@ impl Admin {
                 key_id,
                 tenant: &tenant_id,
                 key_hash: key_hash.as_str(),
-                expires_at_ms: new.expires_at_ms,
+                expires_at_ms: new.expires_at.map(Moment::as_ms),
                 name: &new.name,
-                permissions: &stored_permissions,
+                permissions: &granted,
                 fields: &fields,
             };
             match self.store.create_api_key(&record, &parts.change()).await? {
                 KeyCreation::Created {
-                    now_ms,
-                    expires_at_ms,
+                    created_at,
+                    expires_at,
                 } => {
                     return Ok(CreatedApiKey {
                         key,
                         tenant_id,
                         permissions: permissions.to_vec(),
-                        created_at_ms: now_ms,
-                        expires_at_ms,
+                        created_at,
+                        expires_at,
                     });
                 }
                 KeyCreation::Taken => draws += 1,
@@ -165,7 +168,7 @@ impl Admin {
             .store
             .revoke_api_key(&key_id, owner, reason, &parts.change())
             .await?;
-        Ok(ApiKey::from_record(key_id.as_str(), &record, 0)?)
+        Ok(ApiKey::from_record(&key_id, &record, 0)?)
     }
 }
 
@@ -176,14 +179,10 @@ fn push_key_id(audit: &mut crate::store::admin::Pairs, request: &Request<'_>, ke
     }
 }
 
-/// Lower case, separated by blanks. An entry that is blank or holds a blank can match nothing, so it becomes one that
-/// matches nothing: dropping it could leave a filter that admits everything.
-fn stored_filter(entries: &[String]) -> String {
-    let word = |entry: &String| match entry.is_empty() || entry.contains(char::is_whitespace) {
-        true => "*".to_owned(),
-        false => entry.to_lowercase(),
-    };
-    entries.iter().map(word).collect::<Vec<_>>().join(" ")
+/// The words with a blank on either side of each, in which a script finds one by plain search.
+fn stored_permissions(permissions: &[Permission]) -> String {
+    let words = permissions.iter().map(|permission| permission.as_str());
+    words.fold(" ".to_owned(), |stored, word| stored + word + " ")
 }
 
 #[cfg(test)]
@@ -191,13 +190,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_that_matches_nothing_never_becomes_none() {
-        let stored = |entries: &[&str]| {
-            stored_filter(&entries.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
-        assert_eq!(stored(&[]), "");
-        assert_eq!(stored(&["Agent:*", "app:X"]), "agent:* app:x");
-        assert_eq!(stored(&[""]), "*");
-        assert_eq!(stored(&["app:x y"]), "*");
+    fn a_stored_list_has_a_blank_on_either_side_of_each_word() {
+        let stored = stored_permissions(&[Permission::BudgetsRead, Permission::AdminRead]);
+        assert_eq!(stored, " budgets:read admin:read ");
+        assert_eq!(stored_permissions(&[]), " ");
     }
 }

@@ -6,9 +6,12 @@ use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget_ledger::{BudgetLedger, FundingOperation, RolloverPolicy};
+use crate::domain::budget_ledger::BudgetLedger;
 use crate::domain::caller::Caller;
+use crate::domain::funding::{FundingOperation, RolloverPolicy};
 use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
+use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::scope::{BudgetScope, Level};
 use crate::store::admin::Pairs;
@@ -22,22 +25,20 @@ pub struct NewBudget {
     pub tenant_id: Option<String>,
     /// Which scope.
     pub scope: BudgetScope,
-    /// What it counts.
-    pub unit: Unit,
-    /// What may be spent.
+    /// What may be spent, and in which unit.
     pub allocated: Amount,
-    /// How much debt is allowed; `None`: none.
-    pub overdraft_limit: Option<Amount>,
+    /// How much debt is allowed, in the same unit.
+    pub overdraft_limit: i64,
     /// What a commit above the estimate does; `None`: what the tenant says.
     pub commit_overage_policy: Option<OveragePolicy>,
     /// Stored and shown.
-    pub rollover_policy: Option<RolloverPolicy>,
-    /// RFC 3339 in UTC; stored and shown.
-    pub period_start: Option<String>,
-    /// RFC 3339 in UTC; stored and shown.
-    pub period_end: Option<String>,
-    /// A JSON object; stored and never shown.
-    pub metadata: Option<String>,
+    pub rollover_policy: RolloverPolicy,
+    /// Stored and shown.
+    pub period_start: Option<Moment>,
+    /// Stored and shown.
+    pub period_end: Option<Moment>,
+    /// Stored and never shown.
+    pub metadata: Option<FreeObject>,
 }
 
 /// A funding operation.
@@ -47,14 +48,12 @@ pub struct Funding {
     pub tenant_id: Option<String>,
     /// Which scope.
     pub scope: BudgetScope,
-    /// Of which unit.
-    pub unit: Unit,
     /// What is done.
     pub operation: FundingOperation,
-    /// By how much.
+    /// By how much, in the ledger's unit.
     pub amount: Amount,
-    /// What RESET_SPENT starts from; `None`: 0.
-    pub spent: Option<Amount>,
+    /// What RESET_SPENT starts from, in the same unit; `None`: nothing was said, so 0.
+    pub spent: Option<i64>,
     /// Told by event and audit entry.
     pub reason: Option<String>,
 }
@@ -63,25 +62,13 @@ impl Admin {
     /// Opens a ledger.
     ///
     /// # Errors
-    /// Refusals, in this order: of the key; another unit than the ledger's; of the key's scopes; a `tenant_id` that is
-    /// missing or must not be there; a scope of another tenant; tenant closed, unknown or suspended; a ledger that exists.
+    /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing or must not be there; a scope of another tenant; tenant closed, unknown or suspended; a ledger that exists.
     pub async fn create_budget(
         &self,
         caller: &Caller,
         new: &NewBudget,
         request: &Request<'_>,
     ) -> Result<BudgetLedger, AdminError> {
-        for (member, amount) in [
-            ("allocated", Some(new.allocated)),
-            ("overdraft_limit", new.overdraft_limit),
-        ] {
-            if amount.is_some_and(|amount| amount.unit() != new.unit) {
-                let refusal = unit_mismatch(member, &new.scope, new.unit);
-                return self
-                    .refuse_after_access(caller, "budgets:write", None, refusal)
-                    .await;
-            }
-        }
         let tenant = match creation_tenant(caller, new) {
             Ok(tenant) => tenant,
             Err(refusal) => {
@@ -90,34 +77,30 @@ impl Admin {
                     .await;
             }
         };
-        let (scope, ledger_id) = (new.scope.path(), Uuid::new_v4().to_string());
+        let (scope, unit) = (new.scope.path(), new.allocated.unit());
+        let ledger_id = Uuid::new_v4().to_string();
         let mut audit = entry(request.cause, "createBudget", "budget", &ledger_id);
         audit.extend([
             ("status", "201".to_owned()),
             ("metadata.scope", scope.to_string()),
-            ("metadata.unit", new.unit.to_string()),
+            ("metadata.unit", unit.to_string()),
             ("metadata.allocated", new.allocated.value().to_string()),
         ]);
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "createBudget", audit);
-        let rollover = new.rollover_policy.unwrap_or(RolloverPolicy::None);
-        let mut fields = vec![("rollover_policy", rollover.as_str().to_owned())];
+        let mut fields = vec![("rollover_policy", new.rollover_policy.to_string())];
         let optional = [
-            ("period_start", &new.period_start),
-            ("period_end", &new.period_end),
-            ("metadata", &new.metadata),
+            ("period_start", new.period_start.map(|start| start.to_string())),
+            ("period_end", new.period_end.map(|end| end.to_string())),
+            ("metadata", new.metadata.as_ref().map(|free| free.as_str().to_owned())),
         ];
-        fields.extend(
-            optional
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value.clone()?))),
-        );
+        fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
         let record = LedgerRecord {
             tenant: &tenant,
             ledger_id: &ledger_id,
             scope,
             allocated: new.allocated,
-            overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
+            overdraft_limit: new.overdraft_limit,
             overage_policy: new.commit_overage_policy,
             fields: &fields,
         };
@@ -131,7 +114,7 @@ impl Admin {
     /// Funds a ledger.
     ///
     /// # Errors
-    /// Refusals, in this order: of the key and its scopes; another unit than the ledger's; a `tenant_id` that is missing;
+    /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing;
     /// another request under the same idempotency key; tenant closed; a foreign, unknown, frozen or closed ledger; too
     /// little left; a figure out of range.
     pub async fn fund_budget(
@@ -140,21 +123,6 @@ impl Admin {
         funding: &Funding,
         request: &Request<'_>,
     ) -> Result<Funded, AdminError> {
-        let is_reset = funding.operation == FundingOperation::ResetSpent;
-        for (member, amount) in [("amount", Some(funding.amount)), ("spent", funding.spent)] {
-            if amount.is_some_and(|amount| amount.unit() != funding.unit) {
-                let refusal = unit_mismatch(member, &funding.scope, funding.unit);
-                return self
-                    .refuse_after_access(caller, "budgets:write", Some(&funding.scope), refusal)
-                    .await;
-            }
-        }
-        if funding.spent.is_some() && !is_reset {
-            let refusal = AdminRefusal::SpentNotApplicable;
-            return self
-                .refuse_after_access(caller, "budgets:write", Some(&funding.scope), refusal)
-                .await;
-        }
         let scope = funding.scope.path();
         let scope_tenant = scope.value(Level::Tenant).unwrap_or_default();
         let tenant = match (caller, funding.tenant_id.as_deref()) {
@@ -167,12 +135,13 @@ impl Admin {
                 None => return refuse(AdminRefusal::ForeignBudget),
             },
         };
-        let target = format!("{scope}:{}", funding.unit);
+        let unit = funding.amount.unit();
+        let target = format!("{scope}:{unit}");
         let mut audit = entry(request.cause, "fundBudget", "budget", &target);
         audit.extend([
             ("status", "200".to_owned()),
             ("metadata.scope", scope.to_string()),
-            ("metadata.unit", funding.unit.to_string()),
+            ("metadata.unit", unit.to_string()),
             (
                 "metadata.funding_operation",
                 funding.operation.as_str().to_owned(),
@@ -187,7 +156,7 @@ impl Admin {
         );
         let key = request.idempotency_key.map(|key| key.to_string());
         audit.extend(key.map(|key| ("metadata.idempotency_key", key)));
-        if is_reset {
+        if funding.operation == FundingOperation::ResetSpent {
             audit.push((
                 "metadata.spent_override_provided",
                 funding.spent.is_some().to_string(),
@@ -201,7 +170,7 @@ impl Admin {
             foreign: scope_tenant != tenant.as_str(),
             operation: funding.operation,
             amount: funding.amount,
-            spent: funding.spent.map(Amount::value),
+            spent: funding.spent,
             reason: funding.reason.as_deref(),
         };
         self.store
@@ -277,14 +246,6 @@ fn creation_tenant(caller: &Caller, new: &NewBudget) -> Result<TenantId, AdminRe
         return Err(AdminRefusal::ScopeOfOtherTenant);
     }
     TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)
-}
-
-fn unit_mismatch(member: &'static str, scope: &BudgetScope, unit: Unit) -> AdminRefusal {
-    AdminRefusal::UnitMismatch {
-        member,
-        scope: scope.path().to_string(),
-        unit,
-    }
 }
 
 fn push_actor_type(audit: &mut Pairs, caller: &Caller) {

@@ -3,7 +3,6 @@
 mod api_keys;
 mod audit;
 mod budgets;
-mod cursor;
 mod tenants;
 
 use base64::Engine as _;
@@ -13,7 +12,7 @@ use sha2::{Digest, Sha256};
 pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use audit::Failure;
 pub use budgets::{Funded, Funding, NewBudget};
-pub use tenants::{TenantPage, TenantQuery, TenantSort};
+pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::cause::Cause;

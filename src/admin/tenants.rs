@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use super::audit::entry;
-use super::cursor::Cursor;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
-use crate::domain::tenant::{NewTenant, Tenant, TenantStatus};
+use crate::domain::tenant::TenantStatus;
+use crate::domain::tenant_record::{NewTenant, Tenant};
 
 /// Entries of the directory that are read at once.
 const STEP_ROWS: usize = 500;
@@ -48,19 +48,28 @@ impl TenantSort {
             .find(|sort| sort.as_str() == word)
     }
 
-    /// The text by which rows are compared and a cursor is placed; times with all their digits.
-    fn key(self, tenant: &Tenant) -> String {
+    /// The text by which rows are compared; times with all their digits.
+    fn value(self, tenant: &Tenant) -> String {
         match self {
-            Self::TenantId => tenant.tenant_id.clone(),
+            Self::TenantId => tenant.tenant_id.to_string(),
             Self::Name => tenant.name.clone(),
             Self::Status => tenant.status.as_str().to_owned(),
-            Self::CreatedAt => format!("{:019}", tenant.created_at_ms.max(0)),
+            Self::CreatedAt => format!("{:019}", tenant.created_at.as_ms().max(0)),
         }
     }
 }
 
+/// A row's place in the order of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantPlace {
+    /// The row's value of what the list is sorted by, as [`TenantSort`] compares it.
+    pub value: String,
+    /// The row's id.
+    pub id: String,
+}
+
 /// Tenants that are asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct TenantQuery {
     /// Of this status.
     pub status: Option<TenantStatus>,
@@ -68,12 +77,14 @@ pub struct TenantQuery {
     pub parent_tenant_id: Option<String>,
     /// Whose id or name contains this, whatever the case.
     pub search: Option<String>,
-    /// `None`: by creation, or by id where there are too many to sort.
-    pub sort_by: Option<TenantSort>,
-    /// Smallest first.
-    pub ascending: bool,
-    /// Where the last page ended.
-    pub cursor: Option<String>,
+    /// The order.
+    pub sort: TenantSort,
+    /// Largest first.
+    pub descending: bool,
+    /// Whether the order of ids may stand in where there are too many to sort.
+    pub any_order: bool,
+    /// Where the last page ended, in the same order.
+    pub after: Option<TenantPlace>,
     /// Rows at most, at least 1.
     pub limit: usize,
 }
@@ -83,8 +94,10 @@ pub struct TenantQuery {
 pub struct TenantPage {
     /// In order.
     pub tenants: Vec<Tenant>,
-    /// Where the next page starts, when there may be one.
-    pub next_cursor: Option<String>,
+    /// The order that they stand in.
+    pub sort: TenantSort,
+    /// Behind which place the next page starts, when there may be one.
+    pub next: Option<TenantPlace>,
 }
 
 impl Admin {
@@ -119,35 +132,14 @@ impl Admin {
     /// A page of all tenants.
     ///
     /// # Errors
-    /// [`AdminRefusal::BadCursor`]; [`AdminRefusal::TooManyToSort`] for a sort that was asked for and has no index.
+    /// [`AdminRefusal::TooManyToSort`] for a sort that must be kept and has no index.
     pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, AdminError> {
-        let cursor = match &query.cursor {
-            Some(text) => match Cursor::decode(text, &query.filters()) {
-                Some(cursor) => Some(cursor),
-                None => return refuse(AdminRefusal::BadCursor),
-            },
-            None => None,
-        };
-        let wanted = query.sort_by.unwrap_or(TenantSort::CreatedAt);
-        let descending = !query.ascending;
-        if let Some(cursor) = &cursor {
-            let fallen_back =
-                query.sort_by.is_none() && cursor.sort == TenantSort::TenantId.as_str();
-            if cursor.descending != descending || (cursor.sort != wanted.as_str() && !fallen_back) {
-                return refuse(AdminRefusal::BadCursor);
-            }
-            if fallen_back {
-                return self.tenants_by_id(query, Some(cursor)).await;
-            }
-        }
-        if wanted == TenantSort::TenantId {
-            return self.tenants_by_id(query, cursor.as_ref()).await;
+        if query.sort == TenantSort::TenantId {
+            return self.tenants_by_id(query).await;
         }
         match self.matching_tenants(query).await? {
-            Some(tenants) => Ok(sorted_page(tenants, query, wanted, cursor.as_ref())),
-            None if query.sort_by.is_none() && cursor.is_none() => {
-                self.tenants_by_id(query, None).await
-            }
+            Some(tenants) => Ok(sorted_page(tenants, query)),
+            None if query.any_order && query.after.is_none() => self.tenants_by_id(query).await,
             None => refuse(AdminRefusal::TooManyToSort {
                 bound: SORT_MATCHES_MAX,
             }),
@@ -155,42 +147,34 @@ impl Admin {
     }
 
     /// Along the directory.
-    async fn tenants_by_id(
-        &self,
-        query: &TenantQuery,
-        cursor: Option<&Cursor>,
-    ) -> Result<TenantPage, AdminError> {
-        let sort = TenantSort::TenantId;
-        let (mut tenants, mut examined) = (Vec::new(), 0);
-        let mut after = cursor.map(|cursor| cursor.id.clone());
-        let next = |id: &str| query.cursor_after(sort, id.to_owned(), id.to_owned());
+    async fn tenants_by_id(&self, query: &TenantQuery) -> Result<TenantPage, AdminError> {
+        let mut page = TenantPage {
+            tenants: Vec::new(),
+            sort: TenantSort::TenantId,
+            next: None,
+        };
+        let place = |id: &str| TenantPlace {
+            value: id.to_owned(),
+            id: id.to_owned(),
+        };
+        let mut after = query.after.as_ref().map(|place| place.id.clone());
+        let mut examined = 0;
         loop {
             let (rows, last) = self.directory_step(query, after.as_deref()).await?;
             for tenant in rows {
-                if tenants.len() == query.limit {
-                    let next_cursor = tenants
-                        .last()
-                        .map(|tenant: &Tenant| next(&tenant.tenant_id));
-                    return Ok(TenantPage {
-                        tenants,
-                        next_cursor,
-                    });
+                if page.tenants.len() == query.limit {
+                    page.next = page.tenants.last().map(|tenant| place(tenant.tenant_id.as_str()));
+                    return Ok(page);
                 }
-                tenants.push(tenant);
+                page.tenants.push(tenant);
             }
             examined += STEP_ROWS;
             let Some(last) = last else {
-                return Ok(TenantPage {
-                    tenants,
-                    next_cursor: None,
-                });
+                return Ok(page);
             };
             if examined >= PAGE_ROWS_MAX {
-                let next_cursor = Some(next(&last));
-                return Ok(TenantPage {
-                    tenants,
-                    next_cursor,
-                });
+                page.next = Some(place(&last));
+                return Ok(page);
             }
             after = Some(last);
         }
@@ -222,12 +206,7 @@ impl Admin {
         query: &TenantQuery,
         after: Option<&str>,
     ) -> Result<(Vec<Tenant>, Option<String>), AdminError> {
-        let descending = query.sort_by == Some(TenantSort::TenantId) && !query.ascending;
-        let descending = descending || (query.sort_by.is_none() && !query.ascending);
-        let entries = self
-            .store
-            .directory_page(after, descending, STEP_ROWS)
-            .await?;
+        let entries = self.store.directory_page(after, query.descending, STEP_ROWS).await?;
         let last = entries
             .last()
             .filter(|_| entries.len() == STEP_ROWS)
@@ -261,68 +240,46 @@ impl TenantQuery {
                 .as_ref()
                 .is_none_or(|parent| tenant.parent_tenant_id.as_ref() == Some(parent))
             && search.is_none_or(|search| {
-                found(&tenant.tenant_id, &search) || found(&tenant.name, &search)
+                found(tenant.tenant_id.as_str(), &search) || found(&tenant.name, &search)
             })
-    }
-
-    /// What a cursor is bound to besides the order.
-    fn filters(&self) -> [&str; 3] {
-        [
-            self.status.map_or("", TenantStatus::as_str),
-            self.parent_tenant_id.as_deref().unwrap_or(""),
-            self.search.as_deref().unwrap_or(""),
-        ]
-    }
-
-    fn cursor_after(&self, sort: TenantSort, key: String, id: String) -> String {
-        Cursor::after(sort.as_str(), !self.ascending, key, id, &self.filters()).encode()
     }
 }
 
-/// The page behind the cursor.
-fn sorted_page(
-    tenants: Vec<Tenant>,
-    query: &TenantQuery,
-    sort: TenantSort,
-    cursor: Option<&Cursor>,
-) -> TenantPage {
+/// The page behind the query's place.
+fn sorted_page(tenants: Vec<Tenant>, query: &TenantQuery) -> TenantPage {
+    let sort = query.sort;
     let order = |a: (&str, &str), b: (&str, &str)| -> Ordering {
-        let by_key = a.0.cmp(b.0);
-        let by_key = if query.ascending {
-            by_key
-        } else {
-            by_key.reverse()
-        };
-        by_key.then(a.1.cmp(b.1))
+        let by_value = a.0.cmp(b.0);
+        let by_value = if query.descending { by_value.reverse() } else { by_value };
+        by_value.then(a.1.cmp(b.1))
     };
-    let mut rows: Vec<(String, Tenant)> = tenants
-        .into_iter()
-        .map(|tenant| (sort.key(&tenant), tenant))
-        .collect();
-    if let Some(cursor) = cursor {
-        let position = (cursor.key.as_str(), cursor.id.as_str());
-        rows.retain(|(key, tenant)| order((key, &tenant.tenant_id), position) == Ordering::Greater);
+    let mut rows: Vec<(String, Tenant)> =
+        tenants.into_iter().map(|tenant| (sort.value(&tenant), tenant)).collect();
+    if let Some(after) = &query.after {
+        let place = (after.value.as_str(), after.id.as_str());
+        rows.retain(|(value, tenant)| order((value, tenant.tenant_id.as_str()), place) == Ordering::Greater);
     }
-    rows.sort_by(|(a_key, a), (b_key, b)| order((a_key, &a.tenant_id), (b_key, &b.tenant_id)));
+    rows.sort_by(|(a_value, a), (b_value, b)| {
+        order((a_value, a.tenant_id.as_str()), (b_value, b.tenant_id.as_str()))
+    });
     let more = rows.len() > query.limit;
     rows.truncate(query.limit);
-    let last = rows.last().filter(|_| more);
-    let next_cursor =
-        last.map(|(key, tenant)| query.cursor_after(sort, key.clone(), tenant.tenant_id.clone()));
+    let next = rows.last().filter(|_| more).map(|(value, tenant)| TenantPlace {
+        value: value.clone(),
+        id: tenant.tenant_id.to_string(),
+    });
     let tenants = rows.into_iter().map(|(_, tenant)| tenant).collect();
-    TenantPage {
-        tenants,
-        next_cursor,
-    }
+    TenantPage { tenants, sort, next }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::moment::Moment;
 
     fn tenant(id: &str, name: &str, created_at_ms: i64) -> Tenant {
         Tenant {
-            tenant_id: id.to_owned(),
+            tenant_id: TenantId::parse(id).expect("an id"),
             name: name.to_owned(),
             status: TenantStatus::Active,
             parent_tenant_id: None,
@@ -332,15 +289,28 @@ mod tests {
             max_reservation_extensions: None,
             reservation_expiry_policy: None,
             metadata: None,
-            created_at_ms,
-            updated_at_ms: None,
-            suspended_at_ms: None,
-            closed_at_ms: None,
+            created_at: Moment::from_ms(created_at_ms).expect("a time"),
+            updated_at: None,
+            suspended_at: None,
+            closed_at: None,
+        }
+    }
+
+    fn query(sort: TenantSort, descending: bool) -> TenantQuery {
+        TenantQuery {
+            status: None,
+            parent_tenant_id: None,
+            search: None,
+            sort,
+            descending,
+            any_order: false,
+            after: None,
+            limit: 1,
         }
     }
 
     /// All pages of a sort, as one list of ids.
-    fn walked(sort: TenantSort, ascending: bool) -> Vec<String> {
+    fn walked(sort: TenantSort, descending: bool) -> Vec<String> {
         let tenants = || {
             vec![
                 tenant("bbb", "same", 9),
@@ -349,39 +319,30 @@ mod tests {
                 tenant("ddd", "Zed", 2),
             ]
         };
-        let mut query = TenantQuery {
-            ascending,
-            limit: 1,
-            ..TenantQuery::default()
-        };
-        let mut ids = Vec::new();
+        let (mut query, mut ids) = (query(sort, descending), Vec::new());
         loop {
-            let cursor = query
-                .cursor
-                .as_deref()
-                .and_then(|text| Cursor::decode(text, &query.filters()));
-            let page = sorted_page(tenants(), &query, sort, cursor.as_ref());
-            ids.extend(page.tenants.into_iter().map(|tenant| tenant.tenant_id));
-            if page.next_cursor.is_none() {
+            let page = sorted_page(tenants(), &query);
+            ids.extend(page.tenants.into_iter().map(|tenant| tenant.tenant_id.to_string()));
+            if page.next.is_none() {
                 return ids;
             }
-            query.cursor = page.next_cursor;
+            query.after = page.next;
         }
     }
 
     #[test]
     fn pages_follow_the_order_and_ties_the_ascending_id() {
         assert_eq!(
-            walked(TenantSort::CreatedAt, true),
+            walked(TenantSort::CreatedAt, false),
             ["ddd", "bbb", "aaa", "ccc"]
         );
         assert_eq!(
-            walked(TenantSort::CreatedAt, false),
+            walked(TenantSort::CreatedAt, true),
             ["aaa", "ccc", "bbb", "ddd"]
         );
-        assert_eq!(walked(TenantSort::Name, true), ["ddd", "ccc", "aaa", "bbb"]);
+        assert_eq!(walked(TenantSort::Name, false), ["ddd", "ccc", "aaa", "bbb"]);
         assert_eq!(
-            walked(TenantSort::Status, false),
+            walked(TenantSort::Status, true),
             ["aaa", "bbb", "ccc", "ddd"]
         );
     }
@@ -392,7 +353,7 @@ mod tests {
         let query = |search: &str| TenantQuery {
             search: Some(search.to_owned()),
             status: Some(TenantStatus::Active),
-            ..TenantQuery::default()
+            ..query(TenantSort::Name, false)
         };
         for (search, matches) in [("ACM", true), ("größe g", true), ("x", false)] {
             assert_eq!(query(search).matches(&acme), matches, "{search}");

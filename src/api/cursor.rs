@@ -20,10 +20,17 @@ pub struct Cursor {
     pub sort: String,
     /// Whether the order is turned round.
     pub descending: bool,
-    /// The row's value of what the list is sorted by.
-    pub last_value: String,
-    /// The row's id, which decides between equal values.
-    pub last_id: String,
+    /// The row.
+    pub last: Last,
+}
+
+/// The last row of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    /// Its value of what the list is sorted by.
+    pub value: String,
+    /// Its id, which decides between equal values.
+    pub id: String,
 }
 
 /// Why a cursor cannot be used.
@@ -62,8 +69,8 @@ impl Cursor {
             &hash,
             &self.sort,
             direction,
-            &self.last_value,
-            &self.last_id,
+            &self.last.value,
+            &self.last.id,
         ];
         let text = serde_json::to_string(&fields).expect("strings serialize");
         let mut bytes = secret.tag("cursor", &text).to_vec();
@@ -91,7 +98,7 @@ impl Cursor {
         }
         let fields: [String; 6] =
             serde_json::from_str(text).map_err(|_| CursorError::Unreadable)?;
-        let [version, hash, sort, direction, last_value, last_id] = fields;
+        let [version, hash, sort, direction, value, id] = fields;
         if version != VERSION {
             return Err(CursorError::Unreadable);
         }
@@ -101,8 +108,7 @@ impl Cursor {
         Ok(Self {
             sort,
             descending: direction == "desc",
-            last_value,
-            last_id,
+            last: Last { value, id },
         })
     }
 }
@@ -120,8 +126,10 @@ mod tests {
         Cursor {
             sort: "reserved".to_owned(),
             descending: true,
-            last_value: i64::MIN.to_string(),
-            last_id: "r05f_\"odd\u{0}".to_owned(),
+            last: Last {
+                value: i64::MIN.to_string(),
+                id: "r05f_\"odd\u{0}".to_owned(),
+            },
         }
     }
 

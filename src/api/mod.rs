@@ -1,14 +1,18 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
+pub mod admin;
+
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
 pub mod extract;
 pub mod identify;
+pub mod openapi;
 pub mod ops;
 pub mod query;
 pub mod refusals;
 pub mod runtime;
+pub mod sort;
 pub mod state;
 pub mod trace;
 

@@ -7,25 +7,46 @@ use crate::domain::moment::Moment;
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};
 
-/// Rows on a page of the runtime plane that names no limit.
+/// Rows on a page when the request names no limit.
 pub const PAGE_LIMIT_DEFAULT: usize = 50;
 /// Most rows on a page of the runtime plane.
 pub const PAGE_LIMIT_MAX: usize = 200;
+/// Most rows on a page of the admin plane.
+pub const ADMIN_PAGE_LIMIT_MAX: usize = 100;
+/// Most characters of a search text.
+pub const SEARCH_CHARS_MAX: usize = 128;
 
 /// The parameters of one request.
 #[derive(Debug, Clone)]
 pub struct Query<'q> {
     pairs: Vec<(Cow<'q, str>, Cow<'q, str>)>,
+    wording: Wording,
+}
+
+/// How a plane words its refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wording {
+    Runtime,
+    Admin,
 }
 
 impl<'q> Query<'q> {
-    /// Reads the part of a URI after `?`.
+    /// Reads the part of a URI after `?`, for an operation of the runtime plane.
     pub fn parse(query: &'q str) -> Self {
+        Self::worded(query, Wording::Runtime)
+    }
+
+    /// The same for the admin plane.
+    pub fn parse_admin(query: &'q str) -> Self {
+        Self::worded(query, Wording::Admin)
+    }
+
+    fn worded(query: &'q str, wording: Wording) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes());
+        let pairs = pairs.filter(|(_, value)| !value.trim().is_empty());
         Self {
-            pairs: pairs
-                .filter(|(_, value)| !value.trim().is_empty())
-                .collect(),
+            pairs: pairs.collect(),
+            wording,
         }
     }
 
@@ -37,18 +58,23 @@ impl<'q> Query<'q> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
-            _ => Err(ApiError::invalid(format!(
-                "Invalid {name}: given more than once"
-            ))),
+            _ => Err(self.refusal(name, "given more than once")),
         }
+    }
+
+    /// The value of a parameter that must be there.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    pub fn required(&self, name: &str) -> Result<&str, ApiError> {
+        let missing = || ApiError::invalid(format!("Missing required parameter: {name}"));
+        self.get(name)?.ok_or_else(missing)
     }
 
     /// Every value of a parameter that is a list.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.pairs
-            .iter()
-            .filter(move |(known, _)| known == name)
-            .map(|(_, value)| value.as_ref())
+        let named = self.pairs.iter().filter(move |(known, _)| known == name);
+        named.map(|(_, value)| value.as_ref())
     }
 
     /// `true` or `false`.
@@ -56,7 +82,33 @@ impl<'q> Query<'q> {
     /// # Errors
     /// 400 for anything else.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
-        self.parsed(name, |text| text.parse().ok(), "allowed: true, false")
+        self.word(name, |text| text.parse().ok(), &["true", "false"])
+    }
+
+    /// One of a fixed set of words.
+    ///
+    /// # Errors
+    /// 400 naming the parameter, the value and the words.
+    pub fn word<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+        words: &[&str],
+    ) -> Result<Option<T>, ApiError> {
+        self.parsed(name, read, &format!("allowed: {}", words.join(", ")))
+    }
+
+    /// A text of at most so many characters.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    pub fn text(&self, name: &str, chars_max: usize) -> Result<Option<String>, ApiError> {
+        let read = |text: &str| (text.chars().count() <= chars_max).then(|| text.to_owned());
+        self.parsed(
+            name,
+            read,
+            &format!("it must be at most {chars_max} characters long"),
+        )
     }
 
     /// A value that `read` understands; `wanted` says what that is.
@@ -72,9 +124,15 @@ impl<'q> Query<'q> {
         let Some(text) = self.get(name)? else {
             return Ok(None);
         };
-        let refused =
-            || ApiError::invalid(format!("Invalid {name}: {}; {wanted}", printable(text)));
+        let refused = || self.refusal(name, &format!("{}; {wanted}", printable(text)));
         read(text).map(Some).ok_or_else(refused)
+    }
+
+    fn refusal(&self, name: &str, what: &str) -> ApiError {
+        ApiError::invalid(match self.wording {
+            Wording::Runtime => format!("Invalid {name}: {what}"),
+            Wording::Admin => format!("Invalid value for parameter '{name}': {what}"),
+        })
     }
 }
 
@@ -85,16 +143,28 @@ impl<'q> Query<'q> {
 pub fn page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
     let read = |text: &str| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse()
-            .ok()
-            .filter(|limit| digits && (1..=PAGE_LIMIT_MAX).contains(limit))
+        let limit = text.parse().ok().filter(|_| digits)?;
+        (1..=PAGE_LIMIT_MAX).contains(&limit).then_some(limit)
     };
+    let wanted = format!("it must be an integer from 1 to {PAGE_LIMIT_MAX}");
+    Ok(query
+        .parsed("limit", read, &wanted)?
+        .unwrap_or(PAGE_LIMIT_DEFAULT))
+}
+
+/// How many rows a page of the admin plane has: the limit is cut to 1 to [`ADMIN_PAGE_LIMIT_MAX`], because dashboards ask
+/// for more than there is.
+///
+/// # Errors
+/// 400 for what is no integer.
+pub fn admin_page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
     let limit = query.parsed(
         "limit",
-        read,
-        &format!("it must be an integer from 1 to {PAGE_LIMIT_MAX}"),
+        |text| text.parse::<i64>().ok(),
+        "it must be an integer",
     )?;
-    Ok(limit.unwrap_or(PAGE_LIMIT_DEFAULT))
+    let clamped = limit.map(|limit| limit.clamp(1, ADMIN_PAGE_LIMIT_MAX as i64) as usize);
+    Ok(clamped.unwrap_or(PAGE_LIMIT_DEFAULT))
 }
 
 /// The filters by level below the tenant.
@@ -138,16 +208,13 @@ impl Window {
             .zip(window.to_ms)
             .is_some_and(|(from, to)| from > to)
         {
-            let shown = |name| {
+            let sent = |name| {
                 query
                     .get(name)
                     .map(|text| printable(text.unwrap_or_default()))
             };
-            return Err(ApiError::invalid(format!(
-                "Invalid {from}: {} is after {to} {}",
-                shown(from)?,
-                shown(to)?
-            )));
+            let what = format!("{} is after {to} {}", sent(from)?, sent(to)?);
+            return Err(query.refusal(from, &what));
         }
         Ok(window)
     }

@@ -1,7 +1,6 @@
 //! Why an operation of the admin plane is refused. Facts only: which status and code they become on the wire is decided
 //! elsewhere.
 
-use super::amount::Unit;
 use super::refusal::BadKey;
 
 /// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
@@ -23,17 +22,6 @@ pub enum AdminRefusal {
     TenantSuspended,
     /// Nothing may be created for a tenant that is suspended.
     TenantNotActive,
-    /// An amount is in another unit than the ledger.
-    UnitMismatch {
-        /// The member of the request.
-        member: &'static str,
-        /// The ledger's scope.
-        scope: String,
-        /// The ledger's unit.
-        unit: Unit,
-    },
-    /// `spent` with another operation than the one that sets it.
-    SpentNotApplicable,
     /// The admin key names no tenant.
     TenantIdMissing,
     /// A tenant's key names a tenant.
@@ -69,8 +57,6 @@ pub enum AdminRefusal {
     KeyRevoked,
     /// The key to be created would be dead.
     ExpiresInThePast,
-    /// The cursor is not one of this list, or of another sort or filter.
-    BadCursor,
     /// More rows match than a sort without an index can look at.
     TooManyToSort {
         /// How many can be.

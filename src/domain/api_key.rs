@@ -1,36 +1,20 @@
 //! An API key as it is recorded: everything but the secret.
 
+use super::ids::TenantId;
+use super::json::FreeObject;
+use super::keys::KeyId;
+use super::moment::Moment;
+use super::permission::{ApiKeyStatus, Permission};
 use super::reservation::{Record, RecordError};
+use super::scope::ScopeFilter;
 
-/// Whether a key is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiKeyStatus {
-    /// It is.
-    Active,
-    /// An operator ended it, or its tenant was closed.
-    Revoked,
-    /// Its time is over.
-    Expired,
-}
-
-impl ApiKeyStatus {
-    /// The word of the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::Revoked => "REVOKED",
-            Self::Expired => "EXPIRED",
-        }
-    }
-}
-
-/// A key's record. Times are milliseconds on the store's clock.
+/// A key's record. Times are on the store's clock.
 #[derive(Debug, Clone)]
 pub struct ApiKey {
     /// Names the record.
-    pub key_id: String,
+    pub key_id: KeyId,
     /// Whose it is.
-    pub tenant_id: String,
+    pub tenant_id: TenantId,
     /// What may be shown of the key.
     pub key_prefix: String,
     /// The operator's name for it.
@@ -38,21 +22,21 @@ pub struct ApiKey {
     /// The operator's words about it.
     pub description: Option<String>,
     /// What it may do, in the order in which it was granted.
-    pub permissions: Vec<String>,
-    /// To which scopes it is restricted; none: to no part of the tenant.
-    pub scope_filter: Vec<String>,
+    pub permissions: Vec<Permission>,
+    /// To which scopes it is restricted.
+    pub scope_filter: ScopeFilter,
     /// Judged at the time of reading.
     pub status: ApiKeyStatus,
     /// When it was recorded.
-    pub created_at_ms: i64,
+    pub created_at: Moment,
     /// From when on it is not good any more.
-    pub expires_at_ms: i64,
+    pub expires_at: Moment,
     /// When it was ended.
-    pub revoked_at_ms: Option<i64>,
+    pub revoked_at: Option<Moment>,
     /// Why.
     pub revoked_reason: Option<String>,
-    /// The operator's own, a JSON object.
-    pub metadata: Option<String>,
+    /// The operator's own.
+    pub metadata: Option<FreeObject>,
 }
 
 impl ApiKey {
@@ -60,37 +44,32 @@ impl ApiKey {
     ///
     /// # Errors
     /// [`RecordError`] names the field.
-    pub fn from_record(key_id: &str, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
+    pub fn from_record(key_id: &KeyId, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
         let text = |name: &str| record.get(name).map(str::to_owned);
-        let words = |name: &str| -> Vec<String> {
-            let stored = record.get(name).unwrap_or_default();
-            stored.split_whitespace().map(str::to_owned).collect()
+        let permissions = record.text("permissions")?.split_whitespace();
+        let expires_at = record.moment("expires_at_ms")?;
+        let status = match record.word("status", ApiKeyStatus::parse)? {
+            ApiKeyStatus::Active if now_ms >= expires_at.as_ms() => ApiKeyStatus::Expired,
+            status => status,
         };
-        let expires_at_ms = record.integer("expires_at_ms")?;
-        let status = match record.text("status")? {
-            "ACTIVE" if now_ms < expires_at_ms => ApiKeyStatus::Active,
-            "ACTIVE" | "EXPIRED" => ApiKeyStatus::Expired,
-            "REVOKED" => ApiKeyStatus::Revoked,
-            _ => {
-                return Err(RecordError {
-                    field: "status".to_owned(),
-                });
-            }
-        };
+        let metadata = text("metadata").map(|json| {
+            FreeObject::from_stored(json).ok_or_else(|| RecordError::of("metadata"))
+        });
         Ok(Self {
-            key_id: key_id.to_owned(),
-            tenant_id: record.text("tenant")?.to_owned(),
+            key_id: key_id.clone(),
+            tenant_id: record.word("tenant", TenantId::parse)?,
             key_prefix: record.text("key_prefix")?.to_owned(),
             name: text("name"),
             description: text("description"),
-            permissions: words("permissions"),
-            scope_filter: words("scope_filter"),
+            // A word of a later release is none that this one could show.
+            permissions: permissions.filter_map(Permission::parse).collect(),
+            scope_filter: ScopeFilter::from_stored(record.get("scope_filter").unwrap_or_default()),
             status,
-            created_at_ms: record.integer("created_at_ms")?,
-            expires_at_ms,
-            revoked_at_ms: record.optional_integer("revoked_at_ms")?,
+            created_at: record.moment("created_at_ms")?,
+            expires_at,
+            revoked_at: record.optional_moment("revoked_at_ms")?,
             revoked_reason: text("revoked_reason"),
-            metadata: text("metadata"),
+            metadata: metadata.transpose()?,
         })
     }
 }
@@ -118,18 +97,18 @@ mod tests {
 
     #[test]
     fn the_clock_decides_whether_a_key_has_expired() {
+        let id = KeyId::parse("key_05f_abcdefghij12").expect("an id");
         for (status, now_ms, seen) in [
             ("ACTIVE", 99, ApiKeyStatus::Active),
             ("ACTIVE", 100, ApiKeyStatus::Expired),
             ("REVOKED", 99, ApiKeyStatus::Revoked),
             ("REVOKED", 100, ApiKeyStatus::Revoked),
         ] {
-            let key =
-                ApiKey::from_record("key_1", &record(status), now_ms).expect("a sound record");
+            let key = ApiKey::from_record(&id, &record(status), now_ms).expect("a sound record");
             assert_eq!(key.status, seen, "{status} at {now_ms}");
-            assert_eq!(key.permissions, ["budgets:read", "budgets:write"]);
-            assert!(key.scope_filter.is_empty());
+            assert_eq!(key.permissions, [Permission::BudgetsRead, Permission::BudgetsWrite]);
+            assert!(key.scope_filter.is_unrestricted());
         }
-        assert!(ApiKey::from_record("key_1", &record("?"), 0).is_err());
+        assert!(ApiKey::from_record(&id, &record("?"), 0).is_err());
     }
 }

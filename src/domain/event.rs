@@ -13,8 +13,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::ids::Partition;
+use super::moment::Moment;
 use super::reservation::{Record, RecordError};
-use super::timestamp::iso_ms;
 use members::{Member, Members};
 
 /// An entry of a tenant's event log.
@@ -35,7 +35,7 @@ struct Envelope<'a> {
     event_id: String,
     event_type: &'a str,
     category: &'a str,
-    timestamp: String,
+    timestamp: Moment,
     tenant_id: &'a str,
     source: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,13 +76,13 @@ impl StoredEvent<'_> {
     pub fn envelope(&self) -> Result<String, RecordError> {
         let facts = self.facts;
         let event_type = facts.text("type")?;
-        let at_ms = facts.integer("at_ms")?;
+        let at = facts.moment("at_ms")?;
         let count = facts.optional_integer("metadata.count")?;
         let envelope = Envelope {
             event_id: self.event_id(),
             event_type,
             category: event_type.split('.').next().unwrap_or_default(),
-            timestamp: iso_ms(at_ms),
+            timestamp: at,
             tenant_id: self.tenant,
             source: facts.text("source")?,
             scope: facts.get("scope"),
@@ -92,15 +92,13 @@ impl StoredEvent<'_> {
                 source_ip: facts.get("source_ip"),
             },
             data: data::of(event_type, self.tenant, facts)?,
-            correlation_id: correlation::of(event_type, self.tenant, at_ms, facts),
+            correlation_id: correlation::of(event_type, self.tenant, at, facts),
             request_id: facts.get("request_id"),
             trace_id: facts.text("trace_id")?,
             metadata: count.map(|count| Members(vec![("count", Member::Integer(count))])),
         };
         // Texts and integers; there is nothing that could fail to be written.
-        serde_json::to_string(&envelope).map_err(|_| RecordError {
-            field: "data".to_owned(),
-        })
+        serde_json::to_string(&envelope).map_err(|_| RecordError::of("data"))
     }
 }
 

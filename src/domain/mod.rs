@@ -25,8 +25,13 @@ pub mod budget_ledger;
 pub mod event;
 pub mod tenant_record;
 
+pub mod funding;
+pub mod permission;
+pub mod tenant;
+
 pub mod json;
 pub mod payload_hash;
 
 pub mod fields;
 pub mod printable;
+pub(crate) mod words;

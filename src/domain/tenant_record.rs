@@ -3,66 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::ids::TenantId;
+use super::moment::Moment;
 use super::policy::OveragePolicy;
 use super::reservation::{Record, RecordError};
-
-/// Whether a tenant may act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TenantStatus {
-    /// It may.
-    Active,
-    /// It may read and settle what it holds.
-    Suspended,
-    /// For good.
-    Closed,
-}
-
-impl TenantStatus {
-    /// The word of the wire and of the record.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::Suspended => "SUSPENDED",
-            Self::Closed => "CLOSED",
-        }
-    }
-
-    /// Reads the word; case matters.
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Active, Self::Suspended, Self::Closed]
-            .into_iter()
-            .find(|status| status.as_str() == word)
-    }
-}
-
-/// What becomes of a reservation that nobody settled. Stored and shown; every expiry releases the hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReservationExpiryPolicy {
-    /// The hold returns by itself.
-    AutoRelease,
-    /// An operator looks after it.
-    ManualCleanup,
-    /// It counts during its grace.
-    GraceOnly,
-}
-
-impl ReservationExpiryPolicy {
-    /// The word of the wire and of the record.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AutoRelease => "AUTO_RELEASE",
-            Self::ManualCleanup => "MANUAL_CLEANUP",
-            Self::GraceOnly => "GRACE_ONLY",
-        }
-    }
-
-    /// Reads the word; case matters.
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::AutoRelease, Self::ManualCleanup, Self::GraceOnly]
-            .into_iter()
-            .find(|policy| policy.as_str() == word)
-    }
-}
+use super::tenant::{ReservationExpiryPolicy, TenantStatus};
 
 /// A tenant to be recorded. What is left open is filled in with the built-in defaults.
 #[derive(Debug, Clone)]
@@ -132,11 +76,11 @@ impl NewTenant {
     }
 }
 
-/// A tenant's record. Times are milliseconds on the store's clock.
+/// A tenant's record. Times are on the store's clock.
 #[derive(Debug, Clone)]
 pub struct Tenant {
     /// Chosen by the operator.
-    pub tenant_id: String,
+    pub tenant_id: TenantId,
     /// Not unique.
     pub name: String,
     /// Whether it may act.
@@ -156,13 +100,13 @@ pub struct Tenant {
     /// The operator's own.
     pub metadata: Option<BTreeMap<String, String>>,
     /// When it was recorded.
-    pub created_at_ms: i64,
+    pub created_at: Moment,
     /// When it was last changed.
-    pub updated_at_ms: Option<i64>,
+    pub updated_at: Option<Moment>,
     /// When it was last suspended; stays when it may act again.
-    pub suspended_at_ms: Option<i64>,
+    pub suspended_at: Option<Moment>,
     /// When it was closed.
-    pub closed_at_ms: Option<i64>,
+    pub closed_at: Option<Moment>,
 }
 
 impl Tenant {
@@ -173,7 +117,7 @@ impl Tenant {
     pub fn from_record(record: &Record) -> Result<Self, RecordError> {
         let metadata = record.get("metadata").map(serde_json::from_str).transpose();
         Ok(Self {
-            tenant_id: record.text("tenant_id")?.to_owned(),
+            tenant_id: record.word("tenant_id", TenantId::parse)?,
             name: record.text("name")?.to_owned(),
             status: record.word("status", TenantStatus::parse)?,
             parent_tenant_id: record.get("parent_tenant_id").map(str::to_owned),
@@ -184,13 +128,11 @@ impl Tenant {
             max_reservation_extensions: record.optional_integer("max_reservation_extensions")?,
             reservation_expiry_policy: record
                 .optional_word("reservation_expiry_policy", ReservationExpiryPolicy::parse)?,
-            metadata: metadata.map_err(|_| RecordError {
-                field: "metadata".to_owned(),
-            })?,
-            created_at_ms: record.integer("created_at_ms")?,
-            updated_at_ms: record.optional_integer("updated_at_ms")?,
-            suspended_at_ms: record.optional_integer("suspended_at_ms")?,
-            closed_at_ms: record.optional_integer("closed_at_ms")?,
+            metadata: metadata.map_err(|_| RecordError::of("metadata"))?,
+            created_at: record.moment("created_at_ms")?,
+            updated_at: record.optional_moment("updated_at_ms")?,
+            suspended_at: record.optional_moment("suspended_at_ms")?,
+            closed_at: record.optional_moment("closed_at_ms")?,
         })
     }
 }
@@ -245,6 +187,6 @@ mod tests {
         assert_eq!(read.max_reservation_extensions, Some(0));
         assert_eq!(read.metadata, tenant.metadata);
         assert_eq!(read.parent_tenant_id.as_deref(), Some("holding"));
-        assert_eq!((read.status, read.created_at_ms), (TenantStatus::Active, 5));
+        assert_eq!((read.status, read.created_at.as_ms()), (TenantStatus::Active, 5));
     }
 }

@@ -8,6 +8,7 @@ use super::{Arg, Store};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::moment::Moment;
 use crate::domain::refusal::BadKey;
 use crate::domain::reservation::{Record, RecordError};
 
@@ -210,6 +211,12 @@ pub(super) fn caller_words(caller: &Caller) -> (&str, &str) {
         Caller::Tenant(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
         Caller::Admin(_) => ("", ""),
     }
+}
+
+/// The next element, a time in milliseconds.
+pub(super) fn moment(reply: &mut Reply) -> Result<Moment, StoreError> {
+    let ms = reply.next_i64()?;
+    Moment::from_ms(ms).ok_or_else(|| reply.unknown(&ms.to_string()))
 }
 
 pub(super) fn push_day(args: &mut Vec<String>, day: Day) {

@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::admin::{
-    AdminError, Change, Pairs, Stored, outcome, push_counted, push_day, push_pairs, refused,
+    AdminError, Change, Pairs, Stored, moment, outcome, push_counted, push_day, push_pairs, refused,
 };
 use super::clock::Day;
 use super::error::StoreError;
@@ -10,6 +10,7 @@ use super::script::{CREATE_API_KEY, REVOKE_API_KEY};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::KeyId;
+use crate::domain::moment::Moment;
 use crate::domain::reservation::Record;
 
 /// A key to be recorded. The secret is not part of it.
@@ -36,10 +37,10 @@ pub struct KeyRecord<'a> {
 pub enum KeyCreation {
     /// The key is good from now on.
     Created {
-        /// The script's clock, in milliseconds.
-        now_ms: i64,
+        /// The script's clock.
+        created_at: Moment,
         /// From when on it is not good any more.
-        expires_at_ms: i64,
+        expires_at: Moment,
     },
     /// The random id has been used before; try another.
     Taken,
@@ -83,8 +84,8 @@ impl Store {
         let (word, mut reply) = self.admin_call(&CREATE_API_KEY, build).await?;
         match word.as_str() {
             "created" => Ok(KeyCreation::Created {
-                now_ms: reply.next_i64()?,
-                expires_at_ms: reply.next_i64()?,
+                created_at: moment(&mut reply)?,
+                expires_at: moment(&mut reply)?,
             }),
             "taken" => Ok(KeyCreation::Taken),
             "tenant_suspended" => Err(AdminError::Refused(AdminRefusal::TenantNotActive)),

@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::admin::{
-    AdminError, Change, Pairs, caller_words, creation_refused, outcome, push_counted, push_day,
+    AdminError, Change, Pairs, caller_words, creation_refused, moment, outcome, push_counted, push_day,
     push_pairs, refused,
 };
 use super::clock::Day;
@@ -11,9 +11,10 @@ use super::script::{CREATE_BUDGET, FUND, LOOKUP_BUDGET};
 use super::{Arg, StoreError};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget_ledger::FundingOperation;
+use crate::domain::funding::FundingOperation;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
+use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopePath;
@@ -68,8 +69,8 @@ pub struct Moved {
 /// What a funding operation made of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FundedLedger {
-    /// The script's clock, in milliseconds; of the first request where this is a replay.
-    pub now_ms: i64,
+    /// The script's clock; of the first request where this is a replay.
+    pub at: Moment,
     /// What may be spent in all.
     pub allocated: Moved,
     /// What is left to reserve.
@@ -238,7 +239,7 @@ impl Store {
 }
 
 fn funded(reply: &mut Reply) -> Result<FundedLedger, StoreError> {
-    let now_ms = reply.next_i64()?;
+    let at = moment(reply)?;
     let mut moved = || -> Result<Moved, StoreError> {
         Ok(Moved {
             previous: reply.next_i64()?,
@@ -246,7 +247,7 @@ fn funded(reply: &mut Reply) -> Result<FundedLedger, StoreError> {
         })
     };
     Ok(FundedLedger {
-        now_ms,
+        at,
         allocated: moved()?,
         remaining: moved()?,
         debt: moved()?,

@@ -12,7 +12,7 @@ use super::script::CREATE_TENANT;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
-use crate::domain::tenant::NewTenant;
+use crate::domain::tenant_record::NewTenant;
 
 /// What `create_tenant.lua` did, or did when it was asked first.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::cursor::{Cursor, CursorError};
+use crate::api::cursor::{Cursor, CursorError, Last};
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::domain::amount::{Amount, SignedAmount, Unit};
@@ -167,7 +167,7 @@ impl BalanceQuery {
             return Ok(None);
         };
         let cursor = Cursor::open(text, LIST, &self.bound(tenant), secret)?;
-        let start = ScopePath::parse(&cursor.last_value).zip(Unit::parse(&cursor.last_id));
+        let start = ScopePath::parse(&cursor.last.value).zip(Unit::parse(&cursor.last.id));
         start
             .map(Some)
             .ok_or_else(|| CursorError::Unreadable.into())
@@ -183,8 +183,10 @@ impl BalanceQuery {
         let cursor = Cursor {
             sort: "scope_path".to_owned(),
             descending: false,
-            last_value: last.0.to_string(),
-            last_id: last.1.to_string(),
+            last: Last {
+                value: last.0.to_string(),
+                id: last.1.to_string(),
+            },
         };
         cursor.seal(LIST, &self.bound(tenant), secret)
     }

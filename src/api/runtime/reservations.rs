@@ -2,7 +2,7 @@
 
 mod list;
 
-pub use list::{Include, ReservationListQuery, ReservationSort, Sort};
+pub use list::{Include, ReservationListQuery, ReservationSort};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,38 +14,19 @@ use crate::domain::ids::ReservationId;
 use crate::domain::json::FreeObject;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
+use crate::domain::words::words;
 
-/// What has become of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ReservationStatus {
-    /// It holds its estimate.
-    Active,
-    /// It was charged.
-    Committed,
-    /// It was given back.
-    Released,
-    /// Its time was over.
-    Expired,
-}
-
-impl ReservationStatus {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Active, Self::Committed, Self::Released, Self::Expired];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::Committed => "COMMITTED",
-            Self::Released => "RELEASED",
-            Self::Expired => "EXPIRED",
-        }
-    }
-
-    /// Reads the name, case-sensitively.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
+words! {
+    /// What has become of a reservation.
+    ReservationStatus {
+        /// It holds its estimate.
+        Active = "ACTIVE",
+        /// It was charged.
+        Committed = "COMMITTED",
+        /// It was given back.
+        Released = "RELEASED",
+        /// Its time was over.
+        Expired = "EXPIRED",
     }
 }
 

@@ -4,11 +4,11 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::moment::Moment;
 use crate::domain::reservation::Record;
-use crate::domain::timestamp::iso_ms;
 
 /// The id, `None` for an event that is found by its request.
-pub(super) fn of(event_type: &str, tenant: &str, at_ms: i64, facts: &Record) -> Option<String> {
+pub(super) fn of(event_type: &str, tenant: &str, at: Moment, facts: &Record) -> Option<String> {
     if let Some(given) = facts.get("correlation_id") {
         return Some(given.to_owned());
     }
@@ -27,11 +27,12 @@ pub(super) fn of(event_type: &str, tenant: &str, at_ms: i64, facts: &Record) -> 
     let blamed = facts.get("data.blocked_by_scope");
     let scope = blamed.or(facts.get("scope")).unwrap_or_default();
     let kind = facts.get("kind").or(facts.get("data.action_kind"));
-    Some(hash(tenant, scope, kind.unwrap_or("*"), at_ms))
+    Some(hash(tenant, scope, kind.unwrap_or("*"), at))
 }
 
-fn hash(tenant: &str, scope: &str, kind: &str, at_ms: i64) -> String {
-    let hour = &iso_ms(at_ms)[..13];
+fn hash(tenant: &str, scope: &str, kind: &str, at: Moment) -> String {
+    let time = at.to_string();
+    let hour = &time[..13];
     let parts = [tenant, scope, kind, "hour", hour];
     // An array of strings without white space is in canonical form already.
     let canonical = serde_json::to_string(&parts).unwrap_or_default();
@@ -44,17 +45,18 @@ fn hash(tenant: &str, scope: &str, kind: &str, at_ms: i64) -> String {
 mod tests {
     use super::*;
 
-    /// 2026-04-09T14:30:00Z
-    const AT_MS: i64 = 1_775_745_000_000;
+    fn at() -> Moment {
+        Moment::parse("2026-04-09T14:30:00Z").expect("a time")
+    }
 
     #[test]
     fn the_hash_is_the_published_one() {
         assert_eq!(
-            hash("acme", "tenant:acme/app:chat", "model.call", AT_MS),
+            hash("acme", "tenant:acme/app:chat", "model.call", at()),
             "runtime:215bc7ed42878647e783e0ae95b4c77b"
         );
         assert_eq!(
-            hash("acme", "tenant:acme", "*", AT_MS),
+            hash("acme", "tenant:acme", "*", at()),
             "runtime:d33aad4eef95228c0b25e8d886c95a01"
         );
     }
@@ -73,14 +75,14 @@ mod tests {
             ("data.action_kind", "model.call"),
         ]);
         let exhaustion = facts(&[("scope", "tenant:acme"), ("kind", "model.call")]);
-        let id = of("reservation.denied", "acme", AT_MS, &denial);
+        let id = of("reservation.denied", "acme", at(), &denial);
         assert!(id.is_some());
-        assert_eq!(id, of("budget.exhausted", "acme", AT_MS, &exhaustion));
-        assert_eq!(of("budget.funded", "acme", AT_MS, &exhaustion), None);
-        assert_eq!(of("tenant.created", "acme", AT_MS, &exhaustion), None);
+        assert_eq!(id, of("budget.exhausted", "acme", at(), &exhaustion));
+        assert_eq!(of("budget.funded", "acme", at(), &exhaustion), None);
+        assert_eq!(of("tenant.created", "acme", at(), &exhaustion), None);
         let bulk = facts(&[("correlation_id", "budget_bulk_action:credit:req_1")]);
         assert_eq!(
-            of("budget.funded", "acme", AT_MS, &bulk).as_deref(),
+            of("budget.funded", "acme", at(), &bulk).as_deref(),
             Some("budget_bulk_action:credit:req_1")
         );
     }

@@ -4,7 +4,6 @@ use serde_json::value::RawValue;
 
 use super::members::{Member, Members};
 use crate::domain::reservation::{Record, RecordError};
-use crate::domain::timestamp::iso_ms;
 
 /// Facts are read under `data.`, and each shape says which it needs.
 struct Facts<'a>(&'a Record);
@@ -23,7 +22,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         "reservation.expired" => facts.expired(),
         "tenant.created" => facts.tenant(tenant),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
-        _ => Err(unreadable("type")),
+        _ => Err(RecordError::of("type")),
     }
 }
 
@@ -143,7 +142,7 @@ impl Facts<'_> {
                 let level = LEVELS.into_iter().find(|known| *known == level)?;
                 Some((level, value))
             });
-            let (level, value) = level.ok_or_else(|| unreadable("scope"))?;
+            let (level, value) = level.ok_or_else(|| RecordError::of("scope"))?;
             subject.text(level, value);
         }
         Ok(Member::Object(subject))
@@ -166,11 +165,11 @@ impl Facts<'_> {
         data.text("reservation_id", self.text("reservation_id")?);
         self.push_place(&mut data)?;
         data.push("estimated_amount", self.integer("estimated_amount")?);
-        let (created_ms, expired_ms) =
-            (self.figure("created_at_ms")?, self.figure("expires_at_ms")?);
-        data.text("created_at", &iso_ms(created_ms));
-        data.text("expired_at", &iso_ms(expired_ms));
-        let ttl_ms = expired_ms.saturating_sub(created_ms);
+        let created = self.0.moment("data.created_at_ms")?;
+        let expired = self.0.moment("data.expires_at_ms")?;
+        data.text("created_at", &created.to_string());
+        data.text("expired_at", &expired.to_string());
+        let ttl_ms = expired.as_ms() - created.as_ms();
         data.push("ttl_ms", Member::Integer(ttl_ms));
         data.push("extensions_used", self.integer("extensions_used")?);
         Ok(data)
@@ -242,11 +241,5 @@ impl Facts<'_> {
 fn raw(json: &str, name: &str) -> Result<Member, RecordError> {
     let raw = RawValue::from_string(json.to_owned());
     raw.map(Member::Raw)
-        .map_err(|_| unreadable(&format!("data.{name}")))
-}
-
-fn unreadable(field: &str) -> RecordError {
-    RecordError {
-        field: field.to_owned(),
-    }
+        .map_err(|_| RecordError::of(&format!("data.{name}")))
 }

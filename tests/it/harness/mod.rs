@@ -1,10 +1,7 @@
 //! What the tests share: private Redis servers and stores on them.
 
-<<<<<<< HEAD
 pub mod desk;
-=======
 pub mod app;
->>>>>>> main
 pub mod redis;
 pub mod world;
 

@@ -1,73 +1,46 @@
 //! What a client may ask of the list of reservations.
 
 use super::ReservationStatus;
-use crate::api::cursor::{Cursor, CursorError};
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query, Window};
-use crate::domain::ids::{DeploymentSecret, IdempotencyKey, ReservationId, TenantId};
+use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
+use crate::domain::ids::{DeploymentSecret, IdempotencyKey, TenantId};
 use crate::domain::scope::SegmentFilter;
+use crate::domain::words::words;
 
 const LIST: &str = "reservations";
 
-/// What a list of reservations can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReservationSort {
-    /// The id, by code point.
-    ReservationId,
-    /// The subject's tenant, by code point; absent is empty.
-    Tenant,
-    /// The subject's scope, by code point.
-    ScopePath,
-    /// The status, by code point.
-    Status,
-    /// The estimate, whatever its unit.
-    Reserved,
-    /// The time of creation.
-    CreatedAtMs,
-    /// The time at which the hold lapses.
-    ExpiresAtMs,
-}
-
-impl ReservationSort {
-    /// Every sort.
-    pub const ALL: [Self; 7] = [
-        Self::ReservationId,
-        Self::Tenant,
-        Self::ScopePath,
-        Self::Status,
-        Self::Reserved,
-        Self::CreatedAtMs,
-        Self::ExpiresAtMs,
-    ];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReservationId => "reservation_id",
-            Self::Tenant => "tenant",
-            Self::ScopePath => "scope_path",
-            Self::Status => "status",
-            Self::Reserved => "reserved",
-            Self::CreatedAtMs => "created_at_ms",
-            Self::ExpiresAtMs => "expires_at_ms",
-        }
-    }
-
-    /// Reads the name in any case.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|sort| sort.as_str().eq_ignore_ascii_case(text))
+words! {
+    /// What a list of reservations can be sorted by.
+    ReservationSort {
+        /// The id, by code point.
+        ReservationId = "reservation_id",
+        /// The subject's tenant, by code point; absent is empty.
+        Tenant = "tenant",
+        /// The subject's scope, by code point.
+        ScopePath = "scope_path",
+        /// The status, by code point.
+        Status = "status",
+        /// The estimate, whatever its unit.
+        Reserved = "reserved",
+        /// The time of creation.
+        CreatedAtMs = "created_at_ms",
+        /// The time at which the hold lapses.
+        ExpiresAtMs = "expires_at_ms",
     }
 }
 
-/// The order of a list. Equal values stand by ascending id, in either direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sort {
-    /// By what.
-    pub by: ReservationSort,
-    /// Whether the largest come first.
-    pub descending: bool,
+impl SortKey for ReservationSort {
+    const DEFAULT: Self = Self::CreatedAtMs;
+    const WORDS: &'static [&'static str] = Self::WORDS;
+
+    fn word(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
 }
 
 /// Members of a row that are shown only on request.
@@ -118,9 +91,7 @@ pub struct ReservationListQuery {
     pub include: Include,
     /// Rows on a page.
     pub limit: usize,
-    sort_by: Option<ReservationSort>,
-    descending: Option<bool>,
-    cursor: Option<String>,
+    order: OrderQuery<ReservationSort>,
 }
 
 impl ReservationListQuery {
@@ -134,12 +105,6 @@ impl ReservationListQuery {
     /// 400 naming the parameter, its value and what is allowed.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
         let query = Query::parse(query);
-        let allowed = |names: &[&str]| format!("allowed: {}", names.join(", "));
-        let direction = |text: &str| match text.to_ascii_lowercase().as_str() {
-            "asc" => Some(false),
-            "desc" => Some(true),
-            _ => None,
-        };
         Ok(Self {
             tenant: query.get("tenant")?.map(str::to_owned),
             segments: query::segments(&query)?,
@@ -148,27 +113,17 @@ impl ReservationListQuery {
                 IdempotencyKey::parse,
                 "it must be 1 to 256 characters long",
             )?,
-            status: query.parsed(
-                "status",
-                ReservationStatus::parse,
-                &allowed(&ReservationStatus::ALL.map(ReservationStatus::as_str)),
-            )?,
+            status: query.word("status", ReservationStatus::parse, ReservationStatus::WORDS)?,
             created: Window::parse(&query, "from", "to")?,
             expires: Window::parse(&query, "expires_from", "expires_to")?,
             finalized: Window::parse(&query, "finalized_from", "finalized_to")?,
-            sort_by: query.parsed(
-                "sort_by",
-                ReservationSort::parse,
-                &allowed(&ReservationSort::ALL.map(ReservationSort::as_str)),
-            )?,
-            descending: query.parsed("sort_dir", direction, &allowed(&["asc", "desc"]))?,
             include: Include::parse(query.all("include")),
             limit: query::page_limit(&query)?,
-            cursor: query.get("cursor")?.map(str::to_owned),
+            order: OrderQuery::parse(&query)?,
         })
     }
 
-    /// The order, and the place after which the page starts. What the request leaves open of the order, its cursor tells.
+    /// The order, and the place after which the page starts. Equal values stand by ascending id, in either direction.
     ///
     /// `tenant` is the one whose reservations are listed.
     ///
@@ -178,48 +133,19 @@ impl ReservationListQuery {
         &self,
         tenant: &TenantId,
         secret: &DeploymentSecret,
-    ) -> Result<(Sort, Option<Cursor>), ApiError> {
-        let Some(text) = &self.cursor else {
-            let by = self.sort_by.unwrap_or(ReservationSort::CreatedAtMs);
-            return Ok((
-                Sort {
-                    by,
-                    descending: self.descending.unwrap_or(true),
-                },
-                None,
-            ));
-        };
-        let cursor = Cursor::open(text, LIST, &self.bound(tenant), secret)?;
-        let by = ReservationSort::parse(&cursor.sort).ok_or(CursorError::Unreadable)?;
-        let sort = Sort {
-            by,
-            descending: cursor.descending,
-        };
-        let same = self.sort_by.is_none_or(|by| by == sort.by)
-            && self
-                .descending
-                .is_none_or(|descending| descending == sort.descending);
-        if !same {
-            return Err(CursorError::Stale.into());
-        }
-        Ok((sort, Some(cursor)))
+    ) -> Result<Start<ReservationSort>, ApiError> {
+        self.order.start(LIST, &self.bound(tenant), secret)
     }
 
-    /// The cursor of the page after a row: its value of what the list is sorted by, and its id.
+    /// The cursor of the page after a row.
     pub fn next_cursor(
         &self,
         tenant: &TenantId,
-        sort: Sort,
-        last: (String, &ReservationId),
+        sort: Sort<ReservationSort>,
+        last: Last,
         secret: &DeploymentSecret,
     ) -> String {
-        let cursor = Cursor {
-            sort: sort.by.as_str().to_owned(),
-            descending: sort.descending,
-            last_value: last.0,
-            last_id: last.1.to_string(),
-        };
-        cursor.seal(LIST, &self.bound(tenant), secret)
+        sort.cursor_after(last, LIST, &self.bound(tenant), secret)
     }
 
     /// All that selects rows. Neither `include` nor `limit`: they may change from page to page.
@@ -270,20 +196,17 @@ mod tests {
         let blank = "tenant=&status=%20&from=&to=&sort_by=&sort_dir=&limit=&cursor=&include=&idempotency_key=&agent=%09";
         assert_eq!(parse(blank), none);
         assert_eq!(parse("surprise=1&has_action_quotas=true"), none);
-        let (sort, start) = none
+        let start = none
             .start(
                 &TenantId::parse("acme").unwrap(),
                 &DeploymentSecret::generate(),
             )
             .unwrap();
-        assert_eq!(
-            sort,
-            Sort {
-                by: ReservationSort::CreatedAtMs,
-                descending: true
-            }
-        );
-        assert_eq!(start, None);
+        let newest_first = Sort {
+            by: ReservationSort::CreatedAtMs,
+            descending: true,
+        };
+        assert_eq!((start.sort, start.after), (newest_first, None));
     }
 
     #[test]
@@ -370,21 +293,19 @@ mod tests {
 
     #[test]
     fn names_of_sorts_are_read_in_any_case() {
-        let start = |query: &str| {
+        let sort = |query: &str| {
             let (tenant, secret) = (
                 TenantId::parse("acme").unwrap(),
                 DeploymentSecret::generate(),
             );
-            parse(query).start(&tenant, &secret).unwrap().0
+            parse(query).start(&tenant, &secret).unwrap().sort
         };
-        assert_eq!(
-            start("sort_by=RESERVED&sort_dir=ASC"),
-            Sort {
-                by: ReservationSort::Reserved,
-                descending: false
-            }
-        );
-        assert_eq!(start("sort_dir=asc").by, ReservationSort::CreatedAtMs);
+        let ascending = Sort {
+            by: ReservationSort::Reserved,
+            descending: false,
+        };
+        assert_eq!(sort("sort_by=RESERVED&sort_dir=ASC"), ascending);
+        assert_eq!(sort("sort_dir=asc").by, ReservationSort::CreatedAtMs);
     }
 
     #[test]
@@ -396,8 +317,11 @@ mod tests {
             by: ReservationSort::Reserved,
             descending: false,
         };
-        let id = ReservationId::parse("r1").unwrap();
-        let cursor = parse(query).next_cursor(&acme, sort, ("300".to_owned(), &id), &secret);
+        let last = Last {
+            value: "300".to_owned(),
+            id: "r1".to_owned(),
+        };
+        let cursor = parse(query).next_cursor(&acme, sort, last.clone(), &secret);
         let start = |query: &str, tenant: &TenantId| {
             parse(&format!("{query}&cursor={cursor}")).start(tenant, &secret)
         };
@@ -408,13 +332,14 @@ mod tests {
             &format!("{open}&sort_dir=asc"),
             &format!("{query}&limit=7&include=metadata&tenant=acme"),
         ] {
-            let (found, cursor) =
+            let found =
                 start(same, &acme).unwrap_or_else(|error| panic!("{same}: {}", error.message()));
-            assert_eq!(found, sort);
-            let cursor = cursor.unwrap();
             assert_eq!(
-                (cursor.last_value.as_str(), cursor.last_id.as_str()),
-                ("300", "r1")
+                found,
+                Start {
+                    sort,
+                    after: Some(last.clone())
+                }
             );
         }
         for stale in [
