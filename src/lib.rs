@@ -11,6 +11,11 @@ pub mod access;
 
 pub mod api;
 
+pub mod retention;
+pub mod sweep;
+
+pub mod dispatch;
+
 pub mod config;
 pub mod dev;
 pub mod locate;

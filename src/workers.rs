@@ -7,9 +7,7 @@ use prometheus::{IntCounterVec, Opts};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
-use crate::config::RetentionConfig;
 use crate::shutdown::Shutdown;
-use crate::store::Store;
 use crate::telemetry::Telemetry;
 
 /// What a pass found.
@@ -19,6 +17,8 @@ pub enum Pass {
     Full,
     /// All done for now.
     Idle,
+    /// All done until after about this pause.
+    Rest(Duration),
 }
 
 /// The running workers of a process.
@@ -27,16 +27,6 @@ pub struct Workers {
     tasks: JoinSet<()>,
     passes: Option<IntCounterVec>,
     shutdown: Shutdown,
-}
-
-/// Starts the workers of a dispatcher.
-pub fn start(
-    _store: &Store,
-    _retention: &RetentionConfig,
-    telemetry: &Telemetry,
-    shutdown: &Shutdown,
-) -> Workers {
-    Workers::new(telemetry, shutdown.clone())
 }
 
 impl Workers {
@@ -91,6 +81,7 @@ impl Workers {
                         match found {
                             Pass::Full => continue,
                             Pass::Idle => pause,
+                            Pass::Rest(pause) => pause,
                         }
                     }
                     Err(error) => {

@@ -1,7 +1,6 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
 pub mod admin;
-
 pub mod cursor;
 pub mod dialect;
 pub mod errors;

@@ -22,7 +22,7 @@ use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::{Keys, RedisOptions};
 use crate::telemetry::Telemetry;
-use crate::{api, workers};
+use crate::{api, dispatch};
 use demo::DemoError;
 use folder::Folder;
 use redis::PrivateRedis;
@@ -125,7 +125,9 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         admin: None,
         metrics: None,
     };
-    let workers = workers::start(&store, &config.retention, &telemetry, &shutdown);
+    let (dialect, retention) = (config.store.dialect, &config.retention);
+    let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)
+        .map_err(ServeError::Metrics)?;
     let serving = serve::run(
         listeners,
         planes,
@@ -163,7 +165,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
             }
         }
     };
-    workers.finished(config.process.shutdown_grace).await;
+    dispatcher.finished(config.process.shutdown_grace).await;
     // Last of all, and before the folder that an ephemeral stack removes.
     drop(redis);
     drop(folder);
@@ -204,6 +206,7 @@ fn config(
         retention: RetentionConfig {
             reservations: DAY * 30,
             events: DAY * 90,
+            audit: DAY * 400,
             outbox: DAY * 7,
         },
         process: ProcessConfig {

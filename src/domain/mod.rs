@@ -16,18 +16,17 @@ pub mod moment;
 pub mod budget;
 pub mod caller;
 pub mod cause;
+pub mod funding;
+pub mod permission;
 pub mod refusal;
 pub mod reservation;
+pub mod tenant;
 
 pub mod admin_refusal;
 pub mod api_key;
 pub mod budget_ledger;
 pub mod event;
 pub mod tenant_record;
-
-pub mod funding;
-pub mod permission;
-pub mod tenant;
 
 pub mod json;
 pub mod payload_hash;

@@ -1,9 +1,10 @@
 //! `expire.lua`: ends reservations whose grace has passed.
 
 use super::node::Lane;
+use super::poll::Due;
 use super::script::EXPIRE;
 use super::{Arg, Reply, Store, StoreError};
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 
 /// Reservations that one call ends at most.
 pub const PAGE_ROWS: i64 = 100;
@@ -29,6 +30,19 @@ pub enum Expired {
 }
 
 impl Store {
+    /// The tenants of each partition with the earliest due reservations, at most `rows` of each partition.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn poll_due(
+        &self,
+        partitions: &[Partition],
+        rows: usize,
+    ) -> Result<Vec<Vec<Due>>, StoreError> {
+        let key = |partition: &Partition| self.keys().due_tenants(*partition);
+        self.poll(partitions.iter().map(key), rows).await
+    }
+
     /// Runs `expire.lua` once for a tenant.
     ///
     /// # Errors

@@ -110,6 +110,11 @@ impl Keys {
         format!("{}:meta", self.prefix)
     }
 
+    /// Sorted set: the dispatchers by the time until which each counts as alive, in milliseconds.
+    pub fn dispatchers(&self) -> String {
+        format!("{}:{{dir}}:dispatchers", self.prefix)
+    }
+
     /// Sorted set, lexical: the directory of all tenants.
     pub fn directory(&self) -> String {
         format!("{}:{{dir}}:tenants", self.prefix)

@@ -95,6 +95,12 @@ scripts! {
     FUND = "fund",
     /// Reads one ledger.
     LOOKUP_BUDGET = "lookup_budget",
+    /// Tells which dispatchers are alive.
+    MEMBERS = "members",
+    /// Ends a look of retention at one day of a tenant.
+    RETIRE = "retire",
+    /// Reads ledgers at one moment.
+    LEDGERS = "ledgers",
 }
 
 parts! {

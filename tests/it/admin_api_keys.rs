@@ -2,8 +2,8 @@
 
 use budget_authority::admin::NewApiKey;
 use budget_authority::domain::admin_refusal::AdminRefusal;
-use budget_authority::domain::api_key::ApiKeyStatus;
-use budget_authority::domain::permission::Permission;
+use budget_authority::domain::moment::Moment;
+use budget_authority::domain::permission::{ApiKeyStatus, Permission};
 
 use crate::harness::desk::{Desk, ask, asking, new_key, refusal, tenant_id};
 
@@ -18,7 +18,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         .create_api_key(&new_key("acme"), &ask().request())
         .await
         .expect("a key");
-    assert_eq!(created.expires_at_ms - created.created_at_ms, 90 * DAY_MS);
+    assert_eq!(created.expires_at.as_ms() - created.created_at.as_ms(), 90 * DAY_MS);
     assert_eq!(created.permissions, Permission::DEFAULT);
     assert!(created.key.visible_prefix().starts_with("sk_live_"));
 
@@ -64,7 +64,7 @@ async fn a_key_is_refused_for_a_tenant_that_cannot_have_one() {
         AdminRefusal::OwnerNotFound
     );
     let dead = NewApiKey {
-        expires_at_ms: Some(1),
+        expires_at: Moment::from_ms(1),
         ..new_key("acme")
     };
     assert_eq!(create(dead).await, AdminRefusal::ExpiresInThePast);
@@ -111,7 +111,7 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     let revoked = revoke(Some("k")).await.expect("revoked");
     assert_eq!(revoked.status, ApiKeyStatus::Revoked);
     assert_eq!(revoked.revoked_reason.as_deref(), Some("leaked"));
-    assert!(revoked.revoked_at_ms.is_some());
+    assert!(revoked.revoked_at.is_some());
     let refused = refusal(desk.admin.check_access(&caller, "budgets:read", None).await);
     assert!(matches!(refused, AdminRefusal::Unauthorized(_)));
     assert_eq!(refusal(revoke(None).await), AdminRefusal::KeyRevoked);
@@ -120,8 +120,8 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
         revoke(Some("k"))
             .await
             .expect("answered again")
-            .revoked_at_ms,
-        revoked.revoked_at_ms
+            .revoked_at,
+        revoked.revoked_at
     );
 
     let event = desk.events("acme").pop().expect("an event");

@@ -2,12 +2,11 @@
 
 use budget_authority::admin::{AdminError, Funded, Funding};
 use budget_authority::domain::admin_refusal::AdminRefusal;
-use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::budget_ledger::FundingOperation::{self, *};
+use budget_authority::domain::funding::FundingOperation::{self, *};
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::permission::Permission;
 
-use crate::harness::desk::{Desk, admin_key, ask, asking, funding, refusal, tokens};
+use crate::harness::desk::{Desk, admin_key, ask, asking, funding, refusal};
 
 const ROOT: &str = "tenant:acme";
 
@@ -87,7 +86,7 @@ fn by(operation: FundingOperation, amount: i64) -> Funding {
 
 fn spent(amount: i64, spent: i64) -> Funding {
     Funding {
-        spent: Some(tokens(spent)),
+        spent: Some(spent),
         ..by(ResetSpent, amount)
     }
 }
@@ -427,34 +426,19 @@ async fn the_checks_of_funding_stand_in_their_order() {
         .key("acme", &[Permission::BudgetsWrite], &["agent:*"])
         .await;
     let reader = desk.key("acme", &[Permission::AdminRead], &[]).await;
-    let wrong_unit = || Funding {
-        amount: Amount::zero(Unit::Credits),
-        ..by(Credit, 1)
-    };
-    let mismatch = || AdminRefusal::UnitMismatch {
-        member: "amount",
-        scope: ROOT.to_owned(),
-        unit: Unit::Tokens,
-    };
     let of = |tenant: Option<&str>, scope: &str| funding(tenant, scope, Credit, 1);
-    let with_spent = Funding {
-        spent: Some(tokens(1)),
-        ..by(Credit, 1)
-    };
     let rows: Vec<(Caller, Funding, AdminRefusal)> = vec![
         (
             reader,
-            wrong_unit(),
+            by(Credit, 1),
             AdminRefusal::Forbidden("budgets:write".to_owned()),
         ),
-        (narrow.clone(), wrong_unit(), AdminRefusal::ScopeForbidden),
+        (narrow.clone(), by(Credit, 1), AdminRefusal::ScopeForbidden),
         (
             narrow,
             of(None, "tenant:acme/agent:x"),
             AdminRefusal::BudgetNotFound,
         ),
-        (key.clone(), wrong_unit(), mismatch()),
-        (key.clone(), with_spent, AdminRefusal::SpentNotApplicable),
         (
             key.clone(),
             of(None, "tenant:other"),

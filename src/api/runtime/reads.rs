@@ -7,14 +7,14 @@ use super::balances::{BalanceQuery, BalanceResponse};
 use super::handlers::{amount, failed, shown};
 use super::reservations::{
     Include, Reservation, ReservationListQuery, ReservationListResponse, ReservationSort,
-    ReservationStatus, Sort,
+    ReservationStatus,
 };
-use crate::api::cursor::Cursor;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, ByKey, OfPath, RawQuery, Refused};
 use crate::api::identify::own_tenant;
 use crate::api::query::Window as QueryWindow;
 use crate::api::refusals::{Asked, error_of, list_error, store_error};
+use crate::api::sort::{Last, Sort, Start};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ReservationId, TenantId};
@@ -65,14 +65,17 @@ pub async fn list(
         return Ok(Err(failed(error)));
     }
     let secret = state.store.secret().await.map_err(store_error)?;
-    let (sort, after) = query.start(&tenant, secret)?;
+    let Start { sort, after } = query.start(&tenant, secret)?;
     let asked = ledger_query(&query, &tenant, sort, after);
     Ok(match state.ledger.list(&caller, &asked).await {
         Err(error) => Err(Refused(list_error(error))),
         Ok(page) => {
-            let next = page.next.clone().and_then(|next| {
-                let id = ReservationId::parse(&next.reservation_id)?;
-                Some(query.next_cursor(&tenant, sort, (next.value, &id), secret))
+            let next = page.next.clone().map(|next| {
+                let last = Last {
+                    value: next.value,
+                    id: next.reservation_id,
+                };
+                query.next_cursor(&tenant, sort, last, secret)
             });
             rows(page, query.include)
                 .map(|rows| Answer(StatusCode::OK, ReservationListResponse::new(rows, next)))
@@ -83,8 +86,8 @@ pub async fn list(
 fn ledger_query(
     query: &ReservationListQuery,
     tenant: &TenantId,
-    sort: Sort,
-    after: Option<Cursor>,
+    sort: Sort<ReservationSort>,
+    after: Option<Last>,
 ) -> ledger::ReservationQuery {
     let window = |window: QueryWindow| Window {
         from: window.from_ms,
@@ -111,9 +114,9 @@ fn ledger_query(
         },
         descending: sort.descending,
         limit: query.limit,
-        after: after.map(|cursor| Position {
-            value: cursor.last_value,
-            reservation_id: cursor.last_id,
+        after: after.map(|last| Position {
+            value: last.value,
+            reservation_id: last.id,
         }),
     }
 }

@@ -5,17 +5,18 @@ use budget_authority::admin::{
 };
 use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::budget_ledger::{BudgetLedger, FundingOperation};
+use budget_authority::domain::budget_ledger::BudgetLedger;
 use budget_authority::domain::caller::{AdminCaller, Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::event::StoredEvent;
+use budget_authority::domain::funding::{FundingOperation, RolloverPolicy};
 use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::permission::Permission;
 use budget_authority::domain::reservation::Record;
-use budget_authority::domain::scope::BudgetScope;
-use budget_authority::domain::tenant::{NewTenant, Tenant};
+use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
+use budget_authority::domain::tenant_record::{NewTenant, Tenant};
 use budget_authority::store::{Day, Store};
 use serde_json::Value;
 
@@ -111,8 +112,8 @@ pub fn new_key(tenant: &str) -> NewApiKey {
         name: "ci".to_owned(),
         description: None,
         permissions: None,
-        scope_filter: Vec::new(),
-        expires_at_ms: None,
+        scope_filter: ScopeFilter::default(),
+        expires_at: None,
         metadata: None,
     }
 }
@@ -121,11 +122,10 @@ pub fn new_budget(tenant_id: Option<&str>, of: &str, allocated: i64) -> NewBudge
     NewBudget {
         tenant_id: tenant_id.map(str::to_owned),
         scope: scope(of),
-        unit: Unit::Tokens,
         allocated: tokens(allocated),
-        overdraft_limit: None,
+        overdraft_limit: 0,
         commit_overage_policy: None,
-        rollover_policy: None,
+        rollover_policy: RolloverPolicy::None,
         period_start: None,
         period_end: None,
         metadata: None,
@@ -141,7 +141,6 @@ pub fn funding(
     Funding {
         tenant_id: tenant_id.map(str::to_owned),
         scope: scope(of),
-        unit: Unit::Tokens,
         operation,
         amount: tokens(amount),
         spent: None,
@@ -187,7 +186,7 @@ impl Desk {
     pub async fn key(&self, tenant: &str, permissions: &[Permission], filter: &[&str]) -> Caller {
         let key = NewApiKey {
             permissions: Some(permissions.to_vec()),
-            scope_filter: filter.iter().map(ToString::to_string).collect(),
+            scope_filter: ScopeFilter::new(filter.iter().map(ToString::to_string)),
             ..new_key(tenant)
         };
         let created = self.admin.create_api_key(&key, &ask().request()).await;

@@ -2,6 +2,7 @@
 
 pub mod desk;
 pub mod app;
+pub mod holds;
 pub mod redis;
 pub mod world;
 
