@@ -29,6 +29,12 @@ pub enum AdminError {
     Record(#[from] RecordError),
 }
 
+impl From<AdminRefusal> for AdminError {
+    fn from(refusal: AdminRefusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// What every change carries besides its own values.
 #[derive(Debug)]
 pub struct Change<'a> {
