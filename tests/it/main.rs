@@ -1,5 +1,10 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod admin_api_keys;
+mod admin_audit;
+mod admin_budgets;
+mod admin_funding;
+mod admin_tenants;
 mod dev_stack;
 mod expire;
 mod harness;
