@@ -1,6 +1,7 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
 pub mod admin;
+pub mod body;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;

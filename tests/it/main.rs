@@ -14,3 +14,4 @@ mod redis_connection;
 mod redis_sentinel;
 mod serving;
 mod settings;
+mod tidy;
