@@ -9,5 +9,6 @@ mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod retention;
 mod serving;
 mod settings;
