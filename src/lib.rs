@@ -6,6 +6,8 @@ pub mod store;
 
 pub mod ledger;
 
+pub mod access;
+
 pub mod api;
 
 pub mod retention;

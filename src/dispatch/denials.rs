@@ -41,13 +41,21 @@ impl DenialSums {
     ///
     /// # Errors
     /// When the name is taken in `registry`.
-    pub fn new(store: Store, source: &'static str, registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(
+        store: Store,
+        source: &'static str,
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
         let told = IntCounter::new(
             "budget_denial_sums_total",
             "Events that sum up denials which were only counted.",
         )?;
         registry.register(Box::new(told.clone()))?;
-        Ok(Self { store, source, told })
+        Ok(Self {
+            store,
+            source,
+            told,
+        })
     }
 
     /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
@@ -70,7 +78,11 @@ impl DenialSums {
                     flush.failed += 1;
                     continue;
                 };
-                match self.store.flush_denials(&tenant, *lease, &self.cause()).await {
+                match self
+                    .store
+                    .flush_denials(&tenant, *lease, &self.cause())
+                    .await
+                {
                     Ok(Flushed::Events(count)) => events += count,
                     Ok(Flushed::Early | Flushed::WrongDay) => {}
                     Ok(Flushed::Fenced) => {

@@ -57,7 +57,10 @@ impl Leases {
     /// A script said that this lease is another's by now.
     pub fn lost(&self, lease: Lease) {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        if held.get(&lease.partition).is_some_and(|held| held.token == lease.token) {
+        if held
+            .get(&lease.partition)
+            .is_some_and(|held| held.token == lease.token)
+        {
             held.remove(&lease.partition);
         }
     }
@@ -135,12 +138,19 @@ impl LeaseKeeper {
         let mut surplus = self.leases.partitions();
         surplus.retain(|partition| !wanted.contains(partition));
         if !surplus.is_empty() {
-            info!(partitions = surplus.len(), "giving {} partitions back", surplus.len());
+            info!(
+                partitions = surplus.len(),
+                "giving {} partitions back",
+                surplus.len()
+            );
             self.leases.drop_all(&surplus);
             self.store.release_leases(&self.name, &surplus).await?;
         }
         let valid_until = Instant::now() + self.lease.saturating_sub(MARGIN.min(self.lease / 4));
-        let taken = self.store.take_leases(&self.name, self.lease, &share).await?;
+        let taken = self
+            .store
+            .take_leases(&self.name, self.lease, &share)
+            .await?;
         let mut waiting = 0;
         for (partition, taken) in share.iter().zip(taken) {
             match taken {
@@ -180,7 +190,11 @@ impl LeaseKeeper {
         let left = self.store.leave_members(&self.name).await;
         let given_back = self.store.release_leases(&self.name, &partitions).await;
         match left.and(given_back) {
-            Ok(()) => info!(partitions = partitions.len(), "gave {} partitions back", partitions.len()),
+            Ok(()) => info!(
+                partitions = partitions.len(),
+                "gave {} partitions back",
+                partitions.len()
+            ),
             Err(error) => {
                 let lapse_in_ms = self.lease.as_millis() as u64;
                 warn!(

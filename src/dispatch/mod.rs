@@ -67,7 +67,9 @@ pub fn start(
         let (sweeper, held) = (Arc::clone(&sweeper), held.clone());
         async move {
             let mut sweeper = sweeper.lock().await;
-            let sweep = sweeper.run_once(&held.current(), |lease| held.lost(lease)).await?;
+            let sweep = sweeper
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
             Ok::<_, crate::store::StoreError>(rest(sweep.pause()))
         }
     });
@@ -84,16 +86,24 @@ pub fn start(
     workers.repeat("retention", Duration::from_secs(10), move || {
         let (retention, held) = (Arc::clone(&retention), held.clone());
         async move {
-            let pass = retention.run_once(&held.current(), |lease| held.lost(lease)).await?;
+            let pass = retention
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
             Ok::<_, crate::store::StoreError>(rest(pass.pause()))
         }
     });
 
-    let sums = Arc::new(DenialSums::new(store.clone(), dialect.server_source(), registry)?);
+    let sums = Arc::new(DenialSums::new(
+        store.clone(),
+        dialect.server_source(),
+        registry,
+    )?);
     workers.repeat("denials", denials::PERIOD, move || {
         let (sums, held) = (Arc::clone(&sums), leases.clone());
         async move {
-            let flush = sums.run_once(&held.current(), |lease| held.lost(lease)).await?;
+            let flush = sums
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
             let pass = if flush.more { Pass::Full } else { Pass::Idle };
             Ok::<_, crate::store::StoreError>(pass)
         }
@@ -112,8 +122,16 @@ impl Dispatcher {
 fn keeper(store: &Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeeper>> {
     // The host helps people, the random part makes the name unique.
     let host = std::env::var("HOSTNAME").unwrap_or_default();
-    let host: String = host.chars().filter(char::is_ascii_graphic).take(64).collect();
-    let name = format!("{host}-{}-{:08x}", std::process::id(), rand::random::<u32>());
+    let host: String = host
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(64)
+        .collect();
+    let name = format!(
+        "{host}-{}-{:08x}",
+        std::process::id(),
+        rand::random::<u32>()
+    );
     let metrics = LeaseMetrics::register(registry)?;
     Ok(Arc::new(LeaseKeeper::new(store.clone(), name, metrics)))
 }

@@ -15,7 +15,8 @@ pub(super) fn share_of(member: &str, members: &[String]) -> Vec<Partition> {
     let mut share = Vec::with_capacity(limit);
     for partition in Partition::all() {
         let open = (0..members.len()).filter(|candidate| loads[*candidate] < limit);
-        let Some(owner) = open.max_by_key(|candidate| score(&members[*candidate], partition)) else {
+        let Some(owner) = open.max_by_key(|candidate| score(&members[*candidate], partition))
+        else {
             break;
         };
         loads[owner] += 1;
@@ -58,7 +59,9 @@ mod tests {
     use super::*;
 
     fn members(count: usize) -> Vec<String> {
-        (0..count).map(|index| format!("dispatcher-{index}")).collect()
+        (0..count)
+            .map(|index| format!("dispatcher-{index}"))
+            .collect()
     }
 
     #[test]
@@ -69,7 +72,11 @@ mod tests {
             for member in &members {
                 let share = share_of(member, &members);
                 assert!(share.len() <= 1024_usize.div_ceil(count), "{count}");
-                assert!(count > 7 || share.len() + 8 >= 1024 / count, "{count}: {}", share.len());
+                assert!(
+                    count > 7 || share.len() + 8 >= 1024 / count,
+                    "{count}: {}",
+                    share.len()
+                );
                 for partition in share {
                     assert!(seen.insert(partition), "{count}: {partition} twice");
                 }
@@ -84,9 +91,15 @@ mod tests {
         let mut moved = 0;
         for member in &before {
             let now: HashSet<_> = share_of(member, &after).into_iter().collect();
-            moved += share_of(member, &before).iter().filter(|p| !now.contains(p)).count();
+            moved += share_of(member, &before)
+                .iter()
+                .filter(|p| !now.contains(p))
+                .count();
         }
-        assert!((200..320).contains(&moved), "{moved} of 1024 changed hands; its share is 204");
+        assert!(
+            (200..320).contains(&moved),
+            "{moved} of 1024 changed hands; its share is 204"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Reading a request out of JSON: every member once, every problem in one go.
 //!
 //! A request type reads its members by name through an [`Object`]. What is wrong is noted with its path, what it should have
-//! been, and what class it is of; reading goes on, so that a client learns of all its mistakes at once.
+//! been, and what class it is of; reading goes on, so that a client learns of all its mistakes at once. Hence the one rule for
+//! readers: read every member first, and only then use `?`.
 
 mod problems;
 mod value;

@@ -131,11 +131,6 @@ impl ReservationId {
             .then(|| Self(text.to_owned()))
     }
 
-    /// How a record names the key: 22 characters of its SHA-256.
-    pub fn digest(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
-    }
-
     /// The id of the reservation that this tenant creates, or has created, under this key.
     pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
         Self(secret.derive("r", "reservation", tenant, key))
@@ -268,26 +263,38 @@ impl DeploymentSecret {
         BASE64_URL_SAFE_NO_PAD.encode(self.0)
     }
 
+    /// A short tag by which the service recognises its own text when a client brings it back.
+    pub fn tag(&self, purpose: &str, text: &str) -> [u8; 8] {
+        let digest = self.hmac(&[purpose.as_bytes(), b"\0", text.as_bytes()]);
+        let mut tag = [0; 8];
+        tag.copy_from_slice(&digest[..8]);
+        tag
+    }
+
     /// `<letter><partition>_` and 24 characters of the keyed hash over what is named, for whom, and under which key.
     fn derive(&self, letter: &str, what: &str, tenant: &TenantId, key: &IdempotencyKey) -> String {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
         // A zero byte ends each part; a tenant id cannot hold one and the key comes last, so no two inputs read alike.
-        for part in [
+        let digest = self.hmac(&[
             what.as_bytes(),
             b"\0",
             tenant.as_str().as_bytes(),
             b"\0",
             key.as_str().as_bytes(),
-        ] {
-            mac.update(part);
-        }
-        let digest = mac.finalize().into_bytes();
+        ]);
         let partition = tenant.partition();
         format!(
             "{letter}{partition}_{}",
             BASE64_URL_SAFE_NO_PAD.encode(&digest[..18])
         )
+    }
+
+    fn hmac(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
     }
 }
 

@@ -11,15 +11,20 @@ pub mod scope;
 pub mod subject;
 
 pub mod action;
+pub mod moment;
 
 pub mod budget;
 pub mod caller;
 pub mod cause;
+pub mod funding;
+pub mod permission;
 pub mod refusal;
 pub mod reservation;
+pub mod tenant;
 
 pub mod json;
 pub mod payload_hash;
 
 pub mod fields;
 pub mod printable;
+pub(crate) mod words;

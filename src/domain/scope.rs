@@ -250,19 +250,40 @@ impl ScopeFilter {
         Self(
             entries
                 .into_iter()
-                .map(|entry| entry.to_lowercase())
+                .map(|entry| entry.to_ascii_lowercase())
                 .collect(),
         )
     }
 
     /// Reads the stored form, one entry a line; empty is unrestricted.
     pub fn from_stored(text: &str) -> Self {
-        Self(text.split('\n').filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
+        Self(
+            text.split('\n')
+                .filter(|entry| !entry.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
     }
 
     /// The entries in their stored form.
     pub fn entries(&self) -> &[String] {
         &self.0
+    }
+
+    /// The filter for scripts, one entry a line; empty only when unrestricted. Entries that can match no segment are left
+    /// out, and a filter that has only such entries reads `*`, which matches nothing.
+    pub fn lines(&self) -> String {
+        let can_match = |entry: &&String| entry.contains(':') && !entry.contains(['/', '\n', '\r']);
+        let lines: Vec<&str> = self
+            .0
+            .iter()
+            .filter(can_match)
+            .map(String::as_str)
+            .collect();
+        match (lines.is_empty(), self.is_unrestricted()) {
+            (true, false) => "*".to_owned(),
+            _ => lines.join("\n"),
+        }
     }
 
     /// Whether the key may act everywhere in its tenant.
@@ -301,7 +322,7 @@ impl SegmentFilter {
         Self(
             wanted
                 .into_iter()
-                .map(|(level, value)| (level, value.to_lowercase()))
+                .map(|(level, value)| (level, value.to_ascii_lowercase()))
                 .collect(),
         )
     }
@@ -457,6 +478,22 @@ mod tests {
         ] {
             let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
             assert_eq!(filter.admits(&scope), admitted, "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_a_filter_never_widen_it() {
+        for (entries, lines) in [
+            (&[][..], ""),
+            (&["Workspace:Prod", "agent:*"], "workspace:prod\nagent:*"),
+            (&["", "agent:x"], "agent:x"),
+            (&[""], "*"),
+            (&["*"], "*"),
+            (&["agent:x\ntenant:*"], "*"),
+            (&["tenant:acme/agent:x"], "*"),
+        ] {
+            let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
+            assert_eq!(filter.lines(), lines, "{entries:?}");
         }
     }
 

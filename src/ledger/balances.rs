@@ -1,9 +1,10 @@
 //! Reading a tenant's ledgers, page by page.
 
 use super::{Ledger, LedgerError, done};
+use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::scope::SegmentFilter;
+use crate::domain::scope::{ScopePath, SegmentFilter};
 
 /// Ledgers that are asked for.
 #[derive(Debug)]
@@ -12,8 +13,8 @@ pub struct BalanceQuery {
     pub segments: SegmentFilter,
     /// Entries at most.
     pub limit: usize,
-    /// The index entry where the last page ended.
-    pub after: Option<String>,
+    /// Scope and unit where the last page ended.
+    pub after: Option<(ScopePath, Unit)>,
 }
 
 /// A page of ledgers in canonical order: by scope, then by unit.
@@ -21,8 +22,8 @@ pub struct BalanceQuery {
 pub struct BalancePage {
     /// The ledgers.
     pub balances: Vec<Balance>,
-    /// Where the next page starts, when there is one.
-    pub next: Option<String>,
+    /// Scope and unit of the last one that was looked at, when there may be more.
+    pub next: Option<(ScopePath, Unit)>,
 }
 
 /// Rows that one script call looks at.
@@ -40,11 +41,18 @@ impl Ledger {
         caller: &RuntimeCaller,
         query: &BalanceQuery,
     ) -> Result<BalancePage, LedgerError> {
-        let (mut found, mut after, mut examined) = (Vec::new(), query.after.clone(), 0);
+        let (mut found, mut examined) = (Vec::new(), 0);
+        let mut last = query.after.clone();
+        let mut after = last
+            .as_ref()
+            .map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
         loop {
             // One more than the page, to know whether another follows.
             let step = STEP_ROWS.min(query.limit + 1);
-            let answer = self.store.list_balances(caller, after.as_deref(), step).await?;
+            let answer = self
+                .store
+                .list_balances(caller, after.as_deref(), step)
+                .await?;
             let page = done(answer)?;
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
@@ -52,18 +60,28 @@ impl Ledger {
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
-                    return Ok(BalancePage { balances: found, next: after });
+                    return Ok(BalancePage {
+                        balances: found,
+                        next: last,
+                    });
                 }
+                last = Some((balance.scope.clone(), balance.unit));
+                after = Some(entry);
                 if shown {
                     found.push(balance);
                 }
-                after = Some(entry);
             }
             if complete {
-                return Ok(BalancePage { balances: found, next: None });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: None,
+                });
             }
             if examined >= PAGE_ROWS_MAX {
-                return Ok(BalancePage { balances: found, next: after });
+                return Ok(BalancePage {
+                    balances: found,
+                    next: last,
+                });
             }
         }
     }

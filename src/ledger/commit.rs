@@ -1,13 +1,14 @@
 //! Committing: what was spent is charged, the rest of the hold returns.
 
-use serde_json::value::RawValue;
-
 use super::{Ledger, LedgerError, facts};
+use crate::domain::action::Metrics;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::PayloadHash;
 use crate::store::commit as store;
 
 /// A settlement that is asked for.
@@ -18,13 +19,13 @@ pub struct Commit {
     /// Chosen by the client.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// What was really used.
     pub actual: Amount,
-    /// What the client measured, as JSON.
-    pub metrics: Option<Box<RawValue>>,
+    /// What the client measured.
+    pub metrics: Option<Metrics>,
     /// The client's own.
-    pub metadata: Option<Box<RawValue>>,
+    pub metadata: Option<FreeObject>,
 }
 
 /// What was booked.
@@ -54,21 +55,25 @@ impl Ledger {
         self.refuse_foreign(caller, &commit.reservation_id, "reservations:commit")
             .await?;
         let mut kept = Vec::new();
-        facts::keep(&mut kept, "metrics", commit.metrics.as_deref());
-        facts::keep(&mut kept, "committed_metadata", commit.metadata.as_deref());
+        facts::keep_metrics(&mut kept, commit.metrics.as_ref());
+        facts::keep(&mut kept, "committed_metadata", commit.metadata.as_ref());
         let (cause, key_digest) = (cause.lines(), commit.idempotency_key.digest());
-        let committed = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let committed = loop {
             let settlement = store::Settlement {
                 reservation_id: &commit.reservation_id,
                 actual: commit.actual,
-                payload_hash: &commit.payload_hash,
+                payload_hash: commit.payload_hash.as_str(),
                 key_digest: &key_digest,
                 cause: &cause,
                 kept: &kept,
-                swept_until_ms,
+                swept_until_ms: attempts.swept_until_ms,
             };
-            self.store.commit(caller, &settlement).await
-        }).await?;
+            let answer = self.store.commit(caller, &settlement).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match committed {
             store::Committed::Now {
                 unit,

@@ -8,6 +8,7 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{DecisionId, IdempotencyKey};
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::ScopePath;
@@ -21,7 +22,7 @@ pub struct Decide {
     /// Chosen by the client.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Who it is for.
     pub subject: Subject,
     /// What it is for.
@@ -79,7 +80,7 @@ impl Ledger {
         let id = DecisionId::derive(secret, &caller.tenant, &decide.idempotency_key);
         let scope_path = self.own_scope(caller, &decide.subject).await?;
         let asked = Asked {
-            payload_hash: &decide.payload_hash,
+            payload_hash: decide.payload_hash.as_str(),
             scope_path: &scope_path,
             amount: decide.estimate,
             cause: &cause.lines(),
@@ -101,7 +102,8 @@ pub(super) async fn evaluate(
     caller: &RuntimeCaller,
     asked: &Asked<'_>,
 ) -> Result<Decision, LedgerError> {
-    let decided = ledger.decided(&caller.tenant, async |swept_until_ms| {
+    let mut attempts = ledger.attempts(&caller.tenant);
+    let decided = loop {
         let question = Question {
             request: Subjected {
                 payload_hash: asked.payload_hash,
@@ -109,15 +111,18 @@ pub(super) async fn evaluate(
                 amount: asked.amount,
                 cause: asked.cause,
                 facts: asked.facts,
-                swept_until_ms,
+                swept_until_ms: attempts.swept_until_ms,
             },
             outcome: asked.outcome,
             outcome_id: asked.outcome_id,
             caps: None,
             denied_per_minute: ledger.denied_per_minute,
         };
-        ledger.store.decide(caller, &question).await
-    }).await?;
+        let answer = ledger.store.decide(caller, &question).await?;
+        if let Some(outcome) = attempts.settled(answer).await? {
+            break outcome;
+        }
+    };
     match decided {
         Decided::Allow { caps, balances } => Ok(Decision::Allow { caps, balances }),
         Decided::Deny(denial) => Ok(Decision::Deny(denial)),
@@ -128,11 +133,9 @@ pub(super) async fn evaluate(
 fn decided_before(record: &Record, outcome: Outcome) -> Result<Decision, LedgerError> {
     if record.text("decision")? == "DENY" {
         let denial = Denial::parse(record.text("reason_code")?);
-        return denial.map(Decision::Deny).ok_or_else(|| {
-            LedgerError::Record(RecordError {
-                field: "reason_code".to_owned(),
-            })
-        });
+        return denial
+            .map(Decision::Deny)
+            .ok_or_else(|| LedgerError::Record(RecordError::of("reason_code")));
     }
     let balances = match outcome {
         Outcome::Decision => Vec::new(),

@@ -1,14 +1,14 @@
 //! Booking what was already spent, without a reservation.
 
-use serde_json::value::RawValue;
-
 use super::{Ledger, LedgerError, facts};
-use crate::domain::action::Action;
+use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, PostId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{OveragePolicy, PolicySelection};
 use crate::domain::subject::Subject;
 use crate::store::event as store;
@@ -20,7 +20,7 @@ pub struct Post {
     /// Chosen by the client; one key, one charge.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Who it is for.
     pub subject: Subject,
     /// What it was for.
@@ -29,12 +29,12 @@ pub struct Post {
     pub actual: Amount,
     /// Requested rule for what the budgets cannot cover.
     pub overage_policy: Option<OveragePolicy>,
-    /// What the client measured, as JSON.
-    pub metrics: Option<Box<RawValue>>,
+    /// What the client measured.
+    pub metrics: Option<Metrics>,
     /// The client's own clock; decides nothing.
     pub client_time_ms: Option<i64>,
     /// The client's own.
-    pub metadata: Option<Box<RawValue>>,
+    pub metadata: Option<FreeObject>,
 }
 
 /// What was booked.
@@ -64,21 +64,22 @@ impl Ledger {
         let scope_path = self.own_scope(caller, &post.subject).await?;
         let request_facts = facts::of_request(&post.subject, &post.action);
         let mut kept = vec![("idempotency_key", post.idempotency_key.as_str().to_owned())];
-        facts::keep(&mut kept, "metrics", post.metrics.as_deref());
-        facts::keep(&mut kept, "metadata", post.metadata.as_deref());
+        facts::keep_metrics(&mut kept, post.metrics.as_ref());
+        facts::keep(&mut kept, "metadata", post.metadata.as_ref());
         if let Some(client_time_ms) = post.client_time_ms {
             kept.push(("client_time_ms", client_time_ms.to_string()));
         }
         let (cause, policy) = (cause.lines(), PolicySelection::default());
-        let posted = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let posted = loop {
             let charge = store::Post {
                 request: Subjected {
-                    payload_hash: &post.payload_hash,
+                    payload_hash: post.payload_hash.as_str(),
                     scope_path: &scope_path,
                     amount: post.actual,
                     cause: &cause,
                     facts: &request_facts,
-                    swept_until_ms,
+                    swept_until_ms: attempts.swept_until_ms,
                 },
                 post_id: &post_id,
                 overage_policy: post.overage_policy,
@@ -86,8 +87,11 @@ impl Ledger {
                 action_kind: &post.action.kind,
                 kept: &kept,
             };
-            self.store.post(caller, &charge).await
-        }).await?;
+            let answer = self.store.post(caller, &charge).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         let (charged, balances) = match posted {
             store::Posted::Now { charged, balances } => (charged, balances),
             store::Posted::Before(record) => {

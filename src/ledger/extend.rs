@@ -1,11 +1,11 @@
 //! Extending: the expiry moves outward, and nothing else changes.
 
-use serde_json::value::RawValue;
-
 use super::{Ledger, LedgerError, done};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::Status;
 use crate::store::extend as store;
 
@@ -17,11 +17,11 @@ pub struct Extend {
     /// Chosen by the client.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Milliseconds past the present expiry, not past now.
     pub extend_by_ms: i64,
     /// Kept for audit.
-    pub metadata: Option<Box<RawValue>>,
+    pub metadata: Option<FreeObject>,
 }
 
 /// What was granted.
@@ -50,9 +50,9 @@ impl Ledger {
         let extension = store::Extension {
             reservation_id: &extend.reservation_id,
             extend_by_ms: extend.extend_by_ms,
-            payload_hash: &extend.payload_hash,
+            payload_hash: extend.payload_hash.as_str(),
             key_digest: &extend.idempotency_key.digest(),
-            metadata: extend.metadata.as_deref().map(RawValue::get),
+            metadata: extend.metadata.as_ref().map(FreeObject::as_str),
         };
         let extended = done(self.store.extend(caller, &extension).await?)?;
         let remaining_ttl_ms = match extended.status {

@@ -1,8 +1,8 @@
 //! What a record keeps of a request, as names and values; and how it reads back.
 
-use serde_json::value::RawValue;
-
-use crate::domain::action::Action;
+use crate::domain::action::{Action, Metrics};
+use crate::domain::fields::read_body;
+use crate::domain::json::{FreeObject, Json};
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
@@ -19,80 +19,83 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     if let Some(tags) = &action.tags {
         facts.push(("action_tags", json(tags)));
     }
-    let told_by_path = subject.dimensions().is_none()
-        && Level::ALL
+    let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
+    let values = || {
+        Level::ALL
             .into_iter()
             .filter_map(|level| subject.value(level))
-            .all(|value| !value.bytes().any(|b| b.is_ascii_uppercase()));
-    if !told_by_path {
+    };
+    if subject.dimensions().is_some() || !values().all(lower_case) {
         facts.push(("subject", json(subject)));
     }
     facts
 }
 
-/// A member that the record keeps when it was sent.
-pub(super) fn keep(facts: &mut Facts, name: &'static str, value: Option<&RawValue>) {
-    if let Some(value) = value {
-        facts.push((name, value.get().to_owned()));
+/// Keeps an object of the client's own, when it was sent.
+pub(super) fn keep(facts: &mut Facts, name: &'static str, object: Option<&FreeObject>) {
+    if let Some(object) = object {
+        facts.push((name, object.as_str().to_owned()));
     }
 }
 
-/// The subject of a record, as JSON.
-pub fn subject_of(record: &Record, path: &ScopePath) -> Result<Box<RawValue>, RecordError> {
-    if let Some(subject) = raw(record, "subject")? {
-        return Ok(subject);
+/// Keeps what the client measured, when it was sent.
+pub(super) fn keep_metrics(facts: &mut Facts, metrics: Option<&Metrics>) {
+    if let Some(metrics) = metrics {
+        facts.push(("metrics", json(metrics)));
     }
+}
+
+/// The subject of a record.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn subject_of(record: &Record) -> Result<Subject, RecordError> {
+    let path = record.scope_path()?;
+    let Some(stored) = record.get("subject") else {
+        return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
+    };
+    let subject = Json::parse(stored.as_bytes()).ok();
+    let body = subject.map(|subject| Json::Object(vec![("subject".to_owned(), subject)]));
+    let subject = body.map(|body| read_body(body, |body| body.required("subject", Subject::read)));
+    subject
+        .and_then(Result::ok)
+        .ok_or_else(|| RecordError::of("subject"))
+}
+
+fn of_path(path: &ScopePath) -> Option<Subject> {
     let values = path.segments().filter_map(|segment| {
         let (level, value) = segment.split_once(':')?;
         Some((Level::parse(level)?, value.to_owned()))
     });
-    let subject = Subject::from_values(values).ok_or_else(|| unreadable("scope_path"))?;
-    RawValue::from_string(json(&subject)).map_err(|_| unreadable("scope_path"))
-}
-
-/// The tenant of the subject as it was sent; empty where the subject named none.
-pub(super) fn subject_tenant(record: &Record) -> Result<String, RecordError> {
-    let path = record.scope_path()?;
-    let Some(subject) = record.get("subject") else {
-        return Ok(path.value(Level::Tenant).unwrap_or_default().to_owned());
-    };
-    #[derive(serde::Deserialize)]
-    struct Named {
-        tenant: Option<String>,
-    }
-    let named: Named = serde_json::from_str(subject).map_err(|_| unreadable("subject"))?;
-    Ok(named.tenant.unwrap_or_default())
-}
-
-/// A field that holds JSON, if it is there.
-pub fn raw(record: &Record, name: &str) -> Result<Option<Box<RawValue>>, RecordError> {
-    let Some(text) = record.get(name) else {
-        return Ok(None);
-    };
-    let value = RawValue::from_string(text.to_owned());
-    value.map(Some).map_err(|_| unreadable(name))
+    Subject::from_values(values)
 }
 
 /// The action of a record.
+///
+/// # Errors
+/// [`RecordError`].
 pub fn action_of(record: &Record) -> Result<Action, RecordError> {
-    let tags = record
-        .get("action_tags")
-        .map(serde_json::from_str)
-        .transpose();
+    let tags = record.get("action_tags").map(serde_json::from_str);
     Ok(Action {
         kind: record.text("action_kind")?.to_owned(),
         name: record.text("action_name")?.to_owned(),
-        tags: tags.map_err(|_| unreadable("action_tags"))?,
+        tags: tags
+            .transpose()
+            .map_err(|_| RecordError::of("action_tags"))?,
     })
 }
 
+/// A stored object of the client's own.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, RecordError> {
+    let stored = record.get(name).map(str::to_owned);
+    let object =
+        stored.map(|text| FreeObject::from_stored(text).ok_or_else(|| RecordError::of(name)));
+    object.transpose()
+}
 
 fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("maps with text keys always serialise")
-}
-
-fn unreadable(field: &str) -> RecordError {
-    RecordError {
-        field: field.to_owned(),
-    }
 }

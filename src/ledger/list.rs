@@ -8,7 +8,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
-use crate::domain::scope::SegmentFilter;
+use crate::domain::scope::{Level, SegmentFilter};
 
 /// What rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -176,7 +176,11 @@ impl Ledger {
             .after
             .as_ref()
             .is_none_or(|after| order(&position, after, query) == Ordering::Greater);
-        let rows = if unseen && matches(&row, query)? { vec![row] } else { Vec::new() };
+        let rows = if unseen && matches(&row, query)? {
+            vec![row]
+        } else {
+            Vec::new()
+        };
         Ok(ReservationPage { rows, next: None })
     }
 
@@ -235,7 +239,10 @@ impl Ledger {
         }
         let more = gathered.len() > query.limit;
         gathered.truncate(query.limit);
-        let next = gathered.last().filter(|_| more).map(|(position, _)| position.clone());
+        let next = gathered
+            .last()
+            .filter(|_| more)
+            .map(|(position, _)| position.clone());
         let rows = gathered.into_iter().map(|(_, row)| row).collect();
         Ok(ReservationPage { rows, next })
     }
@@ -260,7 +267,10 @@ fn position_of(row: &ReservationRow, sort: SortKey) -> Result<Position, RecordEr
         SortKey::ReservationId => row.reservation_id.clone(),
         SortKey::ScopePath => record.text("scope_path")?.to_owned(),
         SortKey::Status => row.status.as_str().to_owned(),
-        SortKey::Tenant => super::facts::subject_tenant(record)?,
+        SortKey::Tenant => {
+            let subject = super::facts::subject_of(record)?;
+            subject.value(Level::Tenant).unwrap_or_default().to_owned()
+        }
     };
     Ok(Position {
         value,
@@ -279,6 +289,10 @@ fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
             a.value.cmp(&b.value)
         }
     };
-    let directed = if query.descending { by_value.reverse() } else { by_value };
+    let directed = if query.descending {
+        by_value.reverse()
+    } else {
+        by_value
+    };
     directed.then_with(|| a.reservation_id.cmp(&b.reservation_id))
 }

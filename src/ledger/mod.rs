@@ -16,7 +16,9 @@ pub use commit::{Commit, Committed};
 pub use decide::{Decide, DecidedFor, Decision};
 pub use event::{Post, Posted};
 pub use extend::{Extend, Extended};
-pub use list::{ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window};
+pub use list::{
+    ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window,
+};
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 
@@ -113,7 +115,10 @@ impl Ledger {
         reservation_id: &ReservationId,
         permission: &str,
     ) -> Result<(), LedgerError> {
-        let Some(partition) = reservation_id.partition().filter(|p| *p != caller.partition) else {
+        let Some(partition) = reservation_id
+            .partition()
+            .filter(|p| *p != caller.partition)
+        else {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
@@ -152,28 +157,40 @@ fn unexpected_repetition() -> LedgerError {
     })
 }
 
-impl Ledger {
-    /// Calls a script until it has decided: with other day keys, or after the tenant's dead holds were expired.
-    ///
-    /// `call` runs the script once; it is given the time up to which dead holds have been expired.
-    async fn decided<T>(
-        &self,
-        tenant: &TenantId,
-        call: impl AsyncFn(Option<i64>) -> Result<Answer<T>, StoreError>,
-    ) -> Result<T, LedgerError> {
-        let mut swept_until_ms = None;
-        for _ in 0..REPETITIONS_MAX {
-            match call(swept_until_ms).await? {
-                Answer::Done(outcome) => return Ok(outcome),
-                Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
-                Answer::WrongDay => {}
-                Answer::SweepFirst { now_ms } => {
-                    let until_ms = *swept_until_ms.get_or_insert(now_ms);
-                    self.expire_dead_holds(tenant, until_ms).await?;
-                }
+/// The calls of a script until it has decided: with other day keys, or after the tenant's dead holds were expired.
+struct Attempts<'a> {
+    ledger: &'a Ledger,
+    tenant: &'a TenantId,
+    /// The time up to which dead holds have been expired, for the next call.
+    swept_until_ms: Option<i64>,
+    left: usize,
+}
+
+impl Attempts<'_> {
+    /// The outcome, or `None` when the script is to be called again.
+    async fn settled<T>(&mut self, answer: Answer<T>) -> Result<Option<T>, LedgerError> {
+        match answer {
+            Answer::Done(outcome) => return Ok(Some(outcome)),
+            Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
+            Answer::WrongDay => {}
+            Answer::SweepFirst { now_ms } => {
+                let until_ms = *self.swept_until_ms.get_or_insert(now_ms);
+                self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
             }
         }
-        Err(unexpected_repetition())
+        self.left = self.left.checked_sub(1).ok_or_else(unexpected_repetition)?;
+        Ok(None)
+    }
+}
+
+impl Ledger {
+    fn attempts<'a>(&'a self, tenant: &'a TenantId) -> Attempts<'a> {
+        Attempts {
+            ledger: self,
+            tenant,
+            swept_until_ms: None,
+            left: REPETITIONS_MAX,
+        }
     }
 
     /// Expires the holds of one tenant that were due before a time, page by page, until none is left. It is a sweep: its

@@ -6,6 +6,7 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::RecordError;
 use crate::store::release as store;
 
@@ -17,7 +18,7 @@ pub struct Release {
     /// Chosen by the client.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Why, for people.
     pub reason: Option<String>,
 }
@@ -62,18 +63,22 @@ impl Ledger {
             Caller::Admin(_) => audit_entry(release, &owner, cause),
         };
         let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
-        let released = self.decided(&owner, async |_swept| {
+        let mut attempts = self.attempts(&owner);
+        let released = loop {
             let give_back = store::Return {
                 reservation_id: &release.reservation_id,
                 owner: &owner,
-                payload_hash: &release.payload_hash,
+                payload_hash: release.payload_hash.as_str(),
                 key_digest: &key_digest,
                 cause: &cause,
                 kept: &kept,
                 audit: &audit,
             };
-            self.store.release(caller, &give_back).await
-        }).await?;
+            let answer = self.store.release(caller, &give_back).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match released {
             store::Released::Now {
                 unit,
@@ -104,11 +109,8 @@ impl Ledger {
             .get_reservation(caller, partition, reservation_id)
             .await?;
         let record = done(found)?.record;
-        TenantId::parse(record.text("tenant")?).ok_or_else(|| {
-            LedgerError::Record(RecordError {
-                field: "tenant".to_owned(),
-            })
-        })
+        TenantId::parse(record.text("tenant")?)
+            .ok_or_else(|| LedgerError::Record(RecordError::of("tenant")))
     }
 }
 

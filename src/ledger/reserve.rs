@@ -1,7 +1,5 @@
 //! Reserving: a hold is made on every budgeted scope, or a dry run tells whether it could be.
 
-use serde_json::value::RawValue;
-
 use super::decide::{Decision, evaluate};
 use super::{Ledger, LedgerError, facts};
 use crate::domain::action::Action;
@@ -10,9 +8,11 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{OveragePolicy, PolicySelection};
 use crate::domain::refusal::Refusal;
-use crate::domain::reservation::Record;
+use crate::domain::reservation::{Record, RecordError, Status};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::store::decide::Outcome;
@@ -24,7 +24,7 @@ pub struct Reserve {
     /// Chosen by the client; one key, one reservation.
     pub idempotency_key: IdempotencyKey,
     /// Digest of the canonical body.
-    pub payload_hash: String,
+    pub payload_hash: PayloadHash,
     /// Who it is for.
     pub subject: Subject,
     /// What it is for.
@@ -40,7 +40,7 @@ pub struct Reserve {
     /// Only tell whether it could be held.
     pub dry_run: bool,
     /// The client's own.
-    pub metadata: Option<Box<RawValue>>,
+    pub metadata: Option<FreeObject>,
 }
 
 /// What became of it.
@@ -86,13 +86,14 @@ impl Ledger {
         cause: &Cause,
     ) -> Result<Reserved, LedgerError> {
         let secret = self.store.secret().await?;
-        let reservation_id = ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
+        let reservation_id =
+            ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
         let scope_path = self.own_scope(caller, &reserve.subject).await?;
         let request_facts = facts::of_request(&reserve.subject, &reserve.action);
         let cause = cause.lines();
         if reserve.dry_run {
             let question = super::decide::Asked {
-                payload_hash: &reserve.payload_hash,
+                payload_hash: reserve.payload_hash.as_str(),
                 scope_path: &scope_path,
                 amount: reserve.estimate,
                 cause: &cause,
@@ -107,18 +108,22 @@ impl Ledger {
                 decision,
             });
         }
-        let mut kept = vec![("idempotency_key", reserve.idempotency_key.as_str().to_owned())];
-        facts::keep(&mut kept, "metadata", reserve.metadata.as_deref());
+        let mut kept = vec![(
+            "idempotency_key",
+            reserve.idempotency_key.as_str().to_owned(),
+        )];
+        facts::keep(&mut kept, "metadata", reserve.metadata.as_ref());
         let policy = PolicySelection::default();
-        let answer = self.decided(&caller.tenant, async |swept_until_ms| {
+        let mut attempts = self.attempts(&caller.tenant);
+        let answer = loop {
             let hold = store::Hold {
                 request: store::Subjected {
-                    payload_hash: &reserve.payload_hash,
+                    payload_hash: reserve.payload_hash.as_str(),
                     scope_path: &scope_path,
                     amount: reserve.estimate,
                     cause: &cause,
                     facts: &request_facts,
-                    swept_until_ms,
+                    swept_until_ms: attempts.swept_until_ms,
                 },
                 reservation_id: &reservation_id,
                 ttl_ms: reserve.ttl_ms,
@@ -128,8 +133,11 @@ impl Ledger {
                 denied_per_minute: self.denied_per_minute,
                 kept: &kept,
             };
-            self.store.reserve(caller, &hold).await
-        }).await?;
+            let answer = self.store.reserve(caller, &hold).await?;
+            if let Some(outcome) = attempts.settled(answer).await? {
+                break outcome;
+            }
+        };
         match answer {
             store::Reserved::Now {
                 now_ms,
@@ -175,17 +183,19 @@ fn held_before(
 ) -> Result<Reserved, LedgerError> {
     let extended_ms = record.optional_integer("extended_ms")?.unwrap_or(0);
     let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
-    let active = record.status()? == crate::domain::reservation::Status::Active;
+    let active = record.status()? == Status::Active;
     let unit = record.unit()?;
     let estimate = Amount::new(unit, record.integer("estimate")?);
     Ok(Reserved::Held {
         reservation_id,
         scope_path: record.scope_path()?,
-        reserved: estimate.ok_or_else(|| crate::domain::reservation::RecordError {
-            field: "estimate".to_owned(),
-        })?,
+        reserved: estimate.ok_or_else(|| RecordError::of("estimate"))?,
         expires_at_ms,
-        remaining_ttl_ms: if active { (expires_at_ms - now_ms).max(0) } else { 0 },
+        remaining_ttl_ms: if active {
+            (expires_at_ms - now_ms).max(0)
+        } else {
+            0
+        },
         caps: record.get("caps").map(str::to_owned),
         balances: record.balances("create")?,
     })

@@ -43,6 +43,8 @@ impl RetentionMetrics {
     }
 
     pub(super) fn count(&self, kind: &str, removed: i64) {
-        self.removed.with_label_values(&[kind]).inc_by(removed.unsigned_abs());
+        self.removed
+            .with_label_values(&[kind])
+            .inc_by(removed.unsigned_abs());
     }
 }

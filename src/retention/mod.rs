@@ -95,7 +95,12 @@ enum Walk {
 
 impl Retention {
     /// A worker that has done nothing yet.
-    pub fn new(store: Store, clock: ClockWatch, periods: Periods, metrics: RetentionMetrics) -> Self {
+    pub fn new(
+        store: Store,
+        clock: ClockWatch,
+        periods: Periods,
+        metrics: RetentionMetrics,
+    ) -> Self {
         Self {
             store,
             clock,
@@ -124,8 +129,14 @@ impl Retention {
         let polled = self.store.poll_days(&partitions, ROWS).await?;
         let mut lag_ms = 0;
         for (lease, found) in leases.iter().zip(polled) {
-            let due: Vec<_> = found.into_iter().filter(|due| due.at_ms <= now_ms).collect();
-            lag_ms = due.iter().map(|due| now_ms - due.at_ms).fold(lag_ms, i64::max);
+            let due: Vec<_> = found
+                .into_iter()
+                .filter(|due| due.at_ms <= now_ms)
+                .collect();
+            lag_ms = due
+                .iter()
+                .map(|due| now_ms - due.at_ms)
+                .fold(lag_ms, i64::max);
             pass.more |= due.len() == ROWS;
             for due in due {
                 match self.look(*lease, &due.member, now_ms, &mut pass).await {
@@ -135,7 +146,10 @@ impl Retention {
                         break;
                     }
                     Err(StoreError::Unavailable(error)) => return Err(error.into()),
-                    Err(failure) => self.put_off(*lease, &due.member, now_ms, &failure, &mut pass).await?,
+                    Err(failure) => {
+                        self.put_off(*lease, &due.member, now_ms, &failure, &mut pass)
+                            .await?
+                    }
                 }
             }
         }
@@ -143,16 +157,28 @@ impl Retention {
         self.trim(&partitions, now_ms, &mut pass).await?;
         if pass.reservations + pass.posts + pass.events + pass.audit > 0 {
             info!(
-                reservations = pass.reservations, posts = pass.posts, events = pass.events, audit = pass.audit,
+                reservations = pass.reservations,
+                posts = pass.posts,
+                events = pass.events,
+                audit = pass.audit,
                 "removed {} reservations, {} booked events, {} events and {} audit entries whose time was over",
-                pass.reservations, pass.posts, pass.events, pass.audit
+                pass.reservations,
+                pass.posts,
+                pass.events,
+                pass.audit
             );
         }
         Ok(pass)
     }
 
     /// Looks at one day of a tenant; false when the lease is another's.
-    async fn look(&self, lease: Lease, member: &str, now_ms: i64, pass: &mut Pass) -> Result<bool, StoreError> {
+    async fn look(
+        &self,
+        lease: Lease,
+        member: &str,
+        now_ms: i64,
+        pass: &mut Pass,
+    ) -> Result<bool, StoreError> {
         pass.looks += 1;
         let Some((tenant, day)) = parse(member) else {
             let unreadable = format!("`{member}` is no tenant and day");
@@ -160,7 +186,10 @@ impl Retention {
             return Err(StoreError::Refused { code, detail });
         };
         let mut next_ms = [0; 4];
-        for (slot, records) in [Records::Reservations, Records::Posts].into_iter().enumerate() {
+        for (slot, records) in [Records::Reservations, Records::Posts]
+            .into_iter()
+            .enumerate()
+        {
             let (removed, outcome) = match self.walk(lease, &tenant, day, records, now_ms).await? {
                 Walk::Done { removed, next_ms } => (removed, Some(next_ms)),
                 Walk::More { removed } => (removed, None),
@@ -184,7 +213,11 @@ impl Retention {
             next_ms,
         };
         match self.store.retire(lease, &tenant, day, look).await? {
-            Retired::Done { events, audit, gone } => {
+            Retired::Done {
+                events,
+                audit,
+                gone,
+            } => {
                 pass.events += events;
                 pass.audit += audit;
                 pass.days += usize::from(gone);
@@ -218,8 +251,17 @@ impl Retention {
         let mut pages = 0;
         // A page of which nothing goes does not count: the next pass would only walk over it again.
         while pages < PAGES_PER_LOOK {
-            let page = self.store.purge(lease, tenant, day, records, ended_before_ms, kept_sum);
-            let Purged::Page { examined, removed, kept, first_ended_ms, next_created_ms } = page.await? else {
+            let page = self
+                .store
+                .purge(lease, tenant, day, records, ended_before_ms, kept_sum);
+            let Purged::Page {
+                examined,
+                removed,
+                kept,
+                first_ended_ms,
+                next_created_ms,
+            } = page.await?
+            else {
                 return Ok(Walk::Fenced);
             };
             removed_sum += removed;
@@ -237,7 +279,9 @@ impl Retention {
                 });
             }
         }
-        Ok(Walk::More { removed: removed_sum })
+        Ok(Walk::More {
+            removed: removed_sum,
+        })
     }
 
     /// A day that cannot be looked at must not keep the others waiting.
@@ -255,7 +299,9 @@ impl Retention {
             partition = %lease.partition, day = member, error = %failure,
             "retention cannot look at `{member}`, and tries again in an hour: {failure}"
         );
-        self.store.postpone_day(lease.partition, member, now_ms + HOUR_MS).await
+        self.store
+            .postpone_day(lease.partition, member, now_ms + HOUR_MS)
+            .await
     }
 
     /// Trims the outboxes by age.

@@ -32,7 +32,10 @@ impl Store {
             left = self.pipe(script, keys, args, left, &mut replies).await;
             let Some(first) = left.pop() else { break };
             // One of the refused goes alone: that loads the script, or finds the slot's new node.
-            match self.call_on(Lane::Background, script, &keys[first..=first], args).await {
+            match self
+                .call_on(Lane::Background, script, &keys[first..=first], args)
+                .await
+            {
                 Ok(reply) => replies[first] = Some(reply),
                 Err(error) => {
                     let name = script.name();
@@ -56,11 +59,17 @@ impl Store {
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
         let mut refused = Vec::new();
         for index in wanted {
-            let Ok(node) = connection.route(slot::of(keys[index].as_bytes()), deadline).await else {
+            let Ok(node) = connection
+                .route(slot::of(keys[index].as_bytes()), deadline)
+                .await
+            else {
                 refused.push(index);
                 continue;
             };
-            match batches.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &node)) {
+            match batches
+                .iter_mut()
+                .find(|(other, _)| Arc::ptr_eq(other, &node))
+            {
                 Some((_, batch)) => batch.push(index),
                 None => batches.push((node, vec![index])),
             }

@@ -61,7 +61,9 @@ impl Store {
             Arg::from(cause),
             Arg::from(lease.token),
         ];
-        let value = self.call_on(Lane::Background, &DENIALS, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &DENIALS, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&DENIALS, value)?;
         match reply.next_str()?.as_str() {
             "flushed" => Ok(Flushed::Events(reply.next_i64()?)),

@@ -51,7 +51,8 @@ impl Store {
         caller: &RuntimeCaller,
         post: &Post<'_>,
     ) -> Result<Answer<Posted>, StoreError> {
-        let (request, partition, tenant) = (&post.request, caller.partition, caller.tenant.as_str());
+        let (request, partition, tenant) =
+            (&post.request, caller.partition, caller.tenant.as_str());
         let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
         let mut key_names = vec![
             keys.api_key(partition, caller.key_id.as_str()),

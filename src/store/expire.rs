@@ -79,7 +79,9 @@ impl Store {
             super::reserve::optional(before_ms),
             super::reserve::optional(fencing_token),
         ];
-        let value = self.call_on(Lane::Background, &EXPIRE, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &EXPIRE, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&EXPIRE, value)?;
         match reply.next_str()?.as_str() {
             "expired" => {

@@ -45,7 +45,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn leave_members(&self, dispatcher: &str) -> Result<(), StoreError> {
-        self.members(dispatcher, Duration::ZERO, "leave").await.map(drop)
+        self.members(dispatcher, Duration::ZERO, "leave")
+            .await
+            .map(drop)
     }
 
     async fn members(
@@ -56,7 +58,9 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let keys = [self.keys().dispatchers()];
         let args = script_args![dispatcher, duration.as_millis() as i64, action];
-        let value = self.call_on(Lane::Background, &MEMBERS, &keys, args).await?;
+        let value = self
+            .call_on(Lane::Background, &MEMBERS, &keys, args)
+            .await?;
         let mut reply = Reply::new(&MEMBERS, value)?;
         match reply.next_str()?.as_str() {
             "members" => {
@@ -96,7 +100,9 @@ impl Store {
         owner: &str,
         partitions: &[Partition],
     ) -> Result<(), StoreError> {
-        self.lease(owner, Duration::ZERO, "release", partitions).await.map(drop)
+        self.lease(owner, Duration::ZERO, "release", partitions)
+            .await
+            .map(drop)
     }
 
     async fn lease(

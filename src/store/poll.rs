@@ -26,7 +26,11 @@ impl Store {
     ) -> Result<Vec<Vec<Due>>, StoreError> {
         let command = |key: String| {
             let mut command = redis::cmd("ZRANGE");
-            command.arg(&key).arg(0).arg(rows.saturating_sub(1)).arg("WITHSCORES");
+            command
+                .arg(&key)
+                .arg(0)
+                .arg(rows.saturating_sub(1))
+                .arg("WITHSCORES");
             (key, command)
         };
         let commands: Vec<(String, Cmd)> = keys.map(command).collect();

@@ -129,7 +129,9 @@ impl Store {
             Arg::from(kept_before),
         ];
         let key_names = [index, keys.lease(partition)];
-        let value = self.call_on(Lane::Background, &PURGE, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &PURGE, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&PURGE, value)?;
         match reply.next_str()?.as_str() {
             "purged" => Ok(Purged::Page {
@@ -174,7 +176,9 @@ impl Store {
             Arg::from(look.drop_audit),
         ];
         args.extend(look.next_ms.map(Arg::from));
-        let value = self.call_on(Lane::Background, &RETIRE, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &RETIRE, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&RETIRE, value)?;
         let word = reply.next_str()?;
         match word.as_str() {

@@ -8,6 +8,7 @@ use super::{Arg, Reply, Store, StoreError};
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::keys::KeyId;
 use crate::domain::reservation::{Record, balance_at};
 use crate::domain::scope::{ScopeFilter, ScopePath};
 
@@ -84,6 +85,22 @@ pub struct Ledgers {
 }
 
 impl Store {
+    /// The tenant of an API key, `None` when there is no such key. It never changes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn tenant_of_key(&self, key_id: &KeyId) -> Result<Option<TenantId>, StoreError> {
+        let key = self.keys().api_key(key_id.partition(), key_id.as_str());
+        let mut command = redis::cmd("HGET");
+        command.arg(&key).arg("tenant");
+        match self.query(&key, &command).await? {
+            redis::Value::BulkString(tenant) => {
+                Ok(str::from_utf8(&tenant).ok().and_then(TenantId::parse))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Checks an API key for a request that failed before its own script.
     ///
     /// # Errors
@@ -93,7 +110,9 @@ impl Store {
         caller: &RuntimeCaller,
         permission: &str,
     ) -> Result<Answer<()>, StoreError> {
-        let key_names = [self.keys().api_key(caller.partition, caller.key_id.as_str())];
+        let key_names = [self
+            .keys()
+            .api_key(caller.partition, caller.key_id.as_str())];
         let args = [
             Arg::from(caller.key_hash.as_str()),
             Arg::from(caller.tenant.as_str()),
@@ -163,7 +182,9 @@ impl Store {
             Arg::from(walk.scores.1),
             Arg::from(walk.after_id),
         ];
-        let value = self.call_on(Lane::Background, &LIST, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &LIST, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&LIST, value)?;
         match reply.next_str()?.as_str() {
             "listed" => {}
@@ -213,7 +234,9 @@ impl Store {
             Arg::from(rows as i64),
             Arg::from("balances:read"),
         ];
-        let value = self.call_on(Lane::Background, &BALANCES, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &BALANCES, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&BALANCES, value)?;
         match reply.next_str()?.as_str() {
             "listed" => {}

@@ -80,7 +80,8 @@ impl Store {
         caller: &RuntimeCaller,
         hold: &Hold<'_>,
     ) -> Result<Answer<Reserved>, StoreError> {
-        let (request, partition, tenant) = (&hold.request, caller.partition, caller.tenant.as_str());
+        let (request, partition, tenant) =
+            (&hold.request, caller.partition, caller.tenant.as_str());
         let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
         let mut key_names = vec![
             keys.api_key(partition, caller.key_id.as_str()),
@@ -176,7 +177,8 @@ pub(super) fn policy_words(policy: &PolicySelection) -> String {
     if policy.id.is_none() {
         return String::new();
     }
-    let number = |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let number =
+        |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     format!(
         "{} {} {} {}",
         policy.overage.map_or("-", OveragePolicy::as_str),

@@ -88,7 +88,9 @@ impl ClockWatch {
         let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
         let was_halted = course.alarm.is_some();
         let verdict = course.observe(sent, received, times);
-        self.metrics.halted.set(i64::from(verdict != Verdict::Steady));
+        self.metrics
+            .halted
+            .set(i64::from(verdict != Verdict::Steady));
         match verdict {
             Verdict::Jumped { by_ms } => {
                 self.metrics.jumps.inc();
@@ -118,7 +120,9 @@ impl ClockWatch {
 enum Verdict {
     Steady,
     /// Off by so much since the last look.
-    Jumped { by_ms: i64 },
+    Jumped {
+        by_ms: i64,
+    },
     /// An earlier jump is not over.
     Halted,
 }
@@ -177,7 +181,9 @@ impl Course {
         // The largest deviation of any node.
         let off = |line: Line| {
             let deviations = times.iter().map(|ms| line.deviation(sent, received, *ms));
-            deviations.max_by_key(|deviation| deviation.abs()).unwrap_or(0)
+            deviations
+                .max_by_key(|deviation| deviation.abs())
+                .unwrap_or(0)
         };
         let limit = JUMP_MAX.as_millis() as i64;
         let line = *self.line.get_or_insert(seen);
@@ -194,7 +200,10 @@ impl Course {
                     self.alarm = None;
                     return Verdict::Steady;
                 }
-                self.alarm = Some(Alarm { candidate: seen, ..alarm });
+                self.alarm = Some(Alarm {
+                    candidate: seen,
+                    ..alarm
+                });
                 Verdict::Halted
             }
             alarm => {
@@ -233,13 +242,19 @@ mod tests {
             self.elapsed += Duration::from_secs(1);
             let sent = self.start + self.elapsed;
             let ms = self.elapsed.as_millis() as i64 + 5;
-            let times: Vec<_> = offsets_ms.iter().map(|offset| 1_000_000 + ms + offset).collect();
-            self.course.observe(sent, sent + Duration::from_millis(10), &times)
+            let times: Vec<_> = offsets_ms
+                .iter()
+                .map(|offset| 1_000_000 + ms + offset)
+                .collect();
+            self.course
+                .observe(sent, sent + Duration::from_millis(10), &times)
         }
 
         /// How many more looks at this offset it takes until things go on.
         fn until_steady(&mut self, offset_ms: i64) -> u64 {
-            (1..10_000).find(|_| self.look(&[offset_ms]) == Verdict::Steady).expect("it ends")
+            (1..10_000)
+                .find(|_| self.look(&[offset_ms]) == Verdict::Steady)
+                .expect("it ends")
         }
     }
 
@@ -247,7 +262,11 @@ mod tests {
     fn a_clock_that_drifts_is_steady() {
         let mut looks = Looks::new();
         for offset in 0..100 {
-            assert_eq!(looks.look(&[offset * 1_000]), Verdict::Steady, "1 s per look");
+            assert_eq!(
+                looks.look(&[offset * 1_000]),
+                Verdict::Steady,
+                "1 s per look"
+            );
         }
     }
 
@@ -257,7 +276,10 @@ mod tests {
             let mut looks = Looks::new();
             looks.look(&[0]);
             let verdict = looks.look(&[jump]);
-            assert!(matches!(verdict, Verdict::Jumped { by_ms } if (by_ms - jump).abs() < 10), "{verdict:?}");
+            assert!(
+                matches!(verdict, Verdict::Jumped { by_ms } if (by_ms - jump).abs() < 10),
+                "{verdict:?}"
+            );
             assert_eq!(looks.look(&[jump]), Verdict::Halted);
             assert_eq!(looks.until_steady(jump), NEW_COURSE_FOR.as_secs() - 1);
             assert_eq!(looks.look(&[jump]), Verdict::Steady);
@@ -269,7 +291,10 @@ mod tests {
         let mut looks = Looks::new();
         looks.look(&[0]);
         looks.look(&[60_000]);
-        assert!(matches!(looks.look(&[0]), Verdict::Jumped { .. }), "back is a jump too");
+        assert!(
+            matches!(looks.look(&[0]), Verdict::Jumped { .. }),
+            "back is a jump too"
+        );
         assert_eq!(looks.until_steady(0), BACK_FOR.as_secs());
     }
 
@@ -286,9 +311,16 @@ mod tests {
     fn one_node_with_another_clock_halts_all() {
         let mut looks = Looks::new();
         assert_eq!(looks.look(&[0, 100, -100]), Verdict::Steady);
-        assert!(matches!(looks.look(&[0, 100, 7_000]), Verdict::Jumped { .. }));
+        assert!(matches!(
+            looks.look(&[0, 100, 7_000]),
+            Verdict::Jumped { .. }
+        ));
         for _ in 0..1_000 {
-            assert_ne!(looks.look(&[0, 100, 7_000]), Verdict::Steady, "they contradict each other");
+            assert_ne!(
+                looks.look(&[0, 100, 7_000]),
+                Verdict::Steady,
+                "they contradict each other"
+            );
         }
     }
 
@@ -297,7 +329,9 @@ mod tests {
         let mut looks = Looks::new();
         looks.look(&[0]);
         let sent = looks.start + Duration::from_secs(2);
-        let verdict = looks.course.observe(sent, sent + Duration::from_secs(30), &[1_031_000]);
+        let verdict = looks
+            .course
+            .observe(sent, sent + Duration::from_secs(30), &[1_031_000]);
         assert_eq!(verdict, Verdict::Steady);
     }
 }

@@ -145,7 +145,9 @@ impl Sweeper {
             {
                 running.spawn(drain(self.store.clone(), task));
             }
-            let Some(joined) = running.join_next().await else { break };
+            let Some(joined) = running.join_next().await else {
+                break;
+            };
             let mut outcome = joined.expect("a sweep does not panic and is not aborted");
             if let Err(StoreError::Unavailable(error)) = outcome.end {
                 outcome.end = Ok(End::More);
@@ -161,7 +163,11 @@ impl Sweeper {
     }
 
     /// Finds the tenants with something due.
-    async fn plan(&mut self, leases: &[Lease], now_ms: i64) -> Result<(Vec<Task>, Sweep), StoreError> {
+    async fn plan(
+        &mut self,
+        leases: &[Lease],
+        now_ms: i64,
+    ) -> Result<(Vec<Task>, Sweep), StoreError> {
         self.penalties.retain(|_, until| *until > Instant::now());
         // Tenants that are left alone must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
@@ -204,7 +210,13 @@ impl Sweeper {
     }
 
     fn settle(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
-        let Outcome { lease, tenant, expired, quarantined, end } = outcome;
+        let Outcome {
+            lease,
+            tenant,
+            expired,
+            quarantined,
+            end,
+        } = outcome;
         sweep.expired += expired;
         sweep.quarantined += quarantined.len();
         self.metrics.expired.inc_by(expired.unsigned_abs());
@@ -237,7 +249,11 @@ impl Sweeper {
 
 /// Expires a tenant's due reservations, page by page. Each page is a batch with a trace id of its own.
 async fn drain(store: Store, task: Task) -> Outcome {
-    let Task { lease, tenant, before_ms } = task;
+    let Task {
+        lease,
+        tenant,
+        before_ms,
+    } = task;
     let mut outcome = Outcome {
         lease,
         tenant,
@@ -249,7 +265,12 @@ async fn drain(store: Store, task: Task) -> Outcome {
         let cause = Cause::sweep().lines();
         let page = store.expire(&outcome.tenant, &cause, Some(before_ms), Some(lease.token));
         let end = match page.await {
-            Ok(Expired::Page { count, more, quarantined, .. }) => {
+            Ok(Expired::Page {
+                count,
+                more,
+                quarantined,
+                ..
+            }) => {
                 outcome.expired += count;
                 outcome.quarantined.extend(quarantined);
                 if more { continue } else { Ok(End::Clean) }

@@ -24,7 +24,10 @@ fn sweeper(store: &Store) -> Sweeper {
 async fn sweep(store: &Store, leases: &[Lease]) -> Sweep {
     let (mut sweeper, mut sum) = (sweeper(store), Sweep::default());
     loop {
-        let pass = sweeper.run_once(leases, |_| {}).await.expect("Redis answers");
+        let pass = sweeper
+            .run_once(leases, |_| {})
+            .await
+            .expect("Redis answers");
         sum.expired += pass.expired;
         sum.quarantined += pass.quarantined;
         sum.failed += pass.failed;
@@ -36,9 +39,13 @@ async fn sweep(store: &Store, leases: &[Lease]) -> Sweep {
 
 async fn expired_events(tenant: &Tenant) -> usize {
     let (partition, name) = (tenant.id.partition(), tenant.id.as_str());
-    let key = tenant.store.keys().events(partition, name, tenant.store.today());
+    let key = tenant
+        .store
+        .keys()
+        .events(partition, name, tenant.store.today());
     let entries: Vec<(String, Vec<String>)> = tenant.run(&["XRANGE", &key, "-", "+"]).await;
-    let expired = |fields: &&(String, Vec<String>)| fields.1.contains(&"reservation.expired".to_owned());
+    let expired =
+        |fields: &&(String, Vec<String>)| fields.1.contains(&"reservation.expired".to_owned());
     entries.iter().filter(expired).count()
 }
 
@@ -59,7 +66,9 @@ async fn each_hold_expires_once_however_many_sweep_at_once() {
     for _ in 0..2 {
         let (store, id) = (store.clone(), tenant.id.clone());
         racing.spawn(async move {
-            expire_tenant(&store, &id, &Cause::sweep().lines(), now).await.expect("Redis answers")
+            expire_tenant(&store, &id, &Cause::sweep().lines(), now)
+                .await
+                .expect("Redis answers")
         });
     }
     let expired: i64 = racing.join_all().await.into_iter().sum();
@@ -67,11 +76,19 @@ async fn each_hold_expires_once_however_many_sweep_at_once() {
     assert_eq!(expired, 1_500);
     assert_eq!(expired_events(&tenant).await, 1_500);
     assert_eq!(tenant.figures().await[..2], [2_000_000_000 - 30, 30]);
-    let status: String = tenant.run(&["HGET", &tenant.reservation_key(&ids[0]), "status"]).await;
+    let status: String = tenant
+        .run(&["HGET", &tenant.reservation_key(&ids[0]), "status"])
+        .await;
     assert_eq!(status, "EXPIRED");
     let due: Vec<String> = tenant.run(&["ZRANGE", &tenant.due_key(), "0", "-1"]).await;
     assert_eq!(due.len(), later.len());
-    let at: i64 = tenant.run(&["ZSCORE", &store.keys().due_tenants(tenant.id.partition()), "acme"]).await;
+    let at: i64 = tenant
+        .run(&[
+            "ZSCORE",
+            &store.keys().due_tenants(tenant.id.partition()),
+            "acme",
+        ])
+        .await;
     assert_eq!(at, now + 3_600_000);
     assert_eq!(sweep(&store, &[lease]).await, Sweep::default());
 }
@@ -84,7 +101,9 @@ async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
     tenant.hold(150, now - 10).await;
     let lease = tenant.lease("d", LEASE).await;
     sweep(&store, &[lease]).await;
-    let key = store.keys().events(tenant.id.partition(), "acme", store.today());
+    let key = store
+        .keys()
+        .events(tenant.id.partition(), "acme", store.today());
     let entries: Vec<(String, Vec<String>)> = tenant.run(&["XRANGE", &key, "-", "+"]).await;
     let mut traces = std::collections::BTreeMap::new();
     for (_, fields) in entries {
@@ -95,7 +114,9 @@ async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
         assert_eq!(field("source"), Some("expiry-sweeper"));
         assert_eq!(field("actor"), Some("system"));
         assert_eq!(field("request_id"), None);
-        *traces.entry(field("trace_id").expect("a trace").to_owned()).or_insert(0) += 1;
+        *traces
+            .entry(field("trace_id").expect("a trace").to_owned())
+            .or_insert(0) += 1;
     }
     let mut sizes: Vec<i32> = traces.into_values().collect();
     sizes.sort_unstable();
@@ -112,10 +133,14 @@ async fn a_former_owner_is_refused() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let lease = tenant.lease("present", LEASE).await;
     assert_eq!(lease.token, stale.token + 1);
-    let refused = store.expire(&tenant.id, "source t", None, Some(stale.token)).await;
+    let refused = store
+        .expire(&tenant.id, "source t", None, Some(stale.token))
+        .await;
     assert!(matches!(refused, Ok(Expired::Fenced)), "{refused:?}");
     let mut lost = Vec::new();
-    let pass = sweeper(&store).run_once(&[stale], |lease| lost.push(lease)).await;
+    let pass = sweeper(&store)
+        .run_once(&[stale], |lease| lost.push(lease))
+        .await;
     assert_eq!(pass.expect("Redis answers").expired, 0);
     assert_eq!(lost, [stale]);
     assert_eq!(sweep(&store, &[lease]).await.expired, 1);
@@ -152,10 +177,19 @@ async fn corrupt_records_go_to_quarantine_once_and_stop_nobody() {
 
     let lease = tenant.lease("d", LEASE).await;
     let swept = sweep(&store, &[lease]).await;
-    assert_eq!((swept.expired, swept.quarantined, swept.failed), (29, 10, 0));
+    assert_eq!(
+        (swept.expired, swept.quarantined, swept.failed),
+        (29, 10, 0)
+    );
     assert_eq!(sweep(&store, &[lease]).await, Sweep::default());
-    let quarantine: Vec<String> =
-        tenant.run(&["ZRANGE", &store.keys().quarantine(tenant.id.partition()), "0", "-1"]).await;
+    let quarantine: Vec<String> = tenant
+        .run(&[
+            "ZRANGE",
+            &store.keys().quarantine(tenant.id.partition()),
+            "0",
+            "-1",
+        ])
+        .await;
     assert_eq!(quarantine.len(), 10);
     // The budget is not touched on behalf of a record that cannot be believed.
     assert_eq!(tenant.figures().await[1], 110);
@@ -167,9 +201,13 @@ async fn a_due_time_that_is_out_of_date_is_corrected() {
     let mut tenant = Tenant::new(&store, "acme").await;
     let now = now_ms(&store).await;
     let ids = tenant.hold(1, now + 500_000).await;
-    tenant.run::<i64>(&["ZADD", &tenant.due_key(), &(now - 5).to_string(), &ids[0]]).await;
+    tenant
+        .run::<i64>(&["ZADD", &tenant.due_key(), &(now - 5).to_string(), &ids[0]])
+        .await;
     let due_tenants = store.keys().due_tenants(tenant.id.partition());
-    tenant.run::<i64>(&["ZADD", &due_tenants, &(now - 5).to_string(), "acme"]).await;
+    tenant
+        .run::<i64>(&["ZADD", &due_tenants, &(now - 5).to_string(), "acme"])
+        .await;
     let lease = tenant.lease("d", LEASE).await;
     assert_eq!(sweep(&store, &[lease]).await, Sweep::default());
     let score: i64 = tenant.run(&["ZSCORE", &tenant.due_key(), &ids[0]]).await;
@@ -196,10 +234,20 @@ async fn a_tenant_that_cannot_be_swept_does_not_keep_others_waiting() {
         }
     }
     let mut sweeper = sweeper(&store);
-    let first = sweeper.run_once(&leases, |_| {}).await.expect("Redis answers");
+    let first = sweeper
+        .run_once(&leases, |_| {})
+        .await
+        .expect("Redis answers");
     assert_eq!((first.expired, first.failed), (10, 1));
-    let second = sweeper.run_once(&leases, |_| {}).await.expect("Redis answers");
-    assert_eq!((second.tenants, second.failed, second.more), (0, 0, false), "it is left alone");
+    let second = sweeper
+        .run_once(&leases, |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!(
+        (second.tenants, second.failed, second.more),
+        (0, 0, false),
+        "it is left alone"
+    );
 }
 
 /// Prints the rate. In release mode one sweeper must reach 20,000 expiries a second on a machine that is not busy; the
@@ -224,7 +272,11 @@ async fn one_sweeper_expires_thousands_a_second() {
         let rate = HOLDS as f64 / started.elapsed().as_secs_f64();
         println!("{tenants} tenants: {rate:.0} expiries a second");
         assert_eq!(swept.expired, HOLDS as i64);
-        let least = if cfg!(debug_assertions) { 2_000.0 } else { 8_000.0 };
+        let least = if cfg!(debug_assertions) {
+            2_000.0
+        } else {
+            8_000.0
+        };
         assert!(rate > least, "{rate:.0} a second with {tenants} tenants");
     }
 }

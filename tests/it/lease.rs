@@ -31,13 +31,19 @@ async fn renew(keepers: &[&LeaseKeeper]) -> HashMap<Partition, usize> {
 }
 
 fn counts(owners: &HashMap<Partition, usize>, keepers: usize) -> Vec<usize> {
-    (0..keepers).map(|index| owners.values().filter(|owner| **owner == index).count()).collect()
+    (0..keepers)
+        .map(|index| owners.values().filter(|owner| **owner == index).count())
+        .collect()
 }
 
 #[tokio::test]
 async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
     let store = store(&shared().url());
-    let (a, b, c) = (keeper(&store, "a"), keeper(&store, "b"), keeper(&store, "c"));
+    let (a, b, c) = (
+        keeper(&store, "a"),
+        keeper(&store, "b"),
+        keeper(&store, "c"),
+    );
     assert_eq!(counts(&renew(&[&a]).await, 1), [1024]);
 
     // The newcomer gets nothing before the old owner has given it back.
@@ -48,7 +54,10 @@ async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
     renew(&[&a, &b, &c]).await;
     let shares = counts(&renew(&[&a, &b, &c]).await, 3);
     assert_eq!(shares.iter().sum::<usize>(), 1024);
-    assert!(shares.iter().all(|share| (335..=342).contains(share)), "{shares:?}");
+    assert!(
+        shares.iter().all(|share| (335..=342).contains(share)),
+        "{shares:?}"
+    );
 
     // One that leaves is replaced at the next renewal of the others.
     a.leave().await;
@@ -68,8 +77,16 @@ async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_to
         (renewal.held == 1024).then_some(renewal)
     });
     assert_eq!(taken_over.await.dispatchers, 1);
-    assert!(heir.leases().current().iter().all(|lease| lease.token == token + 1));
-    assert!(dead.leases().current().is_empty(), "the dead one knows, should it wake up");
+    assert!(
+        heir.leases()
+            .current()
+            .iter()
+            .all(|lease| lease.token == token + 1)
+    );
+    assert!(
+        dead.leases().current().is_empty(),
+        "the dead one knows, should it wake up"
+    );
 }
 
 #[tokio::test]

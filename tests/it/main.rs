@@ -4,6 +4,7 @@ mod dev_stack;
 mod expire;
 mod harness;
 mod lease;
+mod lifecycle;
 mod lua_scripts;
 mod model;
 mod redis_cluster;

@@ -28,7 +28,9 @@ fn every_reply_and_every_ledger_is_what_the_model_says() {
             let mut model = pure::Model::new(&world);
             for (number, step) in steps.iter().enumerate() {
                 if let Err(difference) = steps::run(&world, &mut model, step, number).await {
-                    return Err(TestCaseError::fail(format!("step {number} {step:?}: {difference}")));
+                    return Err(TestCaseError::fail(format!(
+                        "step {number} {step:?}: {difference}"
+                    )));
                 }
             }
             Ok(())

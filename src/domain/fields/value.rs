@@ -7,6 +7,7 @@ use super::Object;
 use super::problems::{Problems, quoted};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::{FreeObject, Json};
+use crate::domain::moment::Moment;
 
 /// One value and its place. Every reader answers `None` after noting what is wrong.
 pub struct Value<'p> {
@@ -182,6 +183,22 @@ impl<'p> Value<'p> {
             self.problems.invalid(self.path, reason);
         }
         parsed
+    }
+
+    /// A date and time with its offset.
+    pub fn moment(self) -> Option<Moment> {
+        let Json::String(text) = &self.json else {
+            return self.wrong_type("a string");
+        };
+        let moment = Moment::parse(text);
+        if moment.is_none() {
+            let reason = format!(
+                "must be a date and time such as 2026-07-04T12:00:00Z, not {}",
+                quoted(text)
+            );
+            self.problems.invalid(self.path, reason);
+        }
+        moment
     }
 
     /// An idempotency key.

@@ -48,8 +48,11 @@ impl Tenant {
         let (name, ledger) = (self.id.as_str().to_owned(), self.ledger_key());
         let scope = format!("tenant:{name}");
         let created_ms = due_ms - 61_000;
-        let (created, expires, due) =
-            (created_ms.to_string(), (due_ms - 1_000).to_string(), due_ms.to_string());
+        let (created, expires, due) = (
+            created_ms.to_string(),
+            (due_ms - 1_000).to_string(),
+            due_ms.to_string(),
+        );
         let day = Day::of_ms(created_ms);
         let ids: Vec<_> = (0..count)
             .map(|_| format!("r{partition}_{:024x}", rand::random::<u64>()))
@@ -58,17 +61,53 @@ impl Tenant {
         for id in &ids {
             let key = keys.reservation(partition, id);
             self.queue(&[
-                "HSET", &key, "status", "ACTIVE", "create_hash", "h", "tenant", &name, "unit", "TOKENS",
-                "estimate", "10", "scope_path", &scope, "budgeted", "1", "created_at_ms", &created,
-                "expires_at_ms", &expires, "grace_ms", "1000",
+                "HSET",
+                &key,
+                "status",
+                "ACTIVE",
+                "create_hash",
+                "h",
+                "tenant",
+                &name,
+                "unit",
+                "TOKENS",
+                "estimate",
+                "10",
+                "scope_path",
+                &scope,
+                "budgeted",
+                "1",
+                "created_at_ms",
+                &created,
+                "expires_at_ms",
+                &expires,
+                "grace_ms",
+                "1000",
             ]);
             self.queue(&["ZADD", &index, &created, id]);
             self.queue(&["ZADD", &keys.due(partition, &name), &due, id]);
         }
         self.queue(&["ZADD", &keys.due_tenants(partition), "LT", &due, &name]);
-        self.queue(&["ZADD", &keys.days(partition), "NX", &created, &format!("{name}:{day}")]);
+        self.queue(&[
+            "ZADD",
+            &keys.days(partition),
+            "NX",
+            &created,
+            &format!("{name}:{day}"),
+        ]);
         let held = (count * 10).to_string();
-        let fields = ["status", "ACTIVE", "overdraft_limit", "0", "is_over_limit", "0", "spent", "0", "debt", "0"];
+        let fields = [
+            "status",
+            "ACTIVE",
+            "overdraft_limit",
+            "0",
+            "is_over_limit",
+            "0",
+            "spent",
+            "0",
+            "debt",
+            "0",
+        ];
         let mut words = vec!["HSET", ledger.as_str()];
         words.extend(fields);
         self.queue(&words);
@@ -92,7 +131,15 @@ impl Tenant {
     /// `remaining reserved spent debt allocated` of the ledger.
     pub async fn figures(&self) -> [i64; 5] {
         let key = self.ledger_key();
-        let words = ["HMGET", &key, "remaining", "reserved", "spent", "debt", "allocated"];
+        let words = [
+            "HMGET",
+            &key,
+            "remaining",
+            "reserved",
+            "spent",
+            "debt",
+            "allocated",
+        ];
         let figures: Vec<i64> = self.run(&words).await;
         figures.try_into().expect("five")
     }
@@ -115,7 +162,10 @@ impl Tenant {
     /// Sends what was queued.
     pub async fn write(&mut self) {
         for batch in std::mem::take(&mut self.commands).chunks(5_000) {
-            self.store.query_all(batch).await.expect("the commands are right");
+            self.store
+                .query_all(batch)
+                .await
+                .expect("the commands are right");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the tests share: private Redis servers and stores on them.
 
+pub mod app;
 pub mod holds;
 pub mod redis;
 pub mod world;

@@ -15,6 +15,8 @@ pub struct World {
     pub store: Store,
     pub ledger: Ledger,
     pub callers: Vec<RuntimeCaller>,
+    /// The texts of their keys.
+    pub keys: Vec<String>,
 }
 
 /// A ledger to begin with.
@@ -29,16 +31,23 @@ pub struct Start {
 impl World {
     /// Two tenants with a key each, and no ledger.
     pub async fn new() -> Self {
-        let store = super::store(&redis::shared().url());
-        let mut callers = Vec::new();
+        Self::on(super::store(&redis::shared().url())).await
+    }
+
+    /// The same on a store of the test's choice.
+    pub async fn on(store: Store) -> Self {
+        let (mut callers, mut keys) = (Vec::new(), Vec::new());
         for name in ["acme", "bolt"] {
-            callers.push(tenant(&store, name).await);
+            let (caller, key) = tenant(&store, name).await;
+            callers.push(caller);
+            keys.push(key);
         }
         let ledger = Ledger::new(store.clone(), 600, 30);
         Self {
             store,
             ledger,
             callers,
+            keys,
         }
     }
 
@@ -95,7 +104,7 @@ impl World {
     }
 }
 
-async fn tenant(store: &Store, name: &str) -> RuntimeCaller {
+async fn tenant(store: &Store, name: &str) -> (RuntimeCaller, String) {
     let tenant = TenantId::parse(name).expect("a tenant id");
     let partition: Partition = tenant.partition();
     let key = ApiKeyText::generate("sk_live_", partition);
@@ -116,6 +125,9 @@ async fn tenant(store: &Store, name: &str) -> RuntimeCaller {
     let record = store.keys().tenant(partition, name);
     let mut command = ::redis::cmd("HSET");
     command.arg(&record).arg("status").arg("ACTIVE");
-    store.query(&record, &command).await.expect("a stored tenant");
-    caller
+    store
+        .query(&record, &command)
+        .await
+        .expect("a stored tenant");
+    (caller, key.expose().to_owned())
 }

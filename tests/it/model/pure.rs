@@ -105,7 +105,9 @@ impl Model {
         if books.iter().any(|book| book.remaining() < amount) {
             self.sweep(names[0].0);
         }
-        let short = names.iter().any(|name| self.books[name].remaining() < amount);
+        let short = names
+            .iter()
+            .any(|name| self.books[name].remaining() < amount);
         short.then_some("BUDGET_EXCEEDED")
     }
 
@@ -203,11 +205,20 @@ impl Model {
         Ok(charge)
     }
 
-    pub fn commit(&mut self, index: usize, unit: Unit, actual: i128, key: &str, hash: &str) -> Said {
+    pub fn commit(
+        &mut self,
+        index: usize,
+        unit: Unit,
+        actual: i128,
+        key: &str,
+        hash: &str,
+    ) -> Said {
         let held = self.held[index].clone();
         if held.status == Status::Committed && held.finish.as_ref().is_some_and(|f| f.0 == key) {
             return match held.finish.is_some_and(|f| f.1 == hash) {
-                true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))].1.clone(),
+                true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))]
+                    .1
+                    .clone(),
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
@@ -225,7 +236,11 @@ impl Model {
             if held.policy == OveragePolicy::Reject {
                 return Said::Refused("OverageRejected");
             }
-            if held.names.iter().any(|name| self.books[name].remaining() < overage) {
+            if held
+                .names
+                .iter()
+                .any(|name| self.books[name].remaining() < overage)
+            {
                 self.sweep(held.tenant);
             }
             match self.charge(&held.names, held.estimate, overage, held.policy) {
@@ -257,7 +272,9 @@ impl Model {
         let held = self.held[index].clone();
         if held.status == Status::Released && held.finish.as_ref().is_some_and(|f| f.0 == key) {
             return match held.finish.is_some_and(|f| f.1 == hash) {
-                true => self.answered[&(held.tenant, "release", format!("{index} {key}"))].1.clone(),
+                true => self.answered[&(held.tenant, "release", format!("{index} {key}"))]
+                    .1
+                    .clone(),
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
@@ -316,7 +333,11 @@ impl Model {
                 false => Said::Refused("BudgetNotFound"),
             };
         }
-        let short = |model: &Self| names.iter().any(|name| model.books[name].remaining() < actual);
+        let short = |model: &Self| {
+            names
+                .iter()
+                .any(|name| model.books[name].remaining() < actual)
+        };
         if actual > 0 && short(self) {
             self.sweep(tenant);
         }
@@ -356,6 +377,9 @@ impl Model {
 
 /// Every enclosing scope of a path, root first, itself last.
 pub fn enclosing(path: &str) -> Vec<String> {
-    let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    let ends = path
+        .match_indices('/')
+        .map(|(end, _)| end)
+        .chain([path.len()]);
     ends.map(|end| path[..end].to_owned()).collect()
 }
