@@ -108,7 +108,9 @@ impl Store {
         ];
         let mut args = vec![Arg::from(tenant.as_str()), Arg::from(prefix)];
         args.extend(ids.iter().map(Arg::from));
-        let value = self.call_on(Lane::Background, &RECORDS, &key_names, &args).await?;
+        let value = self
+            .call_on(Lane::Background, &RECORDS, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&RECORDS, value)?;
         reply.next_str()?;
         reply.next_i64()?;
@@ -135,22 +137,38 @@ impl Store {
         })
     }
 
-    /// Members of a sorted set from a score on, in order, with their scores.
+    /// Members of a sorted set between two scores, both included, in order and with their scores.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn scores_from(
+    pub async fn scores_between(
         &self,
         key: &str,
         from: i64,
+        to: i64,
         rows: usize,
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(from).arg("+inf").arg("BYSCORE");
+        command.arg(key).arg(from).arg(to).arg("BYSCORE");
         command.arg("LIMIT").arg(0).arg(rows).arg("WITHSCORES");
         let reply = self.query(key, &command).await?;
         let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
-        Ok(pairs.into_iter().map(|(id, score)| (id, score as i64)).collect())
+        Ok(pairs
+            .into_iter()
+            .map(|(id, score)| (id, score as i64))
+            .collect())
+    }
+
+    /// The highest score of a sorted set, if it has any member.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(key).arg(-1).arg(-1).arg("WITHSCORES");
+        let reply = self.query(key, &command).await?;
+        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+        Ok(pairs.first().map(|(_, score)| *score as i64))
     }
 
     /// Members of a lexical sorted set, in order.
@@ -188,7 +206,12 @@ impl Store {
             let mut cursor = 0_u64;
             loop {
                 let mut command = redis::cmd("SCAN");
-                command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
+                command
+                    .arg(cursor)
+                    .arg("MATCH")
+                    .arg(pattern)
+                    .arg("COUNT")
+                    .arg(1_000);
                 let deadline = Instant::now() + self.timeout();
                 let reply = self.ask(&node, &command, deadline).await?;
                 let (next, found): (u64, Vec<String>) =
@@ -215,18 +238,38 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
     if fields.iter().all(Option::is_none) {
         return Ok(Ok(None));
     }
-    let names = ["allocated", "spent", "reserved", "debt", "remaining", "base_spent", "base_debt"];
+    let names = [
+        "allocated",
+        "spent",
+        "reserved",
+        "debt",
+        "remaining",
+        "base_spent",
+        "base_debt",
+    ];
     let mut numbers = [0; 7];
     for (index, name) in names.iter().enumerate() {
         let text = fields.get(index + 1).and_then(Option::as_deref);
         // The bases came to be later than the ledger: absent is 0.
-        let text = if name.starts_with("base") { text.or(Some("0")) } else { text };
+        let text = if name.starts_with("base") {
+            text.or(Some("0"))
+        } else {
+            text
+        };
         match text.and_then(|text| text.parse().ok()) {
             Some(number) => numbers[index] = number,
             None => return Ok(Err(format!("field `{name}` is missing or no integer"))),
         }
     }
-    let [allocated, spent, reserved, debt, remaining, base_spent, base_debt] = numbers;
+    let [
+        allocated,
+        spent,
+        reserved,
+        debt,
+        remaining,
+        base_spent,
+        base_debt,
+    ] = numbers;
     Ok(Ok(Some(Figures {
         status: fields.swap_remove(0).unwrap_or_default(),
         allocated,
@@ -242,5 +285,7 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
 /// A score, or nothing.
 fn time(reply: &mut Reply) -> Result<Option<i64>, StoreError> {
     let text = reply.opt_str()?;
-    Ok(text.and_then(|text| text.parse::<f64>().ok()).map(|score| score as i64))
+    Ok(text
+        .and_then(|text| text.parse::<f64>().ok())
+        .map(|score| score as i64))
 }

@@ -1,6 +1,6 @@
 //! Reads one tenant: its ledgers at one moment, then its records, then what is due.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::inventory::Found;
 use super::report::{Difference, LedgerRow, Report};
@@ -52,6 +52,7 @@ impl<'a> Collector<'a> {
         store: &'a Store,
         tenant: &'a TenantId,
         found: &Found,
+        found_ms: i64,
         progress: &mut impl FnMut(u64),
     ) -> Result<Report, StoreError> {
         let mut collector = Self {
@@ -64,11 +65,26 @@ impl<'a> Collector<'a> {
             },
         };
         collector.ledgers().await?;
-        for day in &found.reservations {
-            collector.day(Records::Reservations, *day, progress).await?;
+        // What was written since the tenants were found is of a day between then and now.
+        let read_ms = collector
+            .ledgers
+            .values()
+            .map(|ledger| ledger.at_ms)
+            .max()
+            .unwrap_or(found_ms);
+        let mut since = BTreeSet::from([Day::of_ms(found_ms)]);
+        while let Some(last) = since.last().filter(|last| **last < Day::of_ms(read_ms)) {
+            since.insert(last.plus(1));
         }
-        for day in &found.posts {
-            collector.day(Records::Posts, *day, progress).await?;
+        for day in found.reservations.union(&since) {
+            collector
+                .day(Records::Reservations, *day, read_ms, progress)
+                .await?;
+        }
+        for day in found.posts.union(&since) {
+            collector
+                .day(Records::Posts, *day, read_ms, progress)
+                .await?;
         }
         collector.due(progress).await?;
         collector.registered(found).await?;
@@ -86,13 +102,24 @@ impl<'a> Collector<'a> {
 
     /// Reads every ledger of the tenant's index.
     async fn ledgers(&mut self) -> Result<(), StoreError> {
-        let (keys, partition, tenant) = (self.store.keys(), self.tenant.partition(), self.tenant.as_str());
-        let members = self.store.members_of(&keys.budgets(partition, tenant)).await?;
+        let (keys, partition, tenant) = (
+            self.store.keys(),
+            self.tenant.partition(),
+            self.tenant.as_str(),
+        );
+        let members = self
+            .store
+            .members_of(&keys.budgets(partition, tenant))
+            .await?;
         let mut names = Vec::with_capacity(members.len());
         for member in members {
             match parse_member(&member) {
                 Some(name) => names.push(name),
-                None => self.differs("ledger", &member, "the index of ledgers names no scope and unit".to_owned()),
+                None => self.differs(
+                    "ledger",
+                    &member,
+                    "the index of ledgers names no scope and unit".to_owned(),
+                ),
             }
         }
         self.read_ledgers(names).await
@@ -105,11 +132,21 @@ impl<'a> Collector<'a> {
             for (name, row) in batch.iter().zip(read.rows) {
                 match row {
                     Ok(Some(figures)) => {
-                        let ledger = Ledger { at_ms: read.now_ms, figures, sums: Sums::default() };
+                        let ledger = Ledger {
+                            at_ms: read.now_ms,
+                            figures,
+                            sums: Sums::default(),
+                        };
                         self.ledgers.insert(name.clone(), ledger);
                     }
-                    Ok(None) => self.differs("ledger", &show(name), "the index names it, but it is gone".to_owned()),
-                    Err(why) => self.differs("ledger", &show(name), format!("it is corrupt: {why}")),
+                    Ok(None) => self.differs(
+                        "ledger",
+                        &show(name),
+                        "the index names it, but it is gone".to_owned(),
+                    ),
+                    Err(why) => {
+                        self.differs("ledger", &show(name), format!("it is corrupt: {why}"))
+                    }
                 }
             }
         }
@@ -118,17 +155,32 @@ impl<'a> Collector<'a> {
 
     fn ledger_key(&self, (scope, unit): &LedgerName) -> String {
         let (partition, tenant) = (self.tenant.partition(), self.tenant.as_str());
-        self.store.keys().budget(partition, tenant, unit.as_str(), scope)
+        self.store
+            .keys()
+            .budget(partition, tenant, unit.as_str(), scope)
     }
 
-    /// Walks a day's records in the order of their creation.
-    async fn day(&mut self, records: Records, day: Day, progress: &mut impl FnMut(u64)) -> Result<(), StoreError> {
-        let (keys, partition, tenant) = (self.store.keys(), self.tenant.partition(), self.tenant.as_str());
+    /// Walks a day's records in the order of their creation, as far as the ledgers can know of them.
+    async fn day(
+        &mut self,
+        records: Records,
+        day: Day,
+        until_ms: i64,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), StoreError> {
+        let (keys, partition, tenant) = (
+            self.store.keys(),
+            self.tenant.partition(),
+            self.tenant.as_str(),
+        );
         let (index, prefix) = match records {
-            Records::Reservations => (keys.reservations(partition, tenant, day), keys.reservation(partition, "")),
+            Records::Reservations => (
+                keys.reservations(partition, tenant, day),
+                keys.reservation(partition, ""),
+            ),
             Records::Posts => (keys.posts(partition, tenant, day), keys.post(partition, "")),
         };
-        let mut walk = Walk::default();
+        let mut walk = Walk::until(until_ms);
         while let Some(ids) = walk.next(self.store, &index).await? {
             let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
             progress(ids.len() as u64);
@@ -152,8 +204,17 @@ impl<'a> Collector<'a> {
     fn reservation(&mut self, row: &Row) {
         let Some(status) = row.field(field::STATUS) else {
             // Gone between the index and here: retention. Otherwise no hash, or one without its status.
-            if row.fields.as_ref().is_none_or(|fields| fields.iter().any(Option::is_some)) && row.quarantined_ms.is_none() {
-                self.differs("reservation", &row.id, "the record cannot be read".to_owned());
+            if row
+                .fields
+                .as_ref()
+                .is_none_or(|fields| fields.iter().any(Option::is_some))
+                && row.quarantined_ms.is_none()
+            {
+                self.differs(
+                    "reservation",
+                    &row.id,
+                    "the record cannot be read".to_owned(),
+                );
             }
             return;
         };
@@ -168,36 +229,60 @@ impl<'a> Collector<'a> {
             "COMMITTED" | "RELEASED" | "EXPIRED" => ended_ms.is_some(),
             _ => false,
         };
-        let (Some(estimate), Some(begun_ms), true) =
-            (row.field(field::ESTIMATE).and_then(integer), row.field(field::CREATED_AT).and_then(integer), sound)
-        else {
+        let (Some(estimate), Some(begun_ms), true) = (
+            row.field(field::ESTIMATE).and_then(integer),
+            row.field(field::CREATED_AT).and_then(integer),
+            sound,
+        ) else {
             return self.corrupt(row);
         };
         self.due_of(row, status == "ACTIVE");
-        let active = Moved { reserved: estimate, ..Moved::default() };
-        let charged = if status == "COMMITTED" { row.field(field::CHARGED).and_then(integer) } else { Some(0) };
-        let Some(charged) = charged else { return self.corrupt(row) };
+        let active = Moved {
+            reserved: estimate,
+            ..Moved::default()
+        };
+        let charged = if status == "COMMITTED" {
+            row.field(field::CHARGED).and_then(integer)
+        } else {
+            Some(0)
+        };
+        let Some(charged) = charged else {
+            return self.corrupt(row);
+        };
         self.share(row, |debt| Life {
             begun_ms,
             ended_ms,
             active,
-            ended: Moved { reserved: 0, spent: charged.wrapping_sub(debt), debt },
+            ended: Moved {
+                reserved: 0,
+                spent: charged.wrapping_sub(debt),
+                debt,
+            },
         });
     }
 
     fn post(&mut self, row: &Row) {
-        let gone = row.fields.as_ref().is_some_and(|fields| fields.iter().all(Option::is_none));
+        let gone = row
+            .fields
+            .as_ref()
+            .is_some_and(|fields| fields.iter().all(Option::is_none));
         if gone {
             return;
         }
         let charged = row.field(field::CHARGED).and_then(integer);
-        let (Some(charged), Some(begun_ms)) = (charged, row.field(field::CREATED_AT).and_then(integer)) else {
+        let (Some(charged), Some(begun_ms)) =
+            (charged, row.field(field::CREATED_AT).and_then(integer))
+        else {
             return self.corrupt(row);
         };
         self.share(row, |debt| Life {
             begun_ms,
             ended_ms: None,
-            active: Moved { reserved: 0, spent: charged.wrapping_sub(debt), debt },
+            active: Moved {
+                reserved: 0,
+                spent: charged.wrapping_sub(debt),
+                debt,
+            },
             ended: Moved::default(),
         });
     }
@@ -212,16 +297,28 @@ impl<'a> Collector<'a> {
     /// Counts a record in each ledger that it names. `life` is given the ledger's share of debt.
     fn share(&mut self, row: &Row, life: impl Fn(i64) -> Life) {
         let (path, unit) = (row.field(field::SCOPE_PATH), row.field(field::UNIT));
-        let parsed = path.and_then(ScopePath::parse).zip(unit.and_then(Unit::parse));
+        let parsed = path
+            .and_then(ScopePath::parse)
+            .zip(unit.and_then(Unit::parse));
         let (Some((path, unit)), Some(depths)) = (parsed, row.field(field::BUDGETED)) else {
             return self.corrupt(row);
         };
         for depth in depths.split_whitespace() {
-            let depth = depth.parse().ok().filter(|depth| (1..=DEPTHS).contains(depth));
-            let scope = depth.and_then(|depth: usize| path.with_parents().nth(depth - 1).zip(Some(depth)));
-            let Some((scope, depth)) = scope else { return self.corrupt(row) };
-            let debt = row.field(field::DEBT_1 + depth - 1).map_or(Some(0), integer);
-            let Some(debt) = debt else { return self.corrupt(row) };
+            let depth = depth
+                .parse()
+                .ok()
+                .filter(|depth| (1..=DEPTHS).contains(depth));
+            let scope =
+                depth.and_then(|depth: usize| path.with_parents().nth(depth - 1).zip(Some(depth)));
+            let Some((scope, depth)) = scope else {
+                return self.corrupt(row);
+            };
+            let debt = row
+                .field(field::DEBT_1 + depth - 1)
+                .map_or(Some(0), integer);
+            let Some(debt) = debt else {
+                return self.corrupt(row);
+            };
             let (name, life) = ((scope.to_string(), unit), life(debt));
             match self.ledgers.get_mut(&name) {
                 Some(ledger) => ledger.sums.count(life, ledger.at_ms),
@@ -233,23 +330,44 @@ impl<'a> Collector<'a> {
     /// A record names a ledger that was not there when the ledgers were read; one that was made later is no difference.
     fn missing(&mut self, name: &LedgerName, row: &Row, life: Life) {
         let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
-        if read_ms.is_none_or(|read_ms| life.begun_ms < read_ms) && row.field(field::TENANT) == Some(self.tenant.as_str()) {
-            self.differs("ledger", &show(name), format!("record `{}` names it, but it is not in the index", row.id));
+        if read_ms.is_none_or(|read_ms| life.begun_ms < read_ms)
+            && row.field(field::TENANT) == Some(self.tenant.as_str())
+        {
+            self.differs(
+                "ledger",
+                &show(name),
+                format!("record `{}` names it, but it is not in the index", row.id),
+            );
         }
     }
 
     /// An active reservation is due at its time; an ended one is not due.
     fn due_of(&mut self, row: &Row, active: bool) {
-        let due_ms = row.field(field::EXPIRES_AT).and_then(integer).zip(row.field(field::GRACE).and_then(integer));
+        let due_ms = row
+            .field(field::EXPIRES_AT)
+            .and_then(integer)
+            .zip(row.field(field::GRACE).and_then(integer));
         let due_ms = due_ms.map(|(expires_ms, grace_ms)| expires_ms.saturating_add(grace_ms));
         match (active, row.due_ms) {
             (true, None) if row.quarantined_ms.is_none() => {
-                self.differs("due", &row.id, "it is active, but not among the due ones: nobody would expire it".to_owned());
+                self.differs(
+                    "due",
+                    &row.id,
+                    "it is active, but not among the due ones: nobody would expire it".to_owned(),
+                );
             }
             (true, Some(indexed_ms)) if due_ms != Some(indexed_ms) => {
-                self.differs("due", &row.id, format!("it is due at {due_ms:?} ms, but indexed at {indexed_ms} ms"));
+                self.differs(
+                    "due",
+                    &row.id,
+                    format!("it is due at {due_ms:?} ms, but indexed at {indexed_ms} ms"),
+                );
             }
-            (false, Some(_)) => self.differs("due", &row.id, "it has ended, but is among the due ones".to_owned()),
+            (false, Some(_)) => self.differs(
+                "due",
+                &row.id,
+                "it has ended, but is among the due ones".to_owned(),
+            ),
             _ => {}
         }
     }
@@ -259,9 +377,15 @@ impl<'a> Collector<'a> {
         if let Some(first_ms) = first_ms
             && tenant_ms.is_none_or(|tenant_ms| tenant_ms > first_ms)
         {
-            let known = self.part.differences.iter().any(|difference| difference.what == "due index");
+            let known = self
+                .part
+                .differences
+                .iter()
+                .any(|difference| difference.what == "due index");
             if !known {
-                let detail = format!("its first reservation is due at {first_ms} ms, the partition has {tenant_ms:?}");
+                let detail = format!(
+                    "its first reservation is due at {first_ms} ms, the partition has {tenant_ms:?}"
+                );
                 self.differs("due index", self.tenant.as_str(), detail);
             }
         }
@@ -272,14 +396,22 @@ impl<'a> Collector<'a> {
         let keys = self.store.keys();
         let index = keys.due(self.tenant.partition(), self.tenant.as_str());
         let prefix = keys.reservation(self.tenant.partition(), "");
-        let mut walk = Walk::default();
+        // What comes to be due while we look is not walked after.
+        let Some(last_ms) = self.store.last_score(&index).await? else {
+            return Ok(());
+        };
+        let mut walk = Walk::until(last_ms);
         while let Some(ids) = walk.next(self.store, &index).await? {
             let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
             progress(ids.len() as u64);
             for row in read.rows.iter().filter(|row| row.due_ms.is_some()) {
                 if row.field(field::STATUS) != Some("ACTIVE") {
                     let status = row.field(field::STATUS).unwrap_or("absent");
-                    self.differs("due", &row.id, format!("it is among the due ones, but its record is {status}"));
+                    self.differs(
+                        "due",
+                        &row.id,
+                        format!("it is among the due ones, but its record is {status}"),
+                    );
                 }
             }
             self.tenant_due(read.first_due_ms, read.tenant_due_ms);
@@ -308,11 +440,14 @@ impl<'a> Collector<'a> {
         let names: Vec<_> = ledgers.keys().cloned().collect();
         for (name, ledger) in &ledgers {
             let figures = &ledger.figures;
-            let rest = i128::from(figures.spent) + i128::from(figures.reserved) + i128::from(figures.debt);
+            let rest =
+                i128::from(figures.spent) + i128::from(figures.reserved) + i128::from(figures.debt);
             let law = i128::from(figures.remaining) == i128::from(figures.allocated) - rest;
             let comparison = ledger.sums.compare(figures);
             if comparison == Comparison::Unknown {
-                self.part.unsettled.push(format!("{} {}", self.tenant, show(name)));
+                self.part
+                    .unsettled
+                    .push(format!("{} {}", self.tenant, show(name)));
             }
             let computed = match comparison {
                 Comparison::Wrong(computed) => computed,
@@ -330,9 +465,14 @@ impl<'a> Collector<'a> {
         }
         self.read_ledgers(names).await?;
         for (name, before) in &ledgers {
-            let now = self.ledgers.get(name).map(|ledger| Moved::base(&ledger.figures));
+            let now = self
+                .ledgers
+                .get(name)
+                .map(|ledger| Moved::base(&ledger.figures));
             if now != Some(Moved::base(&before.figures)) {
-                self.part.unsettled.push(format!("{} {}", self.tenant, show(name)));
+                self.part
+                    .unsettled
+                    .push(format!("{} {}", self.tenant, show(name)));
             }
         }
         Ok(self.part)
@@ -340,26 +480,40 @@ impl<'a> Collector<'a> {
 }
 
 /// Walks an index by score. Rows that leave it meanwhile do not make it skip others.
-#[derive(Default)]
 struct Walk {
     from: i64,
+    until: i64,
     /// Seen already, of the score where the walk stands.
     seen: HashSet<String>,
-    begun: bool,
 }
 
 impl Walk {
-    async fn next(&mut self, store: &Store, index: &str) -> Result<Option<Vec<String>>, StoreError> {
-        let from = if self.begun { self.from } else { i64::MIN };
+    fn until(until: i64) -> Self {
+        Self {
+            from: i64::MIN,
+            until,
+            seen: HashSet::new(),
+        }
+    }
+
+    async fn next(
+        &mut self,
+        store: &Store,
+        index: &str,
+    ) -> Result<Option<Vec<String>>, StoreError> {
         let wanted = READ_ROWS + self.seen.len();
-        let mut page = store.scores_from(index, from, wanted).await?;
-        page.retain(|(id, score)| *score != from || !self.seen.contains(id));
+        let mut page = store
+            .scores_between(index, self.from, self.until, wanted)
+            .await?;
+        page.retain(|(id, score)| *score != self.from || !self.seen.contains(id));
         page.truncate(READ_ROWS);
-        let Some((_, last)) = page.last() else { return Ok(None) };
-        if !self.begun || *last != self.from {
+        let Some((_, last)) = page.last() else {
+            return Ok(None);
+        };
+        if *last != self.from {
             self.seen.clear();
         }
-        (self.begun, self.from) = (true, *last);
+        self.from = *last;
         let at_last = page.iter().filter(|(_, score)| *score == self.from);
         self.seen.extend(at_last.map(|(id, _)| id.clone()));
         Ok(Some(page.into_iter().map(|(id, _)| id).collect()))

@@ -18,6 +18,8 @@ pub(super) struct Found {
 /// Everything that a scan found.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
+    /// Redis's time before the scan, in milliseconds: days that begin later may have come since.
+    pub taken_ms: i64,
     pub tenants: BTreeMap<TenantId, Found>,
     /// Partitions with reservations in quarantine.
     pub quarantines: BTreeSet<Partition>,
@@ -26,7 +28,11 @@ pub(super) struct Inventory {
 impl Inventory {
     /// Scans the keys of one tenant's partition, or of all.
     pub(super) async fn take(store: &Store, tenant: Option<&TenantId>) -> Result<Self, StoreError> {
-        let mut inventory = Self::default();
+        store.node_times().await?;
+        let mut inventory = Self {
+            taken_ms: store.clock().now_ms(),
+            ..Self::default()
+        };
         let prefix = format!("{}:{{", store.keys().prefix());
         let within = tenant.map(TenantId::partition);
         let pattern = match within {
@@ -46,17 +52,30 @@ impl Inventory {
 
     /// Takes a key without its prefix: `05f}:rsvs:acme:20260101`.
     fn sort_in(&mut self, key: &str, wanted: Option<&TenantId>) {
-        let Some((partition, rest)) = key.split_once("}:") else { return };
-        let Some(partition) = Partition::parse(partition) else { return };
+        let Some((partition, rest)) = key.split_once("}:") else {
+            return;
+        };
+        let Some(partition) = Partition::parse(partition) else {
+            return;
+        };
         if rest == "quarantine" {
             self.quarantines.insert(partition);
             return;
         }
-        let Some((kind, rest)) = rest.split_once(':') else { return };
+        let Some((kind, rest)) = rest.split_once(':') else {
+            return;
+        };
         let mut names = rest.splitn(2, ':');
-        let Some(tenant) = names.next().and_then(TenantId::parse) else { return };
+        let Some(tenant) = names.next().and_then(TenantId::parse) else {
+            return;
+        };
         let ours = tenant.partition() == partition && wanted.is_none_or(|wanted| *wanted == tenant);
-        if !ours || !matches!(kind, "rsvs" | "posts" | "budget" | "budgets" | "due" | "tenant") {
+        if !ours
+            || !matches!(
+                kind,
+                "rsvs" | "posts" | "budget" | "budgets" | "due" | "tenant"
+            )
+        {
             return;
         }
         let found = self.tenants.entry(tenant).or_default();

@@ -62,13 +62,15 @@ pub async fn verify(
     for (tenant, found) in &inventory.tenants {
         let mut before: Option<Report> = None;
         for attempt in 1..=ATTEMPTS {
-            let mut part = Collector::read(store, tenant, found, &mut |rows| {
+            let mut part = Collector::read(store, tenant, found, inventory.taken_ms, &mut |rows| {
                 report.rows_read += rows;
                 progress(&report);
             })
             .await?;
             let settled = part.unsettled.is_empty();
-            let agrees = before.as_ref().is_some_and(|before| before.differences == part.differences);
+            let agrees = before
+                .as_ref()
+                .is_some_and(|before| before.differences == part.differences);
             if (settled && (part.differences.is_empty() || agrees)) || attempt == ATTEMPTS {
                 report.add(&mut part);
                 break;
@@ -87,7 +89,10 @@ pub async fn run(store: &Store, args: &VerifyArgs, mut output: impl Write) -> u8
     let progress = |report: &Report| {
         if told.elapsed().as_secs() >= 3 {
             told = std::time::Instant::now();
-            eprintln!("{} tenants verified, {} records read", report.tenants, report.rows_read);
+            eprintln!(
+                "{} tenants verified, {} records read",
+                report.tenants, report.rows_read
+            );
         }
     };
     let report = match verify(store, args.tenant.as_ref(), progress).await {
@@ -97,8 +102,15 @@ pub async fn run(store: &Store, args: &VerifyArgs, mut output: impl Write) -> u8
             return 2;
         }
     };
-    let text = if args.json { report.json() } else { report.table(args.all) };
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    let text = if args.json {
+        report.json()
+    } else {
+        report.table(args.all)
+    };
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
         Ok(()) => u8::from(!report.is_right()),
         Err(_) => 2,
     }

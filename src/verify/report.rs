@@ -113,8 +113,12 @@ impl LedgerRow {
             ("spent", self.spent, self.expected_spent),
             ("debt", self.debt, self.expected_debt),
         ];
-        let differing = figures.into_iter().filter(|(_, stored, expected)| stored != expected);
-        let sentence = |(name, stored, expected)| format!("{name} is {stored}, its records come to {expected}");
+        let differing = figures
+            .into_iter()
+            .filter(|(_, stored, expected)| stored != expected);
+        let sentence = |(name, stored, expected)| {
+            format!("{name} is {stored}, its records come to {expected}")
+        };
         differing.map(sentence).collect()
     }
 }
@@ -143,18 +147,29 @@ impl Report {
         inventory: &Inventory,
     ) -> Result<(), StoreError> {
         for partition in &inventory.quarantines {
-            let rows = store.scores_from(&store.keys().quarantine(*partition), 0, 10 * READ_ROWS).await?;
+            let rows = store
+                .scores_between(
+                    &store.keys().quarantine(*partition),
+                    0,
+                    i64::MAX,
+                    10 * READ_ROWS,
+                )
+                .await?;
             for (reservation_id, since_ms) in rows {
                 let key = store.keys().reservation(*partition, &reservation_id);
                 let mut command = redis::cmd("HGET");
                 command.arg(&key).arg("tenant");
                 let owner = match store.query(&key, &command).await {
-                    Ok(reply) => redis::from_redis_value::<Option<String>>(reply).ok().flatten(),
+                    Ok(reply) => redis::from_redis_value::<Option<String>>(reply)
+                        .ok()
+                        .flatten(),
                     // A key of another type: whose it was cannot be told.
                     Err(StoreError::Refused { .. }) => None,
                     Err(error) => return Err(error),
                 };
-                let other = tenant.zip(owner.as_deref()).is_some_and(|(tenant, owner)| tenant.as_str() != owner);
+                let other = tenant
+                    .zip(owner.as_deref())
+                    .is_some_and(|(tenant, owner)| tenant.as_str() != owner);
                 if !other {
                     self.quarantine.push(Quarantined {
                         partition: partition.to_string(),
@@ -170,17 +185,34 @@ impl Report {
 
     /// One JSON object, and a line break.
     pub fn json(&self) -> String {
-        let mut text = serde_json::to_string(self).expect("a report has nothing that JSON cannot hold");
+        let mut text =
+            serde_json::to_string(self).expect("a report has nothing that JSON cannot hold");
         text.push('\n');
         text
     }
 
     /// A table of the ledgers that differ, or of all; then everything else.
     pub fn table(&self, all: bool) -> String {
-        let rows: Vec<_> = self.ledgers.iter().filter(|row| all || !row.details().is_empty()).collect();
+        let rows: Vec<_> = self
+            .ledgers
+            .iter()
+            .filter(|row| all || !row.details().is_empty())
+            .collect();
         let mut lines = Vec::new();
         if !rows.is_empty() {
-            lines.push(["TENANT", "SCOPE", "UNIT", "ALLOCATED", "SPENT", "RESERVED", "DEBT", "REMAINING"].map(str::to_owned));
+            lines.push(
+                [
+                    "TENANT",
+                    "SCOPE",
+                    "UNIT",
+                    "ALLOCATED",
+                    "SPENT",
+                    "RESERVED",
+                    "DEBT",
+                    "REMAINING",
+                ]
+                .map(str::to_owned),
+            );
         }
         for row in rows {
             let figure = |stored: i64, expected: i64| match stored == expected {
@@ -202,15 +234,26 @@ impl Report {
         if !lines.is_empty() {
             text.push('\n');
         }
-        for Difference { tenant, what, id, detail } in &self.differences {
+        for Difference {
+            tenant,
+            what,
+            id,
+            detail,
+        } in &self.differences
+        {
             text += &format!("{tenant}: {what} `{id}`: {detail}\n");
         }
         for ledger in &self.unsettled {
-            text += &format!("{ledger}: it changed all the time and could not be verified; try again\n");
+            text += &format!(
+                "{ledger}: it changed all the time and could not be verified; try again\n"
+            );
         }
         for row in &self.quarantine {
             let owner = row.tenant.as_deref().unwrap_or("an unknown tenant");
-            text += &format!("quarantine: reservation `{}` of {owner}, since {} ms\n", row.reservation_id, row.since_ms);
+            text += &format!(
+                "quarantine: reservation `{}` of {owner}, since {} ms\n",
+                row.reservation_id, row.since_ms
+            );
         }
         text + &format!(
             "{} tenants, {} ledgers, {} reservations, {} booked events: {}\n",
@@ -229,7 +272,13 @@ impl Report {
 
 /// Aligns columns; the first three are texts, the others numbers.
 fn columns(lines: &[[String; 8]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].len())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: [usize; 8] = std::array::from_fn(width);
     let mut text = String::new();
     for line in lines {

@@ -86,7 +86,9 @@ impl Sums {
         } else {
             self.moved = self.moved.plus(life.active);
         }
-        let Some(ended_ms) = life.ended_ms else { return };
+        let Some(ended_ms) = life.ended_ms else {
+            return;
+        };
         let change = life.ended.minus(life.active);
         if ended_ms == at_ms {
             self.uncertain.push(change);
@@ -139,9 +141,21 @@ mod tests {
     }
 
     fn life(begun_ms: i64, ended_ms: Option<i64>) -> Life {
-        let held = Moved { reserved: 10, ..Moved::default() };
-        let ended = Moved { spent: 7, debt: 1, ..Moved::default() };
-        Life { begun_ms, ended_ms, active: held, ended }
+        let held = Moved {
+            reserved: 10,
+            ..Moved::default()
+        };
+        let ended = Moved {
+            spent: 7,
+            debt: 1,
+            ..Moved::default()
+        };
+        Life {
+            begun_ms,
+            ended_ms,
+            active: held,
+            ended,
+        }
     }
 
     fn judge(lives: &[Life], figures: &Figures) -> Comparison {
@@ -159,10 +173,21 @@ mod tests {
             (150, None, ledger(0, 5, 0)),
             (150, Some(160), ledger(0, 5, 0)),
         ] {
-            assert_eq!(judge(&[life(begun, ended)], &figures), Comparison::Right, "{begun} {ended:?}");
+            assert_eq!(
+                judge(&[life(begun, ended)], &figures),
+                Comparison::Right,
+                "{begun} {ended:?}"
+            );
         }
-        let computed = Moved { reserved: 10, spent: 5, debt: 0 };
-        assert_eq!(judge(&[life(50, None)], &ledger(11, 5, 0)), Comparison::Wrong(computed));
+        let computed = Moved {
+            reserved: 10,
+            spent: 5,
+            debt: 0,
+        };
+        assert_eq!(
+            judge(&[life(50, None)], &ledger(11, 5, 0)),
+            Comparison::Wrong(computed)
+        );
     }
 
     #[test]
@@ -170,7 +195,10 @@ mod tests {
         for figures in [ledger(0, 5, 0), ledger(10, 5, 0), ledger(0, 12, 1)] {
             assert_eq!(judge(&[life(100, Some(100))], &figures), Comparison::Right);
         }
-        assert!(matches!(judge(&[life(100, None)], &ledger(20, 5, 0)), Comparison::Wrong(_)));
+        assert!(matches!(
+            judge(&[life(100, None)], &ledger(20, 5, 0)),
+            Comparison::Wrong(_)
+        ));
         let many = vec![life(100, None); 20];
         assert_eq!(judge(&many, &ledger(200, 5, 0)), Comparison::Unknown);
     }

@@ -13,3 +13,4 @@ mod redis_sentinel;
 mod retention;
 mod serving;
 mod settings;
+mod verify;
