@@ -1,8 +1,11 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+pub mod admin;
+pub mod api_keys;
 mod assemble;
 mod background;
 mod batch;
+pub mod budgets;
 pub mod clock;
 mod cluster;
 pub mod commit;
@@ -31,6 +34,7 @@ pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
+pub mod tenants;
 mod url;
 pub mod verify;
 

@@ -13,8 +13,10 @@
 
 mod collect;
 mod inventory;
+mod records;
 mod report;
 mod sums;
+mod walk;
 
 use std::io::Write;
 

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatch::DenialSums;
 use budget_authority::retention::{Pass, Periods, Retention, RetentionMetrics};
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::verify::verify;
 
-use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::past::{End, Past};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const DAY_MS: i64 = 86_400_000;
-const LEASE: Duration = Duration::from_secs(60);
 
 fn retention(store: &Store) -> Retention {
     let registry = prometheus::Registry::new();
@@ -48,153 +46,6 @@ async fn run(retention: &Retention, lease: Lease) -> Pass {
         if !pass.more {
             return sum;
         }
-    }
-}
-
-/// How a record of the past ended.
-#[derive(Clone, Copy)]
-enum End {
-    Committed { charged: i64, debt: i64 },
-    Released,
-    Expired,
-    Active,
-}
-
-/// A tenant with records of one past day, and the ledger that they leave.
-struct Past {
-    tenant: Tenant,
-    day: Day,
-    lease: Lease,
-    now_ms: i64,
-}
-
-impl Past {
-    async fn new(store: &Store, days_ago: i64) -> Self {
-        let tenant = Tenant::new(store, "acme").await;
-        let now_ms = now_ms(store).await;
-        let lease = tenant.lease("d", LEASE).await;
-        let day = Day::of_ms(now_ms - days_ago * DAY_MS);
-        Self {
-            tenant,
-            day,
-            lease,
-            now_ms,
-        }
-    }
-
-    fn index(&self) -> String {
-        self.tenant
-            .store
-            .keys()
-            .reservations(self.lease.partition, "acme", self.day)
-    }
-
-    fn member(&self) -> String {
-        format!("acme:{}", self.day)
-    }
-
-    async fn look_again_at(&self) -> Option<i64> {
-        let days = self.tenant.store.keys().days(self.lease.partition);
-        self.tenant.run(&["ZSCORE", &days, &self.member()]).await
-    }
-
-    /// A reservation created at the day's start and ended at a time.
-    async fn record(&mut self, end: End, ended_ms: i64) -> String {
-        let id = format!("r{}_{:024x}", self.lease.partition, rand::random::<u64>());
-        let key = self.tenant.reservation_key(&id);
-        let (created, ended) = (self.day.start_ms().to_string(), ended_ms.to_string());
-        let ledger = self.tenant.ledger_key();
-        let common = [
-            "HSET",
-            &key,
-            "create_hash",
-            "h",
-            "tenant",
-            "acme",
-            "unit",
-            "TOKENS",
-            "estimate",
-            "10",
-            "scope_path",
-            "tenant:acme",
-            "budgeted",
-            "1",
-            "created_at_ms",
-            &created,
-            "expires_at_ms",
-            &created,
-            "grace_ms",
-            "0",
-        ];
-        self.tenant.queue(&common);
-        match end {
-            End::Committed { charged, debt } => {
-                let (charged, debt, spent) = (
-                    charged.to_string(),
-                    debt.to_string(),
-                    (charged - debt).to_string(),
-                );
-                self.tenant.queue(&[
-                    "HSET",
-                    &key,
-                    "status",
-                    "COMMITTED",
-                    "charged",
-                    &charged,
-                    "finalized_at_ms",
-                    &ended,
-                ]);
-                if debt != "0" {
-                    self.tenant.queue(&["HSET", &key, "debt.1", &debt]);
-                }
-                self.tenant.queue(&["HINCRBY", &ledger, "spent", &spent]);
-                self.tenant.queue(&["HINCRBY", &ledger, "debt", &debt]);
-            }
-            End::Released => self.tenant.queue(&[
-                "HSET",
-                &key,
-                "status",
-                "RELEASED",
-                "finalized_at_ms",
-                &ended,
-            ]),
-            End::Expired => {
-                self.tenant
-                    .queue(&["HSET", &key, "status", "EXPIRED", "expired_at_ms", &ended])
-            }
-            End::Active => self.tenant.queue(&["HSET", &key, "status", "ACTIVE"]),
-        }
-        let (index, member) = (self.index(), self.member());
-        self.tenant.queue(&["ZADD", &index, &created, &id]);
-        let days = self.tenant.store.keys().days(self.lease.partition);
-        self.tenant.queue(&["ZADD", &days, "NX", &created, &member]);
-        self.tenant.queue(&["HSET", &ledger, "status", "ACTIVE"]);
-        self.tenant.write().await;
-        id
-    }
-
-    async fn base(&self) -> (i64, i64) {
-        let base: (Option<i64>, Option<i64>) = self
-            .tenant
-            .run(&[
-                "HMGET",
-                &self.tenant.ledger_key(),
-                "base_spent",
-                "base_debt",
-            ])
-            .await;
-        (base.0.unwrap_or(0), base.1.unwrap_or(0))
-    }
-
-    async fn figures(&self) -> [i64; 5] {
-        self.tenant
-            .run::<i64>(&["HSETNX", &self.tenant.ledger_key(), "remaining", "0"])
-            .await;
-        self.tenant.figures().await
-    }
-
-    async fn exists(&self, key: &str) -> bool {
-        self.tenant.run(&["EXISTS", key]).await
     }
 }
 
@@ -455,69 +306,4 @@ async fn the_outbox_is_trimmed_by_age_in_steps() {
         (1..=101).contains(&left),
         "at most a block of the stream stays too long: {left}"
     );
-}
-
-#[tokio::test]
-async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
-    let store = store(&shared().url());
-    let past = Past::new(&store, 0).await;
-    let keys = store.keys().clone();
-    let (hash, index) = (
-        keys.denials(past.lease.partition, "acme"),
-        keys.denials_due(past.lease.partition),
-    );
-    let minute_ms = (past.now_ms - 60_000).to_string();
-    let fields = [
-        "HSET",
-        &hash,
-        "minute_ms",
-        &minute_ms,
-        "count",
-        "642",
-        "suppressed",
-        "42",
-        "scope",
-        "tenant:acme",
-        "data.reason_code",
-        "BUDGET_EXCEEDED",
-    ];
-    past.tenant.run::<i64>(&fields).await;
-    past.tenant
-        .run::<i64>(&["ZADD", &index, &past.now_ms.to_string(), "acme"])
-        .await;
-    past.tenant
-        .run::<i64>(&["ZADD", &index, &(past.now_ms + 60_000).to_string(), "later"])
-        .await;
-
-    let sums = DenialSums::new(
-        store.clone(),
-        "service-server",
-        &prometheus::Registry::new(),
-    );
-    let sums = sums.expect("a fresh registry");
-    let flush = sums
-        .run_once(&[past.lease], |_| {})
-        .await
-        .expect("Redis answers");
-    assert_eq!((flush.events, flush.failed, flush.more), (1, 0, false));
-    let again = sums
-        .run_once(&[past.lease], |_| {})
-        .await
-        .expect("Redis answers");
-    assert_eq!(again.events, 0);
-
-    let log = keys.events(past.lease.partition, "acme", store.today());
-    let entries: Vec<(String, Vec<String>)> = past.tenant.run(&["XRANGE", &log, "-", "+"]).await;
-    let fields = entries[0].1.join(" ");
-    assert_eq!(entries.len(), 1);
-    assert!(
-        fields.contains("type reservation.denied") && fields.contains("metadata.count 42"),
-        "{fields}"
-    );
-    assert!(
-        fields.contains("data.reason_code BUDGET_EXCEEDED") && fields.contains("actor system"),
-        "{fields}"
-    );
-    let left: Vec<String> = past.tenant.run(&["ZRANGE", &index, "0", "-1"]).await;
-    assert_eq!(left, ["later"]);
 }

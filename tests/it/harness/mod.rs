@@ -1,7 +1,9 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod app;
+pub mod desk;
 pub mod holds;
+pub mod past;
 pub mod redis;
 pub mod world;
 
