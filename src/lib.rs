@@ -16,6 +16,8 @@ pub mod sweep;
 
 pub mod dispatch;
 
+pub mod verify;
+
 pub mod config;
 pub mod dev;
 pub mod locate;

@@ -36,6 +36,7 @@ mod sentinel;
 mod slot;
 pub mod tenants;
 mod url;
+pub mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod desk;
 pub mod holds;
+pub mod past;
 pub mod redis;
 pub mod world;
 
