@@ -1,4 +1,9 @@
 //! Hard budget limits for autonomous agents.
 
+pub mod api;
+pub mod config;
 pub mod dev;
+pub mod serve;
+pub mod shutdown;
 pub mod store;
+pub mod telemetry;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, ServerError, TlsCertificates, Value};
+use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::cluster::ClusterRouter;
@@ -48,6 +49,14 @@ impl RedisOptions {
             connections: 2,
             background_connections: 4,
         }
+    }
+
+    /// Whether the URL can be used, without using it.
+    ///
+    /// # Errors
+    /// [`RedisUrlError`], which never holds the URL.
+    pub fn check(&self) -> Result<(), RedisUrlError> {
+        Topology::parse(self.url.expose_secret(), self.tls.as_ref()).map(drop)
     }
 }
 

@@ -4,3 +4,5 @@ mod harness;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod serving;
+mod settings;

@@ -1,0 +1,115 @@
+//! Probes and metrics. The probes are public and stand on the API's address; metrics have an address of their own.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/live`, `/actuator/health/liveness` | 200 while the process runs |
+//! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503 |
+//! | `/metrics` | the Prometheus text format |
+//!
+//! A store outage drains traffic; it does not restart processes.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tracing::warn;
+
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+use crate::telemetry::Telemetry;
+
+/// A probe waits this long for Redis.
+const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
+
+/// What the probes look at.
+#[derive(Clone)]
+pub struct Probes {
+    store: Store,
+    shutdown: Shutdown,
+}
+
+impl Probes {
+    /// Probes of a process that serves from `store` until `shutdown`.
+    pub fn new(store: Store, shutdown: Shutdown) -> Self {
+        Self { store, shutdown }
+    }
+
+    /// The probes' routes.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/live", get(live))
+            .route("/ready", get(ready))
+            .route("/actuator/health", get(ready))
+            .route("/actuator/health/liveness", get(live))
+            .route("/actuator/health/readiness", get(ready))
+            .with_state(self)
+    }
+
+    /// Whether a request would be served now: not stopping, the right deployment, and every node answers.
+    async fn is_ready(&self) -> bool {
+        if self.shutdown.has_begun() {
+            return false;
+        }
+        let probe = async {
+            self.store.deployment().await?;
+            self.store.ping(PROBE_LIMIT).await
+        };
+        match tokio::time::timeout(PROBE_LIMIT, probe).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                warn!(error = %error, "not ready: {error}");
+                false
+            }
+            Err(_) => {
+                warn!("not ready: Redis did not answer in time");
+                false
+            }
+        }
+    }
+}
+
+async fn live() -> Response {
+    health(StatusCode::OK)
+}
+
+async fn ready(State(probes): State<Probes>) -> Response {
+    match probes.is_ready().await {
+        true => health(StatusCode::OK),
+        false => health(StatusCode::SERVICE_UNAVAILABLE),
+    }
+}
+
+fn health(status: StatusCode) -> Response {
+    let body = match status {
+        StatusCode::OK => r#"{"status":"UP"}"#,
+        _ => r#"{"status":"DOWN"}"#,
+    };
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (status, headers, body).into_response()
+}
+
+/// The route of `/metrics`, for its own address.
+pub fn metrics_router(telemetry: Telemetry) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .with_state(telemetry)
+}
+
+async fn metrics(State(telemetry): State<Telemetry>) -> Response {
+    match telemetry.render() {
+        Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+        Err(error) => {
+            warn!(error = %error, "the metrics cannot be rendered");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}

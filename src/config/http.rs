@@ -1,0 +1,233 @@
+//! Both planes of the API.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use secrecy::{ExposeSecret, SecretString};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::{Cidr, ConfigError, Dialect};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "HTTP")]
+pub struct HttpArgs {
+    /// Address of the API
+    #[arg(
+        long,
+        env = "BUDGET_LISTEN",
+        value_name = "ADDR:PORT",
+        default_value = "0.0.0.0:7878"
+    )]
+    listen: SocketAddr,
+    /// Address of the admin plane, to keep it off the network of the runtime plane [default: the address of the API]
+    #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
+    admin_listen: Option<SocketAddr>,
+    /// Keys that open the admin plane, comma-separated: two while one replaces the other. Without any, it is closed
+    #[arg(
+        long,
+        env = "BUDGET_ADMIN_KEYS",
+        value_name = "KEY,…",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true
+    )]
+    admin_keys: SecretString,
+    /// Largest request body, in bytes
+    #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
+          value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
+    body_limit_bytes: u32,
+    /// Denied reservations per tenant and minute that get an event each; the others are counted in one
+    #[arg(long, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    denied_events_per_minute: u32,
+    /// Origins whose pages may call the API, comma-separated, or `*`
+    #[arg(
+        long,
+        env = "BUDGET_CORS_ORIGINS",
+        value_name = "ORIGIN,…",
+        value_delimiter = ','
+    )]
+    cors_origins: Vec<Origin>,
+    /// Networks of load balancers whose X-Forwarded-For is believed, comma-separated
+    #[arg(
+        long,
+        env = "BUDGET_TRUSTED_PROXIES",
+        value_name = "CIDR,…",
+        value_delimiter = ','
+    )]
+    trusted_proxies: Vec<Cidr>,
+    /// Let the admin key list the budgets of all tenants at once [default: true in the cycles dialect, else false]
+    #[arg(long, env = "BUDGET_ALLOW_CROSS_TENANT_LIST", value_name = "BOOL", num_args = 0..=1,
+          default_missing_value = "true")]
+    allow_cross_tenant_list: Option<bool>,
+}
+
+/// What the API serves, and to whom.
+#[derive(Debug, Clone)]
+pub struct HttpConfig {
+    /// `BUDGET_LISTEN`, default 0.0.0.0:7878.
+    pub listen: SocketAddr,
+    /// `BUDGET_ADMIN_LISTEN`: the admin plane's own address; `None` when both planes share one.
+    pub admin_listen: Option<SocketAddr>,
+    /// `BUDGET_ADMIN_KEYS`.
+    pub admin_keys: AdminKeys,
+    /// `BUDGET_BODY_LIMIT_BYTES`, default 1 MiB.
+    pub body_limit_bytes: usize,
+    /// `BUDGET_DENIED_EVENTS_PER_MINUTE`, default 600 per tenant.
+    pub denied_events_per_minute: u32,
+    /// `BUDGET_CORS_ORIGINS`, default none.
+    pub cors_origins: CorsOrigins,
+    /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
+    pub trusted_proxies: Arc<[Cidr]>,
+    /// `BUDGET_ALLOW_CROSS_TENANT_LIST`, default by dialect.
+    pub allow_cross_tenant_list: bool,
+}
+
+impl HttpArgs {
+    pub(super) fn into_config(self, dialect: Dialect) -> Result<HttpConfig, ConfigError> {
+        let admin_keys = AdminKeys::parse(&self.admin_keys)?;
+        let admin_listen = self.admin_listen.filter(|address| *address != self.listen);
+        if admin_listen.is_some() && admin_keys.is_empty() {
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_ADMIN_LISTEN",
+                second: "BUDGET_ADMIN_KEYS",
+                reason: "the admin plane has an address but no key opens it",
+            });
+        }
+        Ok(HttpConfig {
+            listen: self.listen,
+            admin_listen,
+            admin_keys,
+            body_limit_bytes: self.body_limit_bytes as usize,
+            denied_events_per_minute: self.denied_events_per_minute,
+            cors_origins: CorsOrigins::of(self.cors_origins)?,
+            trusted_proxies: self.trusted_proxies.into(),
+            allow_cross_tenant_list: self
+                .allow_cross_tenant_list
+                .unwrap_or(dialect == Dialect::Cycles),
+        })
+    }
+}
+
+/// The keys of the admin plane. Compared in constant time, never printed.
+#[derive(Debug, Clone, Default)]
+pub struct AdminKeys(Arc<[SecretString]>);
+
+impl AdminKeys {
+    /// Reads a comma-separated list; blank means none.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for an empty entry between commas, which would be a key that anyone can guess.
+    pub fn parse(list: &SecretString) -> Result<Self, ConfigError> {
+        let list = list.expose_secret();
+        if list.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let keys: Vec<_> = list.split(',').map(str::trim).collect();
+        if keys.iter().any(|key| key.is_empty()) {
+            return Err(ConfigError::Value {
+                variable: "BUDGET_ADMIN_KEYS",
+                reason: "a key between two commas is empty".to_owned(),
+            });
+        }
+        Ok(Self(keys.into_iter().map(SecretString::from).collect()))
+    }
+
+    /// Whether no key opens the admin plane.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `key` is one of them. Takes the same time whichever it is.
+    pub fn accept(&self, key: &str) -> bool {
+        let same = |known: &SecretString| known.expose_secret().as_bytes().ct_eq(key.as_bytes());
+        let found = self.0.iter().map(same);
+        found.fold(Choice::from(0), |any, one| any | one).into()
+    }
+}
+
+/// Whose pages may call the API from a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CorsOrigins {
+    /// Only pages of these origins, perhaps none.
+    Listed(Vec<String>),
+    /// Any page.
+    Any,
+}
+
+impl CorsOrigins {
+    fn of(origins: Vec<Origin>) -> Result<Self, ConfigError> {
+        if origins.iter().any(|origin| origin.0 == "*") {
+            return match origins.len() {
+                1 => Ok(Self::Any),
+                _ => Err(ConfigError::Value {
+                    variable: "BUDGET_CORS_ORIGINS",
+                    reason: "`*` stands for all origins, so it stands alone".to_owned(),
+                }),
+            };
+        }
+        Ok(Self::Listed(
+            origins.into_iter().map(|origin| origin.0).collect(),
+        ))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Origin(String);
+
+#[derive(Debug)]
+struct OriginError;
+
+impl std::error::Error for OriginError {}
+
+impl fmt::Display for OriginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an origin is `*` or scheme://host[:port] without a path")
+    }
+}
+
+impl FromStr for Origin {
+    type Err = OriginError;
+
+    fn from_str(text: &str) -> Result<Self, OriginError> {
+        if text == "*" {
+            return Ok(Self(text.to_owned()));
+        }
+        let origin = url::Url::parse(text).map_err(|_| OriginError)?.origin();
+        let same = origin.is_tuple() && origin.ascii_serialization() == text.to_ascii_lowercase();
+        same.then(|| Self(origin.ascii_serialization()))
+            .ok_or(OriginError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_listed_key_opens_the_admin_plane() {
+        let keys = AdminKeys::parse(&"old, new".into()).expect("two keys");
+        assert!(keys.accept("old") && keys.accept("new"));
+        assert!(!keys.accept("") && !keys.accept("ne") && !keys.accept("old, new"));
+        let none = AdminKeys::parse(&" ".into()).expect("none");
+        assert!(none.is_empty() && !none.accept(""));
+    }
+
+    #[test]
+    fn an_origin_has_no_path() {
+        assert!("https://app.example".parse::<Origin>().is_ok());
+        assert!("http://localhost:3000".parse::<Origin>().is_ok());
+        for text in [
+            "app.example",
+            "https://app.example/",
+            "https://a/x",
+            "file:///x",
+            "",
+        ] {
+            assert!(text.parse::<Origin>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What an operator can set: each setting is a flag and an environment variable of the same name
+//! (`--redis-url`, `BUDGET_REDIS_URL`), read once at start. Contradictions stop the process.
+
+pub mod cidr;
+mod http;
+mod log;
+mod retention;
+mod store;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+
+pub use cidr::Cidr;
+pub use http::{AdminKeys, CorsOrigins, HttpArgs, HttpConfig};
+pub use log::{LogArgs, LogFormat};
+pub use retention::{RetentionArgs, RetentionConfig};
+pub use store::{Dialect, StoreArgs, StoreConfig};
+
+/// Why a configuration is refused. Names the variables; never holds a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A value that no parser of a single setting can judge.
+    #[error("{variable}: {reason}")]
+    Value {
+        /// The environment variable.
+        variable: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Two settings that exclude each other.
+    #[error("{first} and {second} contradict each other: {reason}")]
+    Contradiction {
+        /// One variable.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+        /// Why they cannot both hold.
+        reason: &'static str,
+    },
+}
+
+/// Settings of `budget-authority serve`.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
+    retention: RetentionArgs,
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Settings of `budget-dispatcher`.
+#[derive(Debug, Clone, Args)]
+pub struct DispatcherArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    retention: RetentionArgs,
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Process")]
+struct ProcessArgs {
+    /// Address of /metrics, or `off`. Never the address of the API: the numbers need no key
+    #[arg(
+        long,
+        env = "BUDGET_METRICS_LISTEN",
+        value_name = "ADDR:PORT",
+        default_value = "0.0.0.0:7879"
+    )]
+    metrics_listen: OptionalAddress,
+    /// How long to take requests after SIGTERM, with readiness red, so that load balancers notice, in milliseconds
+    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "1000",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    shutdown_delay_ms: u64,
+    /// How long accepted requests may take to finish after that, in milliseconds
+    #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    shutdown_grace_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OptionalAddress(Option<SocketAddr>);
+
+impl std::str::FromStr for OptionalAddress {
+    type Err = std::net::AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self(None)),
+            address => address.parse().map(|address| Self(Some(address))),
+        }
+    }
+}
+
+/// What `budget-authority serve` runs with.
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// Redis, key prefix and dialect.
+    pub store: StoreConfig,
+    /// Both planes of the API.
+    pub http: HttpConfig,
+    /// How long things are kept.
+    pub retention: RetentionConfig,
+    /// Metrics and the end of the process.
+    pub process: ProcessConfig,
+}
+
+/// What `budget-dispatcher` runs with.
+#[derive(Debug, Clone)]
+pub struct DispatcherConfig {
+    /// Redis, key prefix and dialect.
+    pub store: StoreConfig,
+    /// How long things are kept.
+    pub retention: RetentionConfig,
+    /// Metrics and the end of the process.
+    pub process: ProcessConfig,
+}
+
+/// What every process has.
+#[derive(Debug, Clone)]
+pub struct ProcessConfig {
+    /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
+    pub metrics_listen: Option<SocketAddr>,
+    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 1000: requests are still taken, readiness is red already.
+    pub shutdown_delay: Duration,
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: after that delay, for requests in flight.
+    pub shutdown_grace: Duration,
+}
+
+impl ServeArgs {
+    /// Judges the settings together.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
+        let store = self.store.into_config()?;
+        let http = self.http.into_config(store.dialect)?;
+        let process = self.process.into_config();
+        for (address, variable) in [
+            (Some(http.listen), "BUDGET_LISTEN"),
+            (http.admin_listen, "BUDGET_ADMIN_LISTEN"),
+        ] {
+            if address.is_some_and(|address| address.port() != 0)
+                && address == process.metrics_listen
+            {
+                return Err(ConfigError::Contradiction {
+                    first: variable,
+                    second: "BUDGET_METRICS_LISTEN",
+                    reason: "they name the same address",
+                });
+            }
+        }
+        Ok(ServeConfig {
+            store,
+            http,
+            retention: self.retention.into_config()?,
+            process,
+        })
+    }
+}
+
+impl DispatcherArgs {
+    /// Judges the settings together.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
+        Ok(DispatcherConfig {
+            store: self.store.into_config()?,
+            retention: self.retention.into_config()?,
+            process: self.process.into_config(),
+        })
+    }
+}
+
+impl ProcessArgs {
+    fn into_config(self) -> ProcessConfig {
+        ProcessConfig {
+            metrics_listen: self.metrics_listen.0,
+            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
+            shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<ServeConfig, String> {
+        let command = ServeArgs::augment_args(Command::new("serve")).args_override_self(true);
+        let words = ["serve", "--redis-url", "redis://:hunter2@127.0.0.1"]
+            .iter()
+            .chain(flags);
+        let matches = command
+            .try_get_matches_from(words)
+            .map_err(|error| error.to_string())?;
+        let args = ServeArgs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        args.into_config().map_err(|error| error.to_string())
+    }
+
+    fn refusal(flags: &[&str]) -> String {
+        parse(flags)
+            .err()
+            .unwrap_or_else(|| panic!("{flags:?} is accepted"))
+    }
+
+    #[test]
+    fn the_defaults_hold_together() {
+        let config = parse(&[]).expect("defaults");
+        assert_eq!(config.http.listen.port(), 7878);
+        assert_eq!(config.http.admin_listen, None);
+        assert_eq!(config.process.metrics_listen.map(|a| a.port()), Some(7879));
+        assert_eq!(config.store.redis.timeout, Duration::from_secs(2));
+        assert!(!config.http.allow_cross_tenant_list);
+        assert!(
+            parse(&["--dialect", "cycles"])
+                .expect("a dialect")
+                .http
+                .allow_cross_tenant_list
+        );
+        assert_eq!(
+            parse(&["--metrics-listen", "off"])
+                .expect("off")
+                .process
+                .metrics_listen,
+            None
+        );
+    }
+
+    #[test]
+    fn contradictions_name_both_variables() {
+        let same = refusal(&["--metrics-listen", "0.0.0.0:7878"]);
+        assert!(
+            same.contains("BUDGET_LISTEN") && same.contains("BUDGET_METRICS_LISTEN"),
+            "{same}"
+        );
+        let no_keys = refusal(&["--admin-listen", "127.0.0.1:7880"]);
+        assert!(no_keys.contains("BUDGET_ADMIN_KEYS"), "{no_keys}");
+        let short = refusal(&[
+            "--event-retention-days",
+            "3",
+            "--outbox-retention-days",
+            "7",
+        ]);
+        assert!(short.contains("BUDGET_EVENT_RETENTION_DAYS"), "{short}");
+        let tls = refusal(&["--redis-tls-ca-file", "/etc/ca.pem"]);
+        assert!(
+            tls.contains("BUDGET_REDIS_TLS_CA_FILE") && tls.contains("BUDGET_REDIS_URL"),
+            "{tls}"
+        );
+        let cross = parse(&["--allow-cross-tenant-list", "false", "--dialect", "cycles"]);
+        assert!(
+            !cross
+                .expect("an explicit choice")
+                .http
+                .allow_cross_tenant_list
+        );
+    }
+
+    #[test]
+    fn single_values_are_judged_by_name() {
+        for (flags, name) in [
+            (["--redis-url", "http://x"], "BUDGET_REDIS_URL"),
+            (["--key-prefix", "a{b}"], "BUDGET_KEY_PREFIX"),
+            (["--admin-keys", "a,,b"], "BUDGET_ADMIN_KEYS"),
+            (
+                ["--cors-origins", "*,https://a.example"],
+                "BUDGET_CORS_ORIGINS",
+            ),
+            (["--cors-origins", "a.example/x"], "cors-origins"),
+            (["--trusted-proxies", "10.0.0.0/33"], "trusted-proxies"),
+            (
+                ["--reservation-retention-days", "0"],
+                "reservation-retention-days",
+            ),
+            (["--redis-timeout-ms", "1"], "redis-timeout-ms"),
+            (["--dialect", "latin"], "dialect"),
+            (["--log", "budget=louder"], "log"),
+        ] {
+            let message = refusal(&flags);
+            assert!(message.contains(name), "{flags:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_printed() {
+        let config = parse(&["--admin-keys", "swordfish"]).expect("a key");
+        let printed = format!("{config:?}");
+        assert!(
+            !printed.contains("hunter2") && !printed.contains("swordfish"),
+            "{printed}"
+        );
+        assert!(!refusal(&["--redis-url", "http://:hunter2@x"]).contains("hunter2"));
+    }
+}

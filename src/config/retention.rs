@@ -1,0 +1,55 @@
+//! How long things are kept.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::ConfigError;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Retention")]
+pub struct RetentionArgs {
+    /// Days that a reservation is kept after its end, with its idempotency entries. About 1 KB each
+    #[arg(long, env = "BUDGET_RESERVATION_RETENTION_DAYS", value_name = "DAYS", default_value = "30",
+          value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    reservation_retention_days: u32,
+    /// Days that the event log of a tenant is kept
+    #[arg(long, env = "BUDGET_EVENT_RETENTION_DAYS", value_name = "DAYS", default_value = "90",
+          value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    event_retention_days: u32,
+    /// Days that an outbox entry waits for its delivery
+    #[arg(long, env = "BUDGET_OUTBOX_RETENTION_DAYS", value_name = "DAYS", default_value = "7",
+          value_parser = clap::value_parser!(u32).range(1..=365))]
+    outbox_retention_days: u32,
+}
+
+/// After how long the dispatcher removes what is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// `BUDGET_RESERVATION_RETENTION_DAYS`, default 30, from the end of the reservation.
+    pub reservations: Duration,
+    /// `BUDGET_EVENT_RETENTION_DAYS`, default 90.
+    pub events: Duration,
+    /// `BUDGET_OUTBOX_RETENTION_DAYS`, default 7.
+    pub outbox: Duration,
+}
+
+impl RetentionArgs {
+    pub(super) fn into_config(self) -> Result<RetentionConfig, ConfigError> {
+        // An outbox entry points into the event log.
+        if self.event_retention_days < self.outbox_retention_days {
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_EVENT_RETENTION_DAYS",
+                second: "BUDGET_OUTBOX_RETENTION_DAYS",
+                reason: "an event must be kept at least as long as it may wait for its delivery",
+            });
+        }
+        Ok(RetentionConfig {
+            reservations: DAY * self.reservation_retention_days,
+            events: DAY * self.event_retention_days,
+            outbox: DAY * self.outbox_retention_days,
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Redis, the key prefix and the dialect: what every process of a deployment shares.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use prometheus::Registry;
+use redis::{ClientTlsConfig, TlsCertificates};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::ConfigError;
+use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
+
+/// Which vendor's names the wire carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Dialect {
+    /// Names with `Service`, as in `X-Service-API-Key`.
+    #[default]
+    Service,
+    /// The names of the public Cycles protocol, for its existing clients.
+    Cycles,
+}
+
+impl Dialect {
+    /// The word of the flag, which the deployment's record keeps.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Cycles => "cycles",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Redis")]
+pub struct StoreArgs {
+    /// Where Redis is: redis://[user:password@]host[:port][/db], rediss:// for TLS,
+    /// redis+sentinel://host[:port],…/master[/db][?sentinel_user=…&sentinel_password=…],
+    /// redis+cluster://host[:port],… or redis+unix:///path
+    #[arg(
+        long,
+        env = "BUDGET_REDIS_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    redis_url: SecretString,
+    /// PEM file of the authority that signed Redis's certificate, instead of the public ones
+    #[arg(long, env = "BUDGET_REDIS_TLS_CA_FILE", value_name = "FILE")]
+    redis_tls_ca_file: Option<PathBuf>,
+    /// PEM file of the certificate to show to Redis
+    #[arg(
+        long,
+        env = "BUDGET_REDIS_TLS_CERT_FILE",
+        value_name = "FILE",
+        requires = "redis_tls_key_file"
+    )]
+    redis_tls_cert_file: Option<PathBuf>,
+    /// PEM file of that certificate's key
+    #[arg(
+        long,
+        env = "BUDGET_REDIS_TLS_KEY_FILE",
+        value_name = "FILE",
+        requires = "redis_tls_cert_file"
+    )]
+    redis_tls_key_file: Option<PathBuf>,
+    /// How long a request may take in Redis in all, waiting for a connection included, in milliseconds
+    #[arg(long, env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
+          value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    redis_timeout_ms: u64,
+    /// Connections to each Redis node that all requests share
+    #[arg(long, env = "BUDGET_REDIS_CONNECTIONS", value_name = "N", default_value = "2",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    redis_connections: u16,
+    /// What every key starts with, so that one Redis can hold several deployments
+    #[arg(
+        long,
+        env = "BUDGET_KEY_PREFIX",
+        value_name = "PREFIX",
+        default_value = "ba"
+    )]
+    key_prefix: String,
+    /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix
+    #[arg(long, env = "BUDGET_DIALECT", default_value = "service")]
+    dialect: Dialect,
+}
+
+/// How a process reaches its deployment.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// `BUDGET_REDIS_URL`, required, with the `BUDGET_REDIS_…` settings beside it.
+    pub redis: RedisOptions,
+    /// `BUDGET_KEY_PREFIX`, default `ba`.
+    pub keys: Keys,
+    /// `BUDGET_DIALECT`, default `service`.
+    pub dialect: Dialect,
+}
+
+impl StoreConfig {
+    /// A store with these settings, counted in `registry`.
+    ///
+    /// # Errors
+    /// When the URL cannot be used, or the registry holds a store's metrics already.
+    pub fn open(&self, registry: &Registry) -> Result<Store, ConfigError> {
+        let metrics = StoreMetrics::register(registry).map_err(|error| ConfigError::Value {
+            variable: "BUDGET_METRICS_LISTEN",
+            reason: error.to_string(),
+        })?;
+        Store::new(
+            &self.redis,
+            self.keys.clone(),
+            self.dialect.as_str(),
+            metrics,
+        )
+        .map_err(url_error)
+    }
+}
+
+impl StoreArgs {
+    pub(super) fn into_config(self) -> Result<StoreConfig, ConfigError> {
+        let keys = Keys::new(&self.key_prefix).map_err(|error| ConfigError::Value {
+            variable: "BUDGET_KEY_PREFIX",
+            reason: error.to_string(),
+        })?;
+        let mut redis = RedisOptions::new(self.redis_url.expose_secret());
+        redis.timeout = Duration::from_millis(self.redis_timeout_ms);
+        redis.connections = self.redis_connections.into();
+        redis.tls = self.tls()?;
+        redis.check().map_err(url_error)?;
+        Ok(StoreConfig {
+            redis,
+            keys,
+            dialect: self.dialect,
+        })
+    }
+
+    fn tls(&self) -> Result<Option<TlsCertificates>, ConfigError> {
+        let (ca, cert, key) = (
+            read(
+                "BUDGET_REDIS_TLS_CA_FILE",
+                self.redis_tls_ca_file.as_deref(),
+            ),
+            read(
+                "BUDGET_REDIS_TLS_CERT_FILE",
+                self.redis_tls_cert_file.as_deref(),
+            ),
+            read(
+                "BUDGET_REDIS_TLS_KEY_FILE",
+                self.redis_tls_key_file.as_deref(),
+            ),
+        );
+        let url = self.redis_url.expose_secret();
+        let encrypted = url.starts_with("rediss") || url.starts_with("valkeys");
+        if !encrypted && (self.redis_tls_ca_file.is_some() || self.redis_tls_cert_file.is_some()) {
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_REDIS_URL",
+                second: if self.redis_tls_ca_file.is_some() {
+                    "BUDGET_REDIS_TLS_CA_FILE"
+                } else {
+                    "BUDGET_REDIS_TLS_CERT_FILE"
+                },
+                reason: "the URL does not ask for TLS; write rediss://",
+            });
+        }
+        let (root_cert, client) = (ca?, cert?.zip(key?));
+        if root_cert.is_none() && client.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(TlsCertificates {
+            client_tls: client.map(|(client_cert, client_key)| ClientTlsConfig {
+                client_cert,
+                client_key,
+            }),
+            root_cert,
+        }))
+    }
+}
+
+fn read(variable: &'static str, path: Option<&Path>) -> Result<Option<Vec<u8>>, ConfigError> {
+    let Some(path) = path else { return Ok(None) };
+    let content = fs::read(path).map_err(|error| ConfigError::Value {
+        variable,
+        reason: format!("{}: {error}", path.display()),
+    })?;
+    Ok(Some(content))
+}
+
+fn url_error(error: RedisUrlError) -> ConfigError {
+    ConfigError::Value {
+        variable: "BUDGET_REDIS_URL",
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
+//!
+//! The end comes in steps. Readiness turns red at once; for `BUDGET_SHUTDOWN_DELAY_MS` requests are still taken, each
+//! answered with `Connection: close`, so that load balancers and their idle connections go away by themselves; then no
+//! connection is accepted any more and those with a request in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
+
+mod server;
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tokio::net::TcpListener;
+use tracing::{info, warn};
+
+use crate::api::ops::{Probes, metrics_router};
+use crate::config::{ConfigError, ProcessConfig, ServeConfig};
+use crate::shutdown::Shutdown;
+use crate::store::{Store, StoreError};
+use crate::telemetry::{Telemetry, measure};
+use server::{Phase, Server};
+
+/// Bound sockets. Port 0 in the configuration picks a free one.
+#[derive(Debug)]
+pub struct Listeners {
+    /// The API; the admin plane as well, unless that has its own.
+    pub api: TcpListener,
+    /// The admin plane's own address.
+    pub admin: Option<TcpListener>,
+    /// Metrics.
+    pub metrics: Option<TcpListener>,
+}
+
+/// What is served where.
+#[derive(Debug)]
+pub struct Planes {
+    /// The API's address.
+    pub api: Router,
+    /// The admin plane's own address; `None` when `api` holds both planes.
+    pub admin: Option<Router>,
+}
+
+/// Why the service could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address cannot be listened on.
+    #[error("{variable}: cannot listen on {address}")]
+    Bind {
+        /// The setting that names the address.
+        variable: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The data in Redis belongs to another kind of deployment.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system refuses something else.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A metric is defined twice.
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+}
+
+impl Listeners {
+    /// Binds the addresses of the configuration.
+    ///
+    /// # Errors
+    /// [`ServeError::Bind`], naming the setting.
+    pub async fn bind(config: &ServeConfig) -> Result<Self, ServeError> {
+        let admin = config.http.admin_listen;
+        Ok(Self {
+            api: bind("BUDGET_LISTEN", config.http.listen).await?,
+            admin: bind_some("BUDGET_ADMIN_LISTEN", admin).await?,
+            metrics: bind_some("BUDGET_METRICS_LISTEN", config.process.metrics_listen).await?,
+        })
+    }
+}
+
+async fn bind_some(
+    variable: &'static str,
+    address: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, ServeError> {
+    match address {
+        Some(address) => bind(variable, address).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Binds one address; `variable` is the setting to name in the error.
+///
+/// # Errors
+/// [`ServeError::Bind`].
+pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| ServeError::Bind {
+        variable,
+        address,
+        source,
+    })
+}
+
+/// Serves until `shutdown`, then lets accepted requests finish.
+///
+/// # Errors
+/// [`ServeError::Store`] as soon as the data in Redis turns out to be another deployment's. A Redis that is not there
+/// yet is no error: readiness is red until it is.
+pub async fn run(
+    listeners: Listeners,
+    planes: Planes,
+    store: Store,
+    telemetry: Telemetry,
+    process: &ProcessConfig,
+    shutdown: Shutdown,
+) -> Result<(), ServeError> {
+    let probes = Probes::new(store.clone(), shutdown.clone());
+    let measured = |router: Router| {
+        let router = router.merge(probes.clone().router());
+        router.layer(from_fn_with_state(telemetry.http.clone(), measure))
+    };
+    let mut server = Server::new();
+    announce("API", &listeners.api);
+    server.serve(listeners.api, measured(planes.api));
+    if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
+        announce("admin plane", &listener);
+        server.serve(listener, measured(router));
+    }
+    if let Some(listener) = listeners.metrics {
+        announce("metrics", &listener);
+        server.serve(listener, metrics_router(telemetry.clone()));
+    }
+    let outcome = tokio::select! {
+        () = shutdown.begun() => Ok(()),
+        refused = watch_deployment(&store) => {
+            shutdown.begin();
+            Err(refused.into())
+        }
+    };
+    if outcome.is_ok() {
+        server.enter(Phase::Stopping);
+        tokio::time::sleep(process.shutdown_delay).await;
+    }
+    server.enter(Phase::Draining);
+    match server.finished(process.shutdown_grace).await {
+        true => info!("stopped; every accepted request was answered"),
+        false => warn!("stopped; the grace period was too short for some requests"),
+    }
+    outcome
+}
+
+fn announce(what: &str, listener: &TcpListener) {
+    if let Ok(address) = listener.local_addr() {
+        info!(listen = %address, "{what} on http://{address}");
+    }
+}
+
+/// Ends only when the deployment does not fit. Warns once about a Redis that is absent or set up dangerously.
+async fn watch_deployment(store: &Store) -> StoreError {
+    let mut warned = false;
+    loop {
+        match store.deployment().await {
+            Ok(_) => break,
+            Err(StoreError::Unavailable(error)) => {
+                if !std::mem::replace(&mut warned, true) {
+                    warn!(error = %error, "waiting for Redis: {error}");
+                }
+            }
+            Err(refused) => return refused,
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    match store.inspect().await {
+        Ok(findings) => {
+            for finding in findings {
+                warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
+            }
+        }
+        Err(error) => warn!(error = %error, "the settings of Redis could not be checked: {error}"),
+    }
+    pending().await
+}

@@ -1,0 +1,92 @@
+//! Logs and metrics.
+
+mod http;
+mod process;
+
+use prometheus::{Registry, TextEncoder};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+pub use http::{HttpMetrics, measure};
+use process::ProcessMetrics;
+
+use crate::config::{LogArgs, LogFormat};
+
+/// Starts the log on standard error.
+///
+/// # Errors
+/// When the process has one already.
+pub fn start_log(args: &LogArgs) -> Result<(), TryInitError> {
+    // The filter was parsed with the flags; what does not parse here would have stopped the process there.
+    let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+        LogFormat::Text => registry.with(lines.compact().with_target(false)).try_init(),
+    }
+}
+
+/// The metrics of one process.
+#[derive(Clone)]
+pub struct Telemetry {
+    registry: Registry,
+    /// Requests of the API.
+    pub http: HttpMetrics,
+    process: ProcessMetrics,
+}
+
+impl Telemetry {
+    /// Metrics in a registry of their own.
+    ///
+    /// # Errors
+    /// Never in practice: only when a name is given twice.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        Ok(Self {
+            http: HttpMetrics::register(&registry)?,
+            process: ProcessMetrics::register(&registry)?,
+            registry,
+        })
+    }
+
+    /// Where other parts add theirs.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// All metrics in the Prometheus text format.
+    ///
+    /// # Errors
+    /// When a metric is not consistent.
+    pub fn render(&self) -> prometheus::Result<String> {
+        self.process.update();
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ExtraTrip, StoreMetrics};
+
+    #[tokio::test]
+    async fn memory_and_round_trips_are_rendered() {
+        let telemetry = Telemetry::new().expect("distinct names");
+        let store = StoreMetrics::register(telemetry.registry()).expect("distinct names");
+        store.extra_trip(ExtraTrip::Stale);
+        let text = telemetry.render().expect("consistent metrics");
+        assert!(
+            text.contains("budget_extra_round_trips_total{reason=\"stale\"} 1"),
+            "{text}"
+        );
+        let memory = text
+            .lines()
+            .find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+        let bytes: f64 = memory
+            .and_then(|bytes| bytes.parse().ok())
+            .expect("a number");
+        assert!(bytes > 1_000_000.0, "{bytes}");
+    }
+}
