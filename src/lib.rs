@@ -1,6 +1,7 @@
 //! Hard budget limits for autonomous agents.
 
 pub mod api;
+pub mod bench;
 pub mod config;
 pub mod dev;
 pub mod serve;
