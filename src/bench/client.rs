@@ -4,8 +4,7 @@
 //! request is sent once more: two answers to one key must be the same.
 
 use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
@@ -35,18 +34,58 @@ pub(super) struct Shared {
     pub measure_from: Instant,
     /// Nothing is started after.
     pub until: Instant,
-    /// Operations finished so far, for the progress line.
-    pub finished: AtomicU64,
-    /// Attempts failed so far, likewise.
-    pub failed: AtomicU64,
+    pub books: Mutex<Books>,
+}
+
+/// What all clients were told. They run on one thread, so the lock is always free.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub recorder: Recorder,
+    pub sums: Sums,
+}
+
+impl Shared {
+    /// Enters something into the books.
+    pub fn book<T>(&self, entry: impl FnOnce(&mut Books) -> T) -> T {
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        entry(&mut books)
+    }
+
+    fn contradict(&self, example: impl FnOnce() -> String) {
+        self.book(|books| books.recorder.contradict(example));
+    }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+struct Order {
+    operation: Operation,
+    /// The estimate or the actual; a release has none.
+    amount: i64,
+    /// The reservation that is settled, and what it holds.
+    reservation: String,
+    held: i64,
+}
+
+impl Order {
+    /// Whether the service did what it was asked, no more and no less: budgets are ample.
+    fn is_fulfilled_by(&self, outcome: &Outcome) -> bool {
+        match *outcome {
+            Outcome::Reserved { amount, .. } => amount == self.amount,
+            Outcome::Committed { charged, released } => {
+                charged == self.amount && released == self.held - charged
+            }
+            Outcome::Released { amount } => amount == self.held,
+            Outcome::Posted { charged, .. } => charged == self.amount,
+            Outcome::Allowed => true,
+        }
+    }
 }
 
 pub(super) struct Client {
     shared: Arc<Shared>,
     number: u64,
     connection: Connection,
-    recorder: Recorder,
-    sums: Sums,
     key: String,
     key_stem: usize,
     sequence: u64,
@@ -60,8 +99,6 @@ impl Client {
         Self {
             connection: Connection::new(Arc::clone(&shared.target)),
             number: number.into(),
-            recorder: Recorder::default(),
-            sums: Sums::default(),
             key_stem: key.len(),
             key,
             sequence: 0,
@@ -71,58 +108,59 @@ impl Client {
     }
 
     /// Works until the time is over and the last request is answered.
-    pub async fn run(mut self) -> (Recorder, Sums) {
+    pub async fn run(mut self) {
         let steps = self.shared.workload.steps();
         // Clients start at different steps, so that a mix is mixed at any moment.
         let first = self.number as usize * 2 % steps.len();
-        for step in steps.iter().cycle().skip(first) {
+        for operation in steps.iter().cycle().skip(first) {
             if Instant::now() >= self.shared.until {
                 break;
             }
-            self.step(*step).await;
+            // Without an order the reserve before was refused; the next step is another.
+            if let Some(order) = self.order(*operation) {
+                self.fill(&order).await;
+            }
         }
-        (self.recorder, self.sums)
     }
 
-    async fn step(&mut self, operation: Operation) {
-        let estimate = 1_000 + (self.sequence * 7_919 + self.number * 31) as i64 % 997;
-        let settled = match operation {
-            Operation::Commit | Operation::Release => match self.hold.take() {
-                Some(hold) => hold,
-                // The reserve was refused.
-                None => return,
-            },
-            _ => (String::new(), 0),
+    fn order(&mut self, operation: Operation) -> Option<Order> {
+        self.sequence += 1;
+        let settles = matches!(operation, Operation::Commit | Operation::Release);
+        let (reservation, held) = match settles {
+            true => self.hold.take()?,
+            false => Default::default(),
         };
-        let (reservation, held) = settled;
         let amount = match operation {
             // Now and then all of it.
             Operation::Commit => held - self.sequence as i64 % 101,
-            _ => estimate,
+            _ => 1_000 + (self.sequence * 7_919 + self.number * 31) as i64 % 997,
         };
-        let Some(outcome) = self.perform(operation, amount, &reservation).await else {
+        Some(Order {
+            operation,
+            amount,
+            reservation,
+            held,
+        })
+    }
+
+    async fn fill(&mut self, order: &Order) {
+        self.key.truncate(self.key_stem);
+        // Writing to a string cannot fail.
+        let _ = write!(self.key, "{}", self.sequence);
+        let requests = &self.shared.requests;
+        let prepared =
+            requests.prepare(order.operation, &self.key, order.amount, &order.reservation);
+        let Some(prepared) = prepared else {
+            self.shared
+                .contradict(|| format!("an id that fits no path: {:?}", order.reservation));
             return;
         };
-        self.sums.book(&outcome);
-        let as_asked = match &outcome {
-            Outcome::Reserved {
-                amount: reserved, ..
-            } => *reserved == amount,
-            Outcome::Committed { charged, released } => {
-                *charged == amount && *released == held - amount
-            }
-            Outcome::Released { amount: released } => *released == held,
-            Outcome::Posted { charged, .. } => *charged == amount,
-            Outcome::Allowed => true,
+        let Some(outcome) = self.settle(order, &prepared).await else {
+            return;
         };
-        if !as_asked {
-            let example = || {
-                format!(
-                    "{} of {amount} with {held} held: {outcome:?}",
-                    operation.as_str()
-                )
-            };
-            self.recorder.contradict(example);
+        self.shared.book(|books| books.sums.book(&outcome));
+        if !order.is_fulfilled_by(&outcome) {
+            self.shared.contradict(|| format!("{order:?}: {outcome:?}"));
         }
         if let Outcome::Reserved {
             reservation,
@@ -133,96 +171,63 @@ impl Client {
         }
     }
 
-    /// Sends one operation under a new key until its outcome is known. `None` when it was refused or given up.
-    async fn perform(
-        &mut self,
-        operation: Operation,
-        amount: i64,
-        reservation: &str,
-    ) -> Option<Outcome> {
-        self.sequence += 1;
-        self.key.truncate(self.key_stem);
-        write!(self.key, "{}", self.sequence).ok()?;
-        let prepared = self
-            .shared
-            .requests
-            .prepare(operation, &self.key, amount, reservation);
-        let Some(prepared) = prepared else {
-            let example = || format!("a reservation id that fits no path: {reservation:?}");
-            self.recorder.contradict(example);
-            return None;
-        };
+    /// Sends a request until its outcome is known. `None` when it was refused or given up.
+    async fn settle(&mut self, order: &Order, prepared: &Prepared) -> Option<Outcome> {
         let begun = Instant::now();
         let mut pause = PAUSE_MIN;
         let mut uncertain = false;
         let outcome = loop {
-            match self.attempt(operation, amount, &prepared).await {
+            match self.attempt(order, prepared).await {
                 Ok(outcome) => break outcome,
-                Err(failure) => {
-                    let settles = !failure.uncertain;
-                    self.shared.failed.fetch_add(1, Ordering::Relaxed);
-                    self.recorder.fail(failure);
-                    if settles {
-                        return None;
-                    }
-                    uncertain = true;
-                }
+                Err(settled) if !settled.uncertain => return None,
+                Err(_) => uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
-                self.recorder.unresolved += 1;
+                self.shared.book(|books| books.recorder.unresolved += 1);
                 return None;
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         };
         let finished = Instant::now();
-        if finished >= self.shared.measure_from {
-            self.recorder.time(operation, finished - begun);
-        }
-        self.shared.finished.fetch_add(1, Ordering::Relaxed);
-        if uncertain {
-            self.confirm(operation, amount, &prepared, &outcome).await;
+        let measured = finished >= self.shared.measure_from;
+        let took = measured.then(|| finished - begun);
+        self.shared
+            .book(|books| books.recorder.finish(order.operation, took));
+        if uncertain
+            && let Ok(again) = self.attempt(order, prepared).await
+            && again != outcome
+        {
+            self.shared
+                .contradict(|| format!("one key, two outcomes: {outcome:?}, then {again:?}"));
         }
         Some(outcome)
     }
 
-    async fn attempt(
-        &mut self,
-        operation: Operation,
-        amount: i64,
-        prepared: &Prepared,
-    ) -> Result<Outcome, Failure> {
-        self.recorder.attempts += 1;
+    /// Sends a request once. A failure is in the books already.
+    async fn attempt(&mut self, order: &Order, prepared: &Prepared) -> Result<Outcome, Failure> {
         let request = self.shared.requests.request(prepared);
-        let reply = self.connection.send(request).await.map_err(lost)?;
-        answer::read(operation, amount, &reply)
-    }
-
-    async fn confirm(
-        &mut self,
-        operation: Operation,
-        amount: i64,
-        prepared: &Prepared,
-        first: &Outcome,
-    ) {
-        match self.attempt(operation, amount, prepared).await {
-            Ok(again) if again == *first => {}
-            Ok(again) => {
-                let example = || format!("two outcomes of one key: {first:?}, then {again:?}");
-                self.recorder.contradict(example);
+        let answered = match self.connection.send(request).await {
+            Ok(reply) => answer::read(order.operation, order.amount, &reply),
+            Err(lost) => Err(failure(&lost)),
+        };
+        self.shared.book(|books| {
+            books.recorder.attempts += 1;
+            if let Err(failure) = &answered {
+                books.recorder.fail(failure);
             }
-            Err(failure) => self.recorder.fail(failure),
-        }
+        });
+        answered
     }
 }
 
-fn lost(lost: Lost) -> Failure {
-    let code = match &lost {
+fn failure(lost: &Lost) -> Failure {
+    let code = match lost {
         Lost::NotConnected(_) => "NOT_CONNECTED",
         Lost::Broken => "CONNECTION_LOST",
         Lost::Late => "NO_ANSWER",
     };
-    let source = std::error::Error::source(&lost);
+    let source = std::error::Error::source(lost);
     let cause = source.map_or(String::new(), |source| format!(": {source}"));
     Failure {
         status: 0,

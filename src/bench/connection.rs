@@ -14,7 +14,7 @@ use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::target::Target;
 
@@ -26,12 +26,20 @@ type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
 /// Opens a connection when there is none.
 pub(super) struct Connection {
     target: Arc<Target>,
-    open: Option<Open>,
+    /// Boxed, because it is large and taken out for every request.
+    open: Option<Box<Open>>,
 }
 
 struct Open {
     sender: http1::SendRequest<Full<Bytes>>,
+    line: Line,
+}
+
+/// What moves a request on, and ends it.
+struct Line {
     driver: Driver,
+    /// Goes off when an answer is late. Kept from request to request: to move a timer costs less than to make one.
+    alarm: Pin<Box<Sleep>>,
 }
 
 /// An answer, read to its end.
@@ -69,14 +77,13 @@ impl Connection {
             Some(open) if !open.sender.is_closed() => open,
             _ => connect(&self.target).await.map_err(Lost::NotConnected)?,
         };
-        let answered = timeout(ANSWER_LIMIT, open.exchange(request)).await;
-        let reply = answered.map_err(|_| Lost::Late)?.ok_or(Lost::Broken)?;
+        let reply = open.exchange(request).await?;
         self.open = Some(open);
         Ok(reply)
     }
 }
 
-async fn connect(target: &Target) -> io::Result<Open> {
+async fn connect(target: &Target) -> io::Result<Box<Open>> {
     let connecting = TcpStream::connect((target.host.as_str(), target.port));
     let stream = timeout(ANSWER_LIMIT, connecting)
         .await
@@ -88,22 +95,24 @@ async fn connect(target: &Target) -> io::Result<Open> {
         .handshake(TokioIo::new(stream))
         .await
         .map_err(io::Error::other)?;
-    Ok(Open { sender, driver })
+    let alarm = Box::pin(sleep(ANSWER_LIMIT));
+    let line = Line { driver, alarm };
+    Ok(Box::new(Open { sender, line }))
 }
 
 impl Open {
-    /// `None` when the connection ended before the answer did.
-    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Option<Reply> {
-        let Self { sender, driver } = self;
-        driven(driver, sender.ready()).await?.ok()?;
-        let sent = driven(driver, sender.send_request(request)).await?;
-        let (head, mut body) = sent.ok()?.into_parts();
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, Lost> {
+        let Self { sender, line } = self;
+        line.alarm.as_mut().reset(Instant::now() + ANSWER_LIMIT);
+        line.carry(sender.ready()).await?.map_err(broken)?;
+        let sent = line.carry(sender.send_request(request)).await?;
+        let (head, mut body) = sent.map_err(broken)?.into_parts();
         let mut whole = Bytes::new();
         while !body.is_end_stream() {
-            let Some(frame) = driven(driver, body.frame()).await? else {
+            let Some(frame) = line.carry(body.frame()).await? else {
                 break;
             };
-            let Ok(data) = frame.ok()?.into_data() else {
+            let Ok(data) = frame.map_err(broken)?.into_data() else {
                 continue;
             };
             // Nearly always one frame; else it is copied together.
@@ -112,26 +121,32 @@ impl Open {
                 false => [&whole[..], &data[..]].concat().into(),
             };
         }
-        Some(Reply {
+        Ok(Reply {
             status: head.status,
             body: whole,
         })
     }
 }
 
-/// Waits for `work` while it moves the connection on that `work` needs. `None` when the connection ended first.
-async fn driven<W: Future>(driver: &mut Driver, work: W) -> Option<W::Output> {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        if let Poll::Ready(output) = work.as_mut().poll(context) {
-            return Poll::Ready(Some(output));
-        }
-        let ended = Pin::new(&mut *driver).poll(context).is_ready();
-        match work.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if ended => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
+fn broken(_: hyper::Error) -> Lost {
+    Lost::Broken
+}
+
+impl Line {
+    /// Waits for `work` while it moves the connection on that `work` needs.
+    async fn carry<W: Future>(&mut self, work: W) -> Result<W::Output, Lost> {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            let ended = Pin::new(&mut self.driver).poll(context).is_ready();
+            match work.as_mut().poll(context) {
+                Poll::Ready(output) => Poll::Ready(Ok(output)),
+                Poll::Pending if ended => Poll::Ready(Err(Lost::Broken)),
+                Poll::Pending => self.alarm.as_mut().poll(context).map(|()| Err(Lost::Late)),
+            }
+        })
+        .await
+    }
 }

@@ -2,8 +2,8 @@
 //! leaves the others to the service.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
@@ -11,17 +11,14 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::interval;
 
 use super::args::LoadArgs;
-use super::client::{Client, Shared};
+use super::client::{Books, Client, Shared};
 use super::error::BenchError;
-use super::ledger::Sums;
 use super::provision::{Service, Tenant};
-use super::recorder::Recorder;
 use super::requests::Requests;
 
 /// What came of a run.
 pub(super) struct Measured {
-    pub recorder: Recorder,
-    pub sums: Sums,
+    pub books: Books,
     /// From the end of the warm-up to the last answer.
     pub elapsed: Duration,
     /// Processor time of the generator, as far as the system tells.
@@ -52,14 +49,12 @@ pub(super) async fn run(
             run: format!("{:08x}", rand::random::<u32>()),
             measure_from,
             until: measure_from + load.duration,
-            finished: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
+            books: Mutex::default(),
         });
-        let (recorder, sums) = runtime.block_on(all_clients(&shared, load.clients, progress));
+        runtime.block_on(all_clients(&shared, load.clients, progress));
         let cpu = thread_cpu().zip(cpu_before);
         Ok(Measured {
-            recorder,
-            sums,
+            books: shared.book(mem::take),
             elapsed: measure_from.elapsed(),
             generator_cpu: cpu.map(|(after, before)| after.saturating_sub(before)),
         })
@@ -70,25 +65,17 @@ pub(super) async fn run(
         .map_err(BenchError::Generator)
 }
 
-async fn all_clients(shared: &Arc<Shared>, clients: u16, progress: bool) -> (Recorder, Sums) {
+async fn all_clients(shared: &Arc<Shared>, clients: u16, progress: bool) {
     let mut running = JoinSet::new();
     for number in 0..clients {
         running.spawn(Client::new(Arc::clone(shared), number).run());
     }
     let watching = tokio::spawn(watch(Arc::clone(shared), progress));
-    let (mut recorder, mut sums) = (Recorder::default(), Sums::default());
     while let Some(ended) = running.join_next().await {
-        match ended {
-            Ok((theirs, their_sums)) => {
-                recorder.merge(theirs);
-                sums.merge(&their_sums);
-            }
-            // What it was told is lost with it.
-            Err(_) => recorder.unresolved += 1,
-        }
+        // A client that failed takes with it what it was about to be told.
+        shared.book(|books| books.recorder.unresolved += u64::from(ended.is_err()));
     }
     watching.abort();
-    (recorder, sums)
 }
 
 /// Prints a line per second.
@@ -102,17 +89,17 @@ async fn watch(shared: Arc<Shared>, progress: bool) {
     let mut finished_before = 0;
     loop {
         every_second.tick().await;
-        let finished = shared.finished.load(Ordering::Relaxed);
+        let (finished, failed) =
+            shared.book(|books| (books.recorder.finished, books.recorder.failed));
         let phase = match Instant::now() {
             now if now < shared.measure_from => ", warming up",
             now if now >= shared.until => ", waiting for the last answers",
             _ => "",
         };
         eprintln!(
-            "{:>4} s  {:>7} operations/s  {} failed{phase}",
+            "{:>4} s  {:>7} operations/s  {failed} failed{phase}",
             begun.elapsed().as_secs(),
             finished - finished_before,
-            shared.failed.load(Ordering::Relaxed),
         );
         finished_before = finished;
     }

@@ -68,8 +68,8 @@ async fn run_load(
 ) -> Result<Report, BenchError> {
     let tenant = service.provision(load.scopes).await?;
     let measured = load::run(service, &tenant, load, progress).await?;
-    let differences = service.check(&tenant, &measured.sums).await?;
-    let expected = measured.sums.expected(provision::ALLOCATED);
+    let differences = service.check(&tenant, &measured.books.sums).await?;
+    let expected = measured.books.sums.expected(provision::ALLOCATED);
     Ok(Report::new(
         load,
         tenant.id,

@@ -50,7 +50,7 @@ impl Report {
         expected: Figures,
         differences: Vec<Difference>,
     ) -> Self {
-        let recorder = measured.recorder;
+        let recorder = measured.books.recorder;
         let requests = recorder.attempts.max(1) as f64;
         let cpu_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / requests;
         Self {
