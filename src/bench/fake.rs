@@ -69,7 +69,7 @@ async fn answer(State((fault, ledgers)): State<Shared>, request: Request) -> Res
         return json_of(StatusCode::CREATED, &ledgers.make(made, &body));
     }
     ledgers.requests += 1;
-    let misbehaves = ledgers.requests % 7 == 0;
+    let misbehaves = ledgers.requests.is_multiple_of(7);
     if misbehaves && fault == Fault::Refuses {
         let body = json!({"error": "BUDGET_EXCEEDED", "message": "no"});
         return json_of(StatusCode::CONFLICT, &body);
