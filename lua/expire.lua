@@ -22,28 +22,45 @@ local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
 -- Reads: every record and every ledger, and what each ledger gets back in all.
 local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
-local expired, later, corrupt, budgets, order = {}, {}, {}, {}, {}
+local expired, later, corrupt, budgets, ledgers, order = {}, {}, {}, {}, {}, {}
 
--- The ledgers of a record with room for its hold, or nil.
-local function held_budgets(unit, scope_path, depths, estimate)
-  local held = {}
+-- The ledgers that records of this kind are held on, or false when one is missing, is corrupt or has another type (which
+-- would raise, so that this page failed for ever).
+local function ledgers_of(unit, scope_path, depths)
+  local kind = unit .. ' ' .. depths .. ' ' .. scope_path
+  if ledgers[kind] ~= nil then return ledgers[kind] end
+  local found = {}
   for text in depths:gmatch('%d+') do
-    local key = budget_prefix .. unit .. ':' .. budget_scope(scope_path, tonumber(text))
-    local known = budgets[key]
-    if known == nil then
-      known = budget_read(key, tonumber(text)) or false
-      budgets[key] = known
-      if known then
-        known.scope, known.unit, known.returned = budget_scope(scope_path, tonumber(text)), unit, 0
-        order[#order + 1] = known
+    local scope = budget_scope(scope_path, tonumber(text))
+    local key = budget_prefix .. unit .. ':' .. scope
+    local budget = budgets[key]
+    if budget == nil then
+      budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, tonumber(text)) or false
+      budgets[key] = budget
+      if budget then
+        budget.scope, budget.unit, budget.returned = scope, unit, 0
+        order[#order + 1] = budget
       end
     end
-    local returned = known and int64_add(known.returned, estimate)
-    if not returned or int64_lt(known.reserved, returned) or not int64_add(known.remaining, returned) then return nil end
-    held[#held + 1] = known
+    if not budget then found = nil break end
+    found[#found + 1] = budget
   end
-  return held
+  ledgers[kind] = found and #found > 0 and found or false
+  return ledgers[kind]
 end
+
+-- The ledgers of a record if each has room for its hold, or nil.
+local function held_budgets(unit, scope_path, depths, estimate)
+  local held = ledgers_of(unit, scope_path, depths)
+  for _, budget in ipairs(held or {}) do
+    local returned = int64_add(budget.returned, estimate)
+    if not returned or int64_lt(budget.reserved, returned) or not int64_add(budget.remaining, returned) then return nil end
+  end
+  return held or nil
+end
+
+-- A stored time in milliseconds, or nil.
+local function time_ms(text) return text and #text <= 15 and text:find('^%d+$') and tonumber(text) end
 
 for _, id in ipairs(ids) do
   local record = redis.pcall('HMGET', reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
@@ -51,11 +68,12 @@ for _, id in ipairs(ids) do
   local status, estimate = record[1], int64(record[4])
   local ended = not record.err and (not status or status == 'COMMITTED' or status == 'RELEASED' or status == 'EXPIRED')
   if not ended then
-    local due_ms = tonumber(record[8]) and tonumber(record[11]) and record[8] + record[11]
-    local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and record[3] and record[5]
-      and record[6] and tonumber(record[7]) and due_ms
-    local held = sound and now > due_ms and held_budgets(record[3], record[5], record[6], estimate)
-    if sound and now <= due_ms then
+    local expires_at_ms, grace_ms = time_ms(record[8]), time_ms(record[11])
+    local due_ms = expires_at_ms and grace_ms and expires_at_ms + grace_ms
+    local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
+      and record[3] and record[5] and record[6] and time_ms(record[7]) and due_ms
+    local held = sound and bound > due_ms and held_budgets(record[3], record[5], record[6], estimate)
+    if sound and bound <= due_ms then
       later[#later + 1] = {due_ms, id}
     elseif held then
       for _, budget in ipairs(held) do budget.returned = int64_add(budget.returned, estimate) end

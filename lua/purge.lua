@@ -6,8 +6,10 @@ KEYS[1] index  zset of the day: reservations or posts    KEYS[2] lease  hash
 Keys built: the records that the index names and the budgets that they name, read before the first write.
 ARGV[1] record_prefix    ARGV[3] ended_before_ms    ARGV[5] fencing_token
 ARGV[2] budget_prefix    ARGV[4] rows at most       ARGV[6] kept_before: rows of the index that earlier calls kept
-Reply: fenced | purged examined removed kept first_ended_ms|''
-examined below the rows asked for: the end of the index. first_ended_ms: the earliest end among the ended rows kept.
+Reply: fenced | purged examined removed kept first_ended_ms|'' next_created_ms|''
+Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there are
+no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
+not examined.
 ]]
 -- @include int64, int64_wrapping, budgets
 local index, lease = unpack(KEYS)
@@ -15,15 +17,15 @@ local record_prefix, budget_prefix, ended_before_ms, rows, token, kept_before = 
 if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
 
 -- Reads: every record and every ledger.
-local ids = redis.call('ZRANGE', index, kept_before, kept_before + rows - 1)
+local ids = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ended_before_ms, 'LIMIT', kept_before, rows)
 local removed, bases, kept, first_ended = {}, {}, 0, nil
 
 -- The present base of a ledger, false when it is gone, nil when it is corrupt.
 local function ledger_base(key)
   if bases[key] == nil then
-    local stored = redis.call('HMGET', key, 'status', 'base_spent', 'base_debt')
+    local stored = redis.pcall('HMGET', key, 'status', 'base_spent', 'base_debt')
     local spent, debt = int64(stored[2] or '0'), int64(stored[3] or '0')
-    if stored[1] and not (spent and debt) then return nil end
+    if stored.err or (stored[1] and not (spent and debt)) then return nil end
     bases[key] = stored[1] and {spent = spent, debt = debt} or false
   end
   return bases[key]
@@ -69,4 +71,5 @@ for key, base in pairs(bases) do
 end
 for _, id in ipairs(removed) do redis.call('UNLINK', record_prefix .. id) end
 if #removed > 0 then redis.call('ZREM', index, unpack(removed)) end
-return {'purged', #ids, #removed, kept, first_ended or ''}
+local next_created = redis.call('ZRANGE', index, kept_before + kept, kept_before + kept, 'WITHSCORES')[2]
+return {'purged', #ids, #removed, kept, first_ended or '', next_created or ''}

@@ -73,7 +73,8 @@ local ttl_ms = tonumber(ttl_text) or tonumber(policy_ttl_ms) or tonumber(setting
 local max_extensions = tonumber(policy_extensions) or tonumber(settings[TENANT_EXTENSIONS] or 10)
 if not (overage_policy and max_ttl_ms and ttl_ms and max_extensions) then return {'corrupt', tenant_key} end
 ttl_ms = math.min(ttl_ms, max_ttl_ms)
-local thresholds, quiet, reply, kept = thresholds_parse(settings[TENANT_THRESHOLDS]), true, {'reserved', now, ttl_ms, ''}, {unpack(ARGV, 19)}
+local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
+local reply, kept = {'reserved', now, ttl_ms, ''}, {unpack(ARGV, 19)}
 local depths, minus_amount = '', int64_sub(0, amount)
 for i, budget in ipairs(budgets) do
   if not ledger_move_hold(budget, minus_amount, amount) then return {'corrupt', budget.key} end
@@ -97,7 +98,7 @@ redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 day_register(days, tenant_key, settings, tenant, day, now)
 if not quiet then
-  for _, budget in ipairs(budgets) do 
+  for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true)
   end
   events_point(events)

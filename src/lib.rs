@@ -1,10 +1,26 @@
 //! Hard budget limits for autonomous agents.
 
+pub mod domain;
+
+pub mod store;
+
+pub mod ledger;
+
+pub mod access;
+
 pub mod api;
+
+pub mod retention;
+pub mod sweep;
+
+pub mod dispatch;
+
 pub mod bench;
+
 pub mod config;
 pub mod dev;
+pub mod locate;
 pub mod serve;
 pub mod shutdown;
-pub mod store;
 pub mod telemetry;
+pub mod workers;

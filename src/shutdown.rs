@@ -1,11 +1,27 @@
 //! The end of a process: one signal that everything waits for.
 
+use std::error::Error;
 use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::info;
+
+/// Tells how the process ended: an error and its causes go to standard error, one line each.
+pub fn exit_code(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        eprintln!("  because: {inner}");
+        cause = inner.source();
+    }
+    ExitCode::FAILURE
+}
 
 /// Says that the process is to end. Cheap to clone; once said, it stays said.
 #[derive(Debug, Clone)]

@@ -10,12 +10,19 @@ end
 
 -- scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
 local function event_append(events, event_type, scope, data)
+  local cause = events.cause
+  if not cause then
+    -- Once per operation, however many events it causes.
+    cause = {}
+    for name, value in events.context:gmatch('(%S+) ([^\n]*)') do cause[#cause + 1], cause[#cause + 2] = name, value end
+    events.cause = cause
+  end
   local facts = {'type', event_type, 'at_ms', events.now}
   if scope then facts[5], facts[6] = 'scope', scope end
-  for name, value in events.context:gmatch('(%S+) ([^\n]*)') do
-    facts[#facts + 1], facts[#facts + 2] = name, value
-  end
-  for i = 1, #data do facts[#facts + 1] = data[i] end
+  local count = #facts
+  for i = 1, #cause do facts[count + i] = cause[i] end
+  count = count + #cause
+  for i = 1, #data do facts[count + i] = data[i] end
   local id = redis.call('XADD', events.log, '*', unpack(facts))
   events.first = events.first or id
   events.count = events.count + 1

@@ -1,11 +1,11 @@
 --[[
 scope_filter: whether a key restricted to some scopes may act on a path. Entries are `level:value` or `level:*`,
-lower case, separated by blanks; one that equals a segment is enough. No entry: no restriction.
+lower case, one a line; one that equals a segment is enough. No entry: no restriction.
 ]]
 local function scope_filter_allows(filter, scope_path)
   if not filter or filter == '' then return true end
   local path = '/' .. scope_path .. '/'
-  for entry in filter:gmatch('%S+') do
+  for entry in filter:gmatch('[^\n]+') do
     local segment = entry:sub(-2) == ':*' and entry:sub(1, -2) or entry .. '/'
     if path:find('/' .. segment, 1, true) then return true end
   end

@@ -1,1 +1,37 @@
-fn main() {}
+//! The background workers: whatever follows from the outboxes and from time.
+
+use std::process::ExitCode;
+
+use budget_authority::config::DispatcherArgs;
+use budget_authority::dispatch;
+use budget_authority::serve::{self, ServeError};
+use budget_authority::shutdown::{self, Shutdown};
+use budget_authority::telemetry::{self, Telemetry};
+use clap::Parser;
+
+/// Expires reservations, and keeps the data of a budget authority in bounds. Run any number of them.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(flatten)]
+    args: DispatcherArgs,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = run(Cli::parse().args).await;
+    shutdown::exit_code(outcome.map_err(Into::into))
+}
+
+async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
+    telemetry::start_log(&args.log);
+    let config = args.into_config()?;
+    let shutdown = Shutdown::on_signals()?;
+    let telemetry = Telemetry::new()?;
+    let store = config.store.open(telemetry.registry())?;
+    let (dialect, retention) = (config.store.dialect, &config.retention);
+    let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)?;
+    let outcome = serve::run_without_api(store, telemetry, &config.process, shutdown).await;
+    dispatcher.finished(config.process.shutdown_grace).await;
+    outcome
+}

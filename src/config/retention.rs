@@ -19,6 +19,10 @@ pub struct RetentionArgs {
     #[arg(long, env = "BUDGET_EVENT_RETENTION_DAYS", value_name = "DAYS", default_value = "90",
           value_parser = clap::value_parser!(u32).range(1..=3_650))]
     event_retention_days: u32,
+    /// Days that the audit log of a tenant is kept
+    #[arg(long, env = "BUDGET_AUDIT_RETENTION_DAYS", value_name = "DAYS", default_value = "400",
+          value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    audit_retention_days: u32,
     /// Days that an outbox entry waits for its delivery
     #[arg(long, env = "BUDGET_OUTBOX_RETENTION_DAYS", value_name = "DAYS", default_value = "7",
           value_parser = clap::value_parser!(u32).range(1..=365))]
@@ -32,6 +36,8 @@ pub struct RetentionConfig {
     pub reservations: Duration,
     /// `BUDGET_EVENT_RETENTION_DAYS`, default 90.
     pub events: Duration,
+    /// `BUDGET_AUDIT_RETENTION_DAYS`, default 400: more than a year, so that yearly audits find what they look for.
+    pub audit: Duration,
     /// `BUDGET_OUTBOX_RETENTION_DAYS`, default 7.
     pub outbox: Duration,
 }
@@ -49,6 +55,7 @@ impl RetentionArgs {
         Ok(RetentionConfig {
             reservations: DAY * self.reservation_retention_days,
             events: DAY * self.event_retention_days,
+            audit: DAY * self.audit_retention_days,
             outbox: DAY * self.outbox_retention_days,
         })
     }

@@ -24,6 +24,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// What events of the runtime plane name as their source.
+    pub fn server_source(self) -> &'static str {
+        match self {
+            Self::Service => "service-server",
+            Self::Cycles => "cycles-server",
+        }
+    }
+
     /// The word of the flag, which the deployment's record keeps.
     pub fn as_str(self) -> &'static str {
         match self {

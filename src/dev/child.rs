@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
@@ -13,6 +14,7 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
     let keeper = thread::Builder::new().name("child-keeper".to_owned());
     let started = keeper.spawn(move || {
         for (mut command, answer) in inbox {
+            apart(&mut command);
             tie_to_parent(&mut command);
             // A caller that has gone away leaves a child that nobody holds: dropped, it goes on until we end.
             let _ = answer.send(command.spawn());
@@ -24,6 +26,7 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
 });
 
 /// Starts `command`; the kernel kills it when this process ends, even by `SIGKILL` (on Linux).
+/// Ctrl-C in the terminal does not reach it: it ends when its owner says so.
 ///
 /// # Errors
 /// As for [`Command::spawn`].
@@ -37,6 +40,28 @@ pub fn spawn(command: Command) -> io::Result<Child> {
         .map_err(|_| no_keeper(mpsc::RecvError))?;
     drop(keeper);
     outcome.recv().map_err(no_keeper)?
+}
+
+/// Asks a child to end (`SIGTERM`) and waits for it, at most `patience`; then kills it.
+pub fn stop(child: &mut Child, patience: Duration) {
+    // SAFETY: the child is ours and has not been waited for, so the id is still its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// In a process group of its own, so that the terminal's signals go to us alone.
+fn apart(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    command.process_group(0);
 }
 
 #[cfg(target_os = "linux")]

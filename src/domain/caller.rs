@@ -1,7 +1,8 @@
 //! Who claims to call. An API key's claim is judged by the script that does what is asked, in the same step; the admin
 //! key by the replica, because it is configured there.
 
-use super::ids::{KeyId, Partition, TenantId};
+use super::ids::{Partition, TenantId};
+use super::keys::{KeyHash, KeyId};
 
 /// The holder of a tenant's API key, so far as he says.
 #[derive(Debug, Clone)]
@@ -9,7 +10,7 @@ pub struct RuntimeCaller {
     /// The key's record.
     pub key_id: KeyId,
     /// Digest of the secret that was presented.
-    pub key_hash: String,
+    pub key_hash: KeyHash,
     /// The tenant that the record names: fixed for the life of a key.
     pub tenant: TenantId,
     /// The tenant's part of the key space.

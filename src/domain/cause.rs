@@ -1,6 +1,7 @@
 //! What caused a change: who asked, through which request. Every event tells it, also when it is delivered much later.
 
-use super::ids::{KeyId, RequestId, TraceId};
+use super::ids::{RequestId, TraceId};
+use super::keys::KeyId;
 
 /// Who acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,18 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// A sweep of expired reservations: no request, and a trace of its own for each batch.
+    pub fn sweep() -> Self {
+        Self {
+            source: "expiry-sweeper",
+            actor: Actor::System,
+            source_ip: None,
+            request_id: None,
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+        }
+    }
+
     /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
     pub fn lines(&self) -> String {
         let mut lines = format!("source {}\nactor {}", self.source, self.actor.as_str());

@@ -60,6 +60,15 @@ pub struct RecordError {
     pub field: String,
 }
 
+impl RecordError {
+    /// About a field.
+    pub fn of(field: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+        }
+    }
+}
+
 impl Record {
     /// Takes names and values, in turn.
     pub fn from_pairs(pairs: Vec<String>) -> Self {
@@ -86,7 +95,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`] names the field.
     pub fn text(&self, name: &str) -> Result<&str, RecordError> {
-        self.get(name).ok_or_else(|| unreadable(name))
+        self.get(name).ok_or_else(|| RecordError::of(name))
     }
 
     /// An integer that must be there.
@@ -95,7 +104,7 @@ impl Record {
     /// [`RecordError`] names the field.
     pub fn integer(&self, name: &str) -> Result<i64, RecordError> {
         let value = self.text(name)?;
-        value.parse().map_err(|_| unreadable(name))
+        value.parse().map_err(|_| RecordError::of(name))
     }
 
     /// An integer that may be missing.
@@ -111,7 +120,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn unit(&self) -> Result<Unit, RecordError> {
-        Unit::parse(self.text("unit")?).ok_or_else(|| unreadable("unit"))
+        Unit::parse(self.text("unit")?).ok_or_else(|| RecordError::of("unit"))
     }
 
     /// The deepest scope of the subject.
@@ -119,7 +128,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
-        Ok(ScopePath::from_stored(self.text("scope_path")?))
+        ScopePath::parse(self.text("scope_path")?).ok_or_else(|| RecordError::of("scope_path"))
     }
 
     /// The status as it was written; see [`Record::effective_status`].
@@ -127,7 +136,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn status(&self) -> Result<Status, RecordError> {
-        Status::parse(self.text("status")?).ok_or_else(|| unreadable("status"))
+        Status::parse(self.text("status")?).ok_or_else(|| RecordError::of("status"))
     }
 
     /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.
@@ -155,7 +164,8 @@ impl Record {
         depths
             .map(|depth| {
                 let field = format!("{operation}.{depth}");
-                balance_at(&path, unit, depth, self.text(&field)?).ok_or_else(|| unreadable(&field))
+                balance_at(&path, unit, depth, self.text(&field)?)
+                    .ok_or_else(|| RecordError::of(&field))
             })
             .collect()
     }
@@ -164,12 +174,6 @@ impl Record {
 /// The ledger of the enclosing scope at `depth` (root is 1), from its figures.
 pub fn balance_at(path: &ScopePath, unit: Unit, depth: &str, snapshot: &str) -> Option<Balance> {
     let depth: usize = depth.parse().ok()?;
-    let scope = path.enclosing().into_iter().nth(depth.checked_sub(1)?)?;
+    let scope = path.with_parents().nth(depth.checked_sub(1)?)?;
     Balance::from_snapshot(scope, unit, snapshot)
-}
-
-fn unreadable(field: &str) -> RecordError {
-    RecordError {
-        field: field.to_owned(),
-    }
 }

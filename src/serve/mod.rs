@@ -1,8 +1,9 @@
 //! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
 //!
-//! The end comes in steps. Readiness turns red at once; for `BUDGET_SHUTDOWN_DELAY_MS` requests are still taken, each
-//! answered with `Connection: close`, so that load balancers and their idle connections go away by themselves; then no
-//! connection is accepted any more and those with a request in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
+//! The end comes in steps. Readiness turns red at once and each answer carries `Connection: close`, so that load
+//! balancers turn away and their idle connections go; after half of `BUDGET_SHUTDOWN_DELAY_MS` no connection is accepted
+//! any more, which the last of them notice; after the whole, idle connections are closed, and requests in flight have
+//! `BUDGET_SHUTDOWN_GRACE_MS` to finish. A balancer never sends into a connection that is just being closed.
 
 mod server;
 
@@ -122,12 +123,12 @@ pub async fn run(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let probes = Probes::new(store.clone(), shutdown.clone());
+    let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
-        let router = router.merge(probes.clone().router());
+        let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let mut server = Server::new();
+    let server = Server::new();
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -136,18 +137,48 @@ pub async fn run(
     }
     if let Some(listener) = listeners.metrics {
         announce("metrics", &listener);
-        server.serve(listener, metrics_router(telemetry.clone()));
+        server.serve(listener, metrics_router(telemetry).merge(probes));
     }
+    until_shutdown(server, &store, process, &shutdown).await
+}
+
+/// Serves metrics and probes alone until `shutdown`, for a process without an API.
+///
+/// # Errors
+/// As for [`run`], and [`ServeError::Bind`].
+pub async fn run_without_api(
+    store: Store,
+    telemetry: Telemetry,
+    process: &ProcessConfig,
+    shutdown: Shutdown,
+) -> Result<(), ServeError> {
+    let server = Server::new();
+    if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
+        announce("metrics", &listener);
+        let probes = Probes::new(store.clone(), shutdown.clone()).router();
+        server.serve(listener, metrics_router(telemetry).merge(probes));
+    }
+    until_shutdown(server, &store, process, &shutdown).await
+}
+
+async fn until_shutdown(
+    server: Server,
+    store: &Store,
+    process: &ProcessConfig,
+    shutdown: &Shutdown,
+) -> Result<(), ServeError> {
     let outcome = tokio::select! {
         () = shutdown.begun() => Ok(()),
-        refused = watch_deployment(&store) => {
+        refused = watch_deployment(store) => {
             shutdown.begin();
             Err(refused.into())
         }
     };
     if outcome.is_ok() {
-        server.enter(Phase::Stopping);
-        tokio::time::sleep(process.shutdown_delay).await;
+        for phase in [Phase::Stopping, Phase::Refusing] {
+            server.enter(phase);
+            tokio::time::sleep(process.shutdown_delay / 2).await;
+        }
     }
     server.enter(Phase::Draining);
     match server.finished(process.shutdown_grace).await {

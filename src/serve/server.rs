@@ -30,7 +30,9 @@ pub(super) enum Phase {
     Running,
     /// Serving, but asking each client to close its connection.
     Stopping,
-    /// No new connections; idle ones are closed, requests in flight are finished.
+    /// The same, without new connections: a balancer that finds none looks elsewhere and leaves its idle ones alone.
+    Refusing,
+    /// Idle connections are closed, requests in flight are finished.
     Draining,
     /// What is left is dropped.
     Aborted,
@@ -49,20 +51,33 @@ impl Server {
     }
 
     /// Accepts connections and serves them from `router`, in a task of its own.
-    pub(super) fn serve(&mut self, listener: TcpListener, router: Router) {
-        let mut phase = self.phase.subscribe();
+    pub(super) fn serve(&self, listener: TcpListener, router: Router) {
+        let phase = self.phase.subscribe();
         tokio::spawn(async move {
+            let serve = |stream: TcpStream, peer| {
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(connection(stream, peer, router.clone(), phase.clone()));
+            };
+            let mut refusing = phase.clone();
             loop {
                 let accepted = tokio::select! {
                     accepted = listener.accept() => accepted,
-                    () = reached(&mut phase, Phase::Draining) => break,
+                    () = reached(&mut refusing, Phase::Refusing) => break,
                 };
                 match accepted {
-                    Ok((stream, peer)) => {
-                        let _ = stream.set_nodelay(true);
-                        tokio::spawn(connection(stream, peer, router.clone(), phase.clone()));
-                    }
+                    Ok((stream, peer)) => serve(stream, peer),
                     Err(error) => recover(error).await,
+                }
+            }
+            // The kernel has accepted some already; closing the listener would reset them, requests included.
+            if let Ok(listener) = listener.into_std() {
+                while let Ok((stream, peer)) = listener.accept() {
+                    let stream = stream
+                        .set_nonblocking(true)
+                        .and_then(|()| TcpStream::from_std(stream));
+                    if let Ok(stream) = stream {
+                        serve(stream, peer);
+                    }
                 }
             }
         });

@@ -50,6 +50,16 @@ impl Day {
         }
     }
 
+    /// Reads `yyyymmdd`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let date = jiff::civil::Date::strptime("%Y%m%d", text)
+            .ok()
+            .filter(|_| digits)?;
+        let start = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+        Some(Self::of_ms(start.timestamp().as_millisecond()))
+    }
+
     /// The first millisecond of the day.
     pub fn start_ms(self) -> i64 {
         self.days_since_epoch * DAY_MS
@@ -85,6 +95,26 @@ mod tests {
             Day::of_ms(1_709_251_200_000).plus(-1).to_string(),
             "20240229"
         );
+    }
+
+    #[test]
+    fn a_day_is_read_as_it_is_written() {
+        for text in ["19700101", "20240229", "20261231"] {
+            assert_eq!(
+                Day::parse(text).map(|day| day.to_string()).as_deref(),
+                Some(text)
+            );
+        }
+        for text in [
+            "",
+            "2024022",
+            "20240230",
+            "2024-2-9",
+            "202402299",
+            "+2024022",
+        ] {
+            assert_eq!(Day::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! What was fixed when the deployment was started, and whether it fits this process.
 
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use redis::Value;
-use secrecy::{ExposeSecret, SecretBox};
 
 use super::error::{DeploymentError, StoreError};
 use super::reply::Reply;
 use super::script::META;
+use crate::domain::ids::DeploymentSecret;
 
 /// The newest layout of the data that this binary reads and writes.
 pub const LAYOUT: i64 = 1;
@@ -18,18 +16,18 @@ pub const PARTITIONS: i64 = 1024;
 /// The deployment's own record, `<prefix>:meta`.
 #[derive(Debug)]
 pub struct Deployment {
-    secret: SecretBox<[u8; 32]>,
+    secret: DeploymentSecret,
 }
 
 impl Deployment {
     /// The random secret from which reservation and event ids are derived. Never leaves the process.
-    pub fn secret(&self) -> &[u8; 32] {
-        self.secret.expose_secret()
+    pub fn secret(&self) -> &DeploymentSecret {
+        &self.secret
     }
 
     /// A secret for a deployment that is about to start, base64url.
     pub(super) fn propose_secret() -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
+        DeploymentSecret::generate().expose()
     }
 
     /// Reads the reply of `meta.lua` and holds it against what this process expects.
@@ -78,11 +76,8 @@ impl Deployment {
             };
             return Err(mismatch.into());
         }
-        let decoded = BASE64_URL_SAFE_NO_PAD.decode(secret).ok();
-        let secret = decoded.and_then(|bytes| bytes.try_into().ok());
-        Ok(Self {
-            secret: SecretBox::new(Box::new(secret.ok_or(damaged("secret"))?)),
-        })
+        let secret = DeploymentSecret::parse(&secret).ok_or(damaged("secret"))?;
+        Ok(Self { secret })
     }
 }
 

@@ -2,7 +2,8 @@
 //! cluster slot; `{dir}` holds what belongs to no partition.
 
 use super::clock::Day;
-pub use partition::Partition;
+use super::slot;
+use crate::domain::ids::Partition;
 
 /// Builds keys under one prefix, so that a Redis can hold several deployments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,8 @@ keys! {
     api_keys(tenant: &str) = "apikeys:{}";
     /// Hash: one ledger.
     budget(tenant: &str, unit: &str, scope: &str) = "budget:{}:{}:{}";
+    /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.
+    budget_prefix(tenant: &str) = "budget:{}:";
     /// Sorted set, lexical: a tenant's ledgers, members `<scope> <unit index> <UNIT>`.
     budgets(tenant: &str) = "budgets:{}";
     /// Hash: one reservation with its idempotency entries.
@@ -97,25 +100,24 @@ impl Keys {
         &self.prefix
     }
 
+    /// The cluster slot, 0 to 16383, in which all keys of a partition lie.
+    pub fn slot(partition: Partition) -> u16 {
+        slot::of(format!("{{{partition}}}").as_bytes())
+    }
+
     /// Hash: layout, partitions, secret and dialect of the deployment.
     pub fn meta(&self) -> String {
         format!("{}:meta", self.prefix)
     }
 
+    /// Sorted set: the dispatchers by the time until which each counts as alive, in milliseconds.
+    pub fn dispatchers(&self) -> String {
+        format!("{}:{{dir}}:dispatchers", self.prefix)
+    }
+
     /// Sorted set, lexical: the directory of all tenants.
     pub fn directory(&self) -> String {
         format!("{}:{{dir}}:tenants", self.prefix)
-    }
-}
-
-mod partition {
-    /// One of the 1,024 parts of the key space; displayed as three hexadecimal digits.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub struct Partition(pub u16);
-    impl std::fmt::Display for Partition {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "{:03x}", self.0)
-        }
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
     fn keys_carry_the_partition_as_hash_tag() {
         let keys = Keys::new("ba").expect("a prefix");
         let day = Day::of_ms(1_709_164_800_000);
-        let p = Partition(0x5f);
+        let p = Partition::parse("05f").expect("a partition");
         assert_eq!(keys.meta(), "ba:meta");
         assert_eq!(keys.directory(), "ba:{dir}:tenants");
         assert_eq!(

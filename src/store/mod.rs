@@ -1,17 +1,33 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+mod assemble;
+mod background;
+mod batch;
 pub mod clock;
 mod cluster;
+pub mod commit;
 mod connection;
+pub mod decide;
+pub mod denials;
 pub mod deployment;
 pub mod error;
+pub mod event;
+pub mod expire;
+pub mod extend;
 mod inspect;
 pub mod keys;
+pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+pub mod poll;
+pub mod purge;
+pub mod read;
+pub mod release;
 pub mod reply;
+pub mod reserve;
 mod retry;
+pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
@@ -20,10 +36,10 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::Value;
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 pub use clock::{Clock, Day};
 pub use connection::RedisOptions;
@@ -31,16 +47,17 @@ pub use deployment::Deployment;
 pub use error::{DeploymentError, StoreError, Unavailable};
 pub use inspect::Finding;
 pub use keys::Keys;
+pub use lease::Lease;
 pub use metrics::{ExtraTrip, StoreMetrics};
 pub use node::Lane;
 pub use reply::Reply;
 pub use script::{Arg, Script};
 pub use url::RedisUrlError;
 
+use crate::domain::ids::DeploymentSecret;
 use crate::script_args;
-use connection::{Connection, Request, failed};
+use connection::{Connection, Request};
 use link::Dialer;
-use node::Silence;
 use script::META;
 use url::Topology;
 
@@ -125,7 +142,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment.
     pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
+        self.deployment_by(self.deadline()).await
+    }
+
+    /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
+    async fn deployment_by(&self, deadline: Instant) -> Result<&Deployment, StoreError> {
         let inner = &self.inner;
+        if let Some(known) = inner.deployment.get() {
+            return Ok(known);
+        }
         let load = || async {
             let key = inner.keys.meta();
             let secret = Deployment::propose_secret();
@@ -135,10 +160,27 @@ impl Store {
                 &secret,
                 inner.dialect
             ];
-            let reply = self.run(&META, &[&key], args, Lane::Background).await?;
+            let reply = self
+                .run(&META, &[&key], args, Lane::Background, deadline)
+                .await?;
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
-        inner.deployment.get_or_try_init(load).await
+        let loaded = timeout_at(deadline, inner.deployment.get_or_try_init(load)).await;
+        loaded.unwrap_or_else(|_| {
+            Err(Unavailable::NotConnected {
+                node: "Redis".to_owned(),
+                source: None,
+            }
+            .into())
+        })
+    }
+
+    /// The deployment's secret, from which ids are derived.
+    ///
+    /// # Errors
+    /// As for [`Store::deployment`].
+    pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
+        self.deployment().await.map(Deployment::secret)
     }
 
     /// Runs a script on the request path: one round trip on a shared connection.
@@ -167,123 +209,9 @@ impl Store {
         keys: &[K],
         args: &[Arg<'_>],
     ) -> Result<Value, StoreError> {
-        self.deployment().await?;
-        self.run(script, keys, args, lane).await
-    }
-
-    /// Runs one plain command off the request path, on the node that owns `key`.
-    ///
-    /// # Errors
-    /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
-    pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        self.deployment().await?;
-        let request = Request {
-            key: key.as_bytes(),
-            command,
-            script: None,
-        };
-        self.inner
-            .connection
-            .send(request, Lane::Background, self.deadline())
-            .await
-    }
-
-    /// Runs many plain commands off the request path, each on the node that owns its key; one pipeline per node.
-    /// The replies come in the order of `commands`.
-    ///
-    /// For reads and other commands that may be repeated: what a moved slot refuses is sent again on its own.
-    ///
-    /// # Errors
-    /// As for [`Store::query`], for the first command that failed.
-    pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
-        self.deployment().await?;
         let deadline = self.deadline();
-        let connection = &self.inner.connection;
-        let mut batches: Vec<(Arc<node::Node>, Vec<usize>)> = Vec::new();
-        for (index, (key, _)) in commands.iter().enumerate() {
-            let node = connection.route(slot::of(key.as_bytes()), deadline).await?;
-            match batches
-                .iter_mut()
-                .find(|(other, _)| Arc::ptr_eq(other, &node))
-            {
-                Some((_, batch)) => batch.push(index),
-                None => batches.push((node, vec![index])),
-            }
-        }
-        let mut replies = vec![Value::Nil; commands.len()];
-        for (node, batch) in batches {
-            let mut pipeline = Pipeline::with_capacity(batch.len());
-            for index in &batch {
-                pipeline.add_command(commands[*index].1.clone());
-            }
-            let answers = match node.open(Lane::Background, deadline).await {
-                Ok(open) => open.send_all(&pipeline, deadline).await,
-                Err(silence) => Err(silence),
-            };
-            let answers = answers.unwrap_or_else(|_| {
-                connection.distrust(&node);
-                Vec::new()
-            });
-            let mut answers = answers.into_iter();
-            for index in batch {
-                replies[index] = match answers.next() {
-                    Some(Value::ServerError(_)) | None => {
-                        let (key, command) = &commands[index];
-                        self.query(key, command).await?
-                    }
-                    Some(reply) => reply,
-                };
-            }
-        }
-        Ok(replies)
-    }
-
-    /// Whether each node that holds data answers a `PING`.
-    ///
-    /// # Errors
-    /// The first failure, within `limit`.
-    pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
-        let deadline = Instant::now() + limit.min(self.timeout());
-        self.everywhere(&redis::cmd("PING"), deadline)
-            .await
-            .map(drop)
-    }
-
-    /// Runs a command on each node that holds data; the replies come with the nodes' addresses.
-    async fn everywhere(
-        &self,
-        command: &Cmd,
-        deadline: Instant,
-    ) -> Result<Vec<(String, Value)>, StoreError> {
-        let connection = &self.inner.connection;
-        let mut replies = Vec::new();
-        for node in connection.nodes(deadline).await? {
-            let reply = match node.open(Lane::Background, deadline).await {
-                Ok(open) => open.send(command, deadline).await,
-                Err(silence) => Err(silence),
-            };
-            let address = node.address.clone();
-            match reply {
-                Ok(Value::ServerError(refusal)) => return Err(failed(&refusal, None)),
-                Ok(reply) => replies.push((address, reply)),
-                Err(silence) => {
-                    connection.distrust(&node);
-                    let unavailable = match silence {
-                        Silence::NotConnected(source) => Unavailable::NotConnected {
-                            node: address,
-                            source,
-                        },
-                        Silence::ReplyLost(source) => Unavailable::ReplyLost {
-                            node: address,
-                            source,
-                        },
-                        Silence::NoReply => Unavailable::NoReply { node: address },
-                    };
-                    return Err(unavailable.into());
-                }
-            }
-        }
-        Ok(replies)
+        self.deployment_by(deadline).await?;
+        self.run(script, keys, args, lane, deadline).await
     }
 
     async fn run<K: AsRef<[u8]>>(
@@ -292,6 +220,7 @@ impl Store {
         keys: &[K],
         args: &[Arg<'_>],
         lane: Lane,
+        deadline: Instant,
     ) -> Result<Value, StoreError> {
         let command = script.command(keys, args);
         let request = Request {
@@ -299,11 +228,7 @@ impl Store {
             command: &command,
             script: Some(script),
         };
-        let reply = self
-            .inner
-            .connection
-            .send(request, lane, self.deadline())
-            .await?;
+        let reply = self.inner.connection.send(request, lane, deadline).await?;
         self.learn_clock(&reply);
         Ok(reply)
     }

@@ -4,6 +4,8 @@ use redis::Value;
 
 use super::error::StoreError;
 use super::script::Script;
+use crate::domain::amount::Unit;
+use crate::domain::scope::ScopePath;
 
 /// A reply that is read from front to back.
 #[derive(Debug)]
@@ -62,6 +64,24 @@ impl Reply {
             _ => None,
         };
         parsed.ok_or_else(|| self.not(&value, "an integer"))
+    }
+
+    /// The next element as the word of a unit.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`] when it is missing or no unit.
+    pub fn next_unit(&mut self) -> Result<Unit, StoreError> {
+        let word = self.next_str()?;
+        Unit::parse(&word).ok_or_else(|| self.unknown(&word))
+    }
+
+    /// The next element as a scope.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`] when it is missing or no scope.
+    pub fn next_path(&mut self) -> Result<ScopePath, StoreError> {
+        let path = self.next_str()?;
+        ScopePath::parse(&path).ok_or_else(|| self.unknown(&path))
     }
 
     /// The next element as text, `None` where the script answered `false` or the reply ends.

@@ -80,7 +80,8 @@ impl Store {
         caller: &RuntimeCaller,
         hold: &Hold<'_>,
     ) -> Result<Answer<Reserved>, StoreError> {
-        let (request, partition, tenant) = (&hold.request, caller.partition, caller.tenant.as_str());
+        let (request, partition, tenant) =
+            (&hold.request, caller.partition, caller.tenant.as_str());
         let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
         let mut key_names = vec![
             keys.api_key(partition, caller.key_id.as_str()),
@@ -99,7 +100,7 @@ impl Store {
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
         let policy = policy_words(hold.policy);
         let mut args = vec![
-            Arg::from(&caller.key_hash),
+            Arg::from(caller.key_hash.as_str()),
             Arg::from(tenant),
             Arg::from(&day_text),
             Arg::from(day.start_ms()),
@@ -148,7 +149,7 @@ impl Store {
         path: &ScopePath,
         unit: Unit,
     ) {
-        for scope in path.enclosing() {
+        for scope in path.with_parents() {
             keys.push(self.keys().budget(
                 caller.partition,
                 caller.tenant.as_str(),
@@ -173,13 +174,14 @@ pub(super) fn push_pairs<'a>(args: &mut Vec<Arg<'a>>, pairs: &'a [(&'static str,
 
 /// `overage default_ttl_ms max_ttl_ms max_extensions`, `-` for what the policy leaves open; empty without a policy.
 pub(super) fn policy_words(policy: &PolicySelection) -> String {
-    if policy.policy_id.is_none() {
+    if policy.id.is_none() {
         return String::new();
     }
-    let number = |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let number =
+        |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     format!(
         "{} {} {} {}",
-        policy.overage_policy.map_or("-", OveragePolicy::as_str),
+        policy.overage.map_or("-", OveragePolicy::as_str),
         number(policy.default_ttl_ms),
         number(policy.max_ttl_ms),
         number(policy.max_extensions),

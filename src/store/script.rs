@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use redis::Cmd;
 
+pub use super::assemble::IncludeError;
+use super::assemble::{Origin, assemble};
 use super::error::StoreError;
 
 /// A script of `lua/`. Its name is the file's stem.
@@ -22,38 +24,6 @@ struct Assembled {
     source: String,
     sha: String,
     origins: Vec<Origin>,
-}
-
-/// Where a line of an assembled script was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Origin {
-    /// Name of the part; `None` for the script itself.
-    part: Option<&'static str>,
-    line: usize,
-}
-
-/// Why a script cannot be assembled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IncludeError {
-    /// There is no such file in `lua/lib/`.
-    #[error("script `{script}` includes `{part}`, which does not exist")]
-    Missing {
-        /// Name of the script.
-        script: &'static str,
-        /// Name of the part.
-        part: String,
-    },
-    /// A part includes itself, perhaps by way of others.
-    #[error("script `{script}` includes `{part}` within `{part}`")]
-    Cycle {
-        /// Name of the script.
-        script: &'static str,
-        /// Name of the part.
-        part: String,
-    },
-    /// Redis takes flags from the first line only.
-    #[error("script `{0}` does not start with `#!lua`")]
-    NoShebang(&'static str),
 }
 
 macro_rules! scripts {
@@ -79,9 +49,64 @@ macro_rules! parts {
 scripts! {
     /// Starts a deployment or tells what was started.
     META = "meta",
+    /// Holds an estimate on every budgeted scope of a subject, or on none.
+    RESERVE = "reserve",
+    /// Settles an active reservation.
+    COMMIT = "commit",
+    /// Ends an active reservation without a charge.
+    RELEASE = "release",
+    /// Moves the expiry of an active reservation outward.
+    EXTEND = "extend",
+    /// Charges what was already spent, without a reservation.
+    EVENT = "event",
+    /// Tells whether an estimate could be held.
+    DECIDE = "decide",
+    /// Reads one reservation.
+    GET = "get",
+    /// Reads reservations along an index.
+    LIST = "list",
+    /// Reads ledgers in canonical order.
+    BALANCES = "balances",
+    /// Checks an API key.
+    AUTHENTICATE = "authenticate",
+    /// Ends reservations whose grace has passed.
+    EXPIRE = "expire",
+    /// Removes ended records whose retention has passed.
+    PURGE = "purge",
+    /// Sums up the uncounted denials of a past minute.
+    DENIALS = "denials",
+    /// Takes or renews the lease of a partition.
+    LEASE = "lease",
+    /// Tells which dispatchers are alive.
+    MEMBERS = "members",
+    /// Ends a look of retention at one day of a tenant.
+    RETIRE = "retire",
+    /// Reads ledgers at one moment.
+    LEDGERS = "ledgers",
 }
 
-parts! {}
+parts! {
+    "access",
+    "audit",
+    "budgets",
+    "budgets_of_record",
+    "days",
+    "denials",
+    "evaluate",
+    "events",
+    "int64",
+    "int64_wrapping",
+    "ledger_charge",
+    "ledger_events",
+    "ledger_hold",
+    "overage",
+    "overage_policy",
+    "reservation",
+    "scope_filter",
+    "tenant",
+    "thresholds",
+    "time",
+}
 
 impl Script {
     const fn new(name: &'static str, text: &'static str) -> Self {
@@ -128,6 +153,15 @@ impl Script {
         })
     }
 
+    /// Where a line of the assembled text was written: file below `lua/` and line, both counted from 1.
+    pub fn place(&self, line: usize) -> Option<String> {
+        let origin = self.assembled().origins.get(line.checked_sub(1)?)?;
+        Some(match origin.part {
+            None => format!("{}.lua:{}", self.name, origin.line),
+            Some(part) => format!("lib/{part}.lua:{}", origin.line),
+        })
+    }
+
     /// The `EVALSHA` of this script.
     pub(super) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
         let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
@@ -154,95 +188,13 @@ impl Script {
                 .unwrap_or(rest.len());
             rest[..digits].parse::<usize>().ok()
         });
-        let origin = line.and_then(|line| self.assembled().origins.get(line.checked_sub(1)?));
-        let place = match origin {
-            Some(Origin { part: None, line }) => format!("{}.lua:{line}", self.name),
-            Some(Origin {
-                part: Some(part),
-                line,
-            }) => format!("lib/{part}.lua:{line}"),
-            None => format!("{}.lua", self.name),
-        };
+        let place = line.and_then(|line| self.place(line));
         let message = detail.split(" script: ").next().unwrap_or(detail);
         StoreError::Script {
             script: self.name,
-            place,
+            place: place.unwrap_or_else(|| format!("{}.lua", self.name)),
             message: format!("{code} {message}").trim_end().to_owned(),
         }
-    }
-}
-
-/// Replaces the include lines; returns the text and the origin of each of its lines.
-fn assemble(
-    script: &'static str,
-    text: &'static str,
-    parts: &[(&'static str, &'static str)],
-) -> Result<(String, Vec<Origin>), IncludeError> {
-    if !text.starts_with("#!lua") {
-        return Err(IncludeError::NoShebang(script));
-    }
-    let mut assembly = Assembly {
-        script,
-        parts,
-        source: String::with_capacity(text.len() * 2),
-        origins: Vec::new(),
-        done: Vec::new(),
-        open: Vec::new(),
-    };
-    assembly.take(None, text)?;
-    Ok((assembly.source, assembly.origins))
-}
-
-struct Assembly<'a> {
-    script: &'static str,
-    parts: &'a [(&'static str, &'static str)],
-    source: String,
-    origins: Vec<Origin>,
-    done: Vec<&'static str>,
-    open: Vec<&'static str>,
-}
-
-impl Assembly<'_> {
-    fn take(&mut self, part: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
-        for (index, line) in text.lines().enumerate() {
-            match line.strip_prefix("-- @include ") {
-                Some(names) => {
-                    for name in names.split(',') {
-                        self.include(name.trim())?;
-                    }
-                }
-                None => {
-                    self.source.push_str(line);
-                    self.source.push('\n');
-                    self.origins.push(Origin {
-                        part,
-                        line: index + 1,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn include(&mut self, name: &str) -> Result<(), IncludeError> {
-        let script = self.script;
-        let found = self.parts.iter().find(|(part, _)| *part == name);
-        let &(name, text) = found.ok_or_else(|| IncludeError::Missing {
-            script,
-            part: name.to_owned(),
-        })?;
-        if self.open.contains(&name) {
-            let part = name.to_owned();
-            return Err(IncludeError::Cycle { script, part });
-        }
-        if self.done.contains(&name) {
-            return Ok(());
-        }
-        self.open.push(name);
-        self.take(Some(name), text)?;
-        self.open.pop();
-        self.done.push(name);
-        Ok(())
     }
 }
 
@@ -306,18 +258,6 @@ macro_rules! script_args {
 mod tests {
     use super::*;
 
-    const PARTS: &[(&str, &str)] = &[
-        ("time", "local function now() end\n"),
-        ("money", "-- @include time\nlocal function add() end\n"),
-        ("loop_a", "-- @include loop_b\n"),
-        ("loop_b", "-- @include loop_a\n"),
-        ("broken", "-- @include nowhere\n"),
-    ];
-
-    fn assembled(text: &'static str) -> Result<String, IncludeError> {
-        assemble("fixture", text, PARTS).map(|(source, _)| source)
-    }
-
     #[test]
     fn every_script_of_the_build_assembles() {
         for script in ALL {
@@ -327,59 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_taken_in_once_with_its_own_parts() {
-        let text = "#!lua flags=allow-oom\n-- @include money, time\nreturn 1\n";
-        let (source, origins) = assemble("fixture", text, PARTS).expect("it assembles");
-        assert_eq!(
-            source,
-            "#!lua flags=allow-oom\nlocal function now() end\nlocal function add() end\nreturn 1\n"
-        );
-        let origin = |part, line| Origin { part, line };
-        assert_eq!(
-            origins,
-            [
-                origin(None, 1),
-                origin(Some("time"), 1),
-                origin(Some("money"), 2),
-                origin(None, 3)
-            ]
-        );
-    }
-
-    #[test]
-    fn a_missing_part_and_a_cycle_are_refused_by_name() {
-        let missing = |part: &str| IncludeError::Missing {
-            script: "fixture",
-            part: part.into(),
-        };
-        assert_eq!(
-            assembled("#!lua\n-- @include money, what\n"),
-            Err(missing("what"))
-        );
-        assert_eq!(
-            assembled("#!lua\n-- @include broken\n"),
-            Err(missing("nowhere"))
-        );
-        let cycle = IncludeError::Cycle {
-            script: "fixture",
-            part: "loop_a".into(),
-        };
-        assert_eq!(assembled("#!lua\n-- @include loop_a\n"), Err(cycle));
-        assert_eq!(
-            assembled("return 1\n"),
-            Err(IncludeError::NoShebang("fixture"))
-        );
-    }
-
-    #[test]
     fn an_error_names_the_file_and_line_that_raised_it() {
         let script = Script {
             name: "fixture",
             text: "",
             assembled: OnceLock::new(),
         };
-        let (source, origins) = assemble("fixture", "#!lua\n-- @include money\nreturn 1\n", PARTS)
-            .expect("it assembles");
+        let text = "#!lua\n-- @include money\nreturn 1\n";
+        let parts = [("money", "-- adds\nlocal function add() end\n")];
+        let (source, origins) = assemble("fixture", text, &parts).expect("it assembles");
         let sha = String::new();
         assert!(
             script

@@ -6,26 +6,23 @@ mod process;
 use prometheus::{Registry, TextEncoder};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub use http::{HttpMetrics, measure};
 use process::ProcessMetrics;
 
 use crate::config::{LogArgs, LogFormat};
 
-/// Starts the log on standard error.
-///
-/// # Errors
-/// When the process has one already.
-pub fn start_log(args: &LogArgs) -> Result<(), TryInitError> {
-    // The filter was parsed with the flags; what does not parse here would have stopped the process there.
+/// Starts the log on standard error. A process that has one already keeps it.
+pub fn start_log(args: &LogArgs) {
+    // The filter was parsed with the flags; what does not parse would have stopped the process there.
     let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    match args.log_format {
+    let _ = match args.log_format {
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
         LogFormat::Text => registry.with(lines.compact().with_target(false)).try_init(),
-    }
+    };
 }
 
 /// The metrics of one process.

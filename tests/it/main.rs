@@ -1,6 +1,12 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod dev_stack;
+mod expire;
 mod harness;
+mod lease;
+mod lifecycle;
+mod lua_scripts;
+mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;

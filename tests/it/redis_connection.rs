@@ -28,21 +28,21 @@ async fn call(store: &Store) -> Result<Value, StoreError> {
 async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
     let first = store(&shared().url());
     let prefix = first.keys().prefix().to_owned();
-    let secret = *first.deployment().await.expect("it starts").secret();
+    let secret = first
+        .deployment()
+        .await
+        .expect("it starts")
+        .secret()
+        .expose();
     let again = |dialect| {
         let metrics =
             StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
         let keys = Keys::new(&prefix).expect("a prefix");
         Store::new(&RedisOptions::new(shared().url()), keys, dialect, metrics).expect("a store")
     };
-    assert_eq!(
-        again("service")
-            .deployment()
-            .await
-            .expect("it is found")
-            .secret(),
-        &secret
-    );
+    let found = again("service");
+    let found = found.deployment().await.expect("it is found").secret();
+    assert_eq!(found.expose(), secret);
     let other = again("cycles")
         .deployment()
         .await

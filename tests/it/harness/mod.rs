@@ -1,6 +1,9 @@
 //! What the tests share: private Redis servers and stores on them.
 
+pub mod app;
+pub mod holds;
 pub mod redis;
+pub mod world;
 
 use std::time::Duration;
 

@@ -14,7 +14,12 @@ use redis::{Connection, FromRedisValue, RedisResult};
 
 /// One server that all tests may share; each takes a key prefix of its own.
 pub fn shared() -> &'static RedisServer {
-    static SHARED: LazyLock<RedisServer> = LazyLock::new(RedisServer::start);
+    static SHARED: LazyLock<RedisServer> = LazyLock::new(|| {
+        let server = RedisServer::start_with(&["--appendonly", "no"]);
+        // Nothing drops a static, and this server writes no file.
+        let _ = fs::remove_dir_all(server.folder.path());
+        server
+    });
     &SHARED
 }
 

@@ -1,0 +1,5 @@
+//! The admin plane: what operators and dashboards call.
+
+pub mod api_keys;
+pub mod budgets;
+pub mod tenants;

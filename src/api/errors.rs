@@ -1,0 +1,318 @@
+//! The one shape of errors on the wire.
+//!
+//! A handler answers with an [`ApiError`]. It travels to the outermost layer in the response's extensions; there the ids of
+//! the request are known, and the body is written (see [`super::trace`]). So no error can miss them.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::runtime::evidence::{self, EvidenceRef};
+use crate::domain::fields::Problems;
+use crate::domain::ids::{RequestId, TraceId};
+use crate::domain::json::JsonError;
+use crate::domain::printable::printable_up_to;
+
+/// The longest message, in characters.
+const MESSAGE_CHARS_MAX: usize = 4096;
+
+/// What went wrong, in a word that clients branch on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[schema(as = ErrorCode)]
+#[expect(missing_docs, reason = "the words are the documentation")]
+pub enum Code {
+    InvalidRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    BudgetExceeded,
+    BudgetFrozen,
+    BudgetClosed,
+    ReservationExpired,
+    ReservationFinalized,
+    IdempotencyMismatch,
+    UnitMismatch,
+    OverdraftLimitExceeded,
+    DebtOutstanding,
+    MaxExtensionsExceeded,
+    LimitExceeded,
+    TenantClosed,
+    InternalError,
+    // Admin plane only.
+    TenantNotFound,
+    TenantSuspended,
+    BudgetNotFound,
+    PolicyViolation,
+    InsufficientPermissions,
+    KeyRevoked,
+    KeyExpired,
+    DuplicateResource,
+    WebhookNotFound,
+    WebhookUrlInvalid,
+    EventNotFound,
+    ReplayInProgress,
+    CountMismatch,
+}
+
+/// A refusal or a failure on its way to the client.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    status: StatusCode,
+    code: Code,
+    message: String,
+    extras: Box<Extras>,
+}
+
+/// What few errors have; kept apart so that an error is small to return.
+#[derive(Debug, Clone, Default)]
+struct Extras {
+    details: Option<Value>,
+    evidence: Option<EvidenceRef>,
+    headers: HeaderMap,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl ApiError {
+    /// Any refusal. The message names the cause first, then the value at fault.
+    pub fn new(status: StatusCode, code: Code, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            extras: Box::default(),
+        }
+    }
+
+    /// 400: the request itself is wrong.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, message)
+    }
+
+    /// 401: nobody that we know.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message)
+    }
+
+    /// 403: known, but not allowed.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, Code::Forbidden, message)
+    }
+
+    /// 404: nothing of that name.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, Code::NotFound, message)
+    }
+
+    /// 409: the state of things stands against it.
+    pub fn conflict(code: Code, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// 410: the reservation's time is over.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, Code::ReservationExpired, message)
+    }
+
+    /// 429: later, perhaps. `retry_after_s` is raised to 1.
+    pub fn limited(message: impl Into<String>, retry_after_s: u64) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
+            .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)))
+    }
+
+    /// 500: our fault. The cause is logged and never shown.
+    pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Code::InternalError,
+            "An internal error occurred",
+        )
+        .with_cause(source)
+    }
+
+    /// 503: the store cannot be reached. The cause is logged and never shown.
+    pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Code::InternalError,
+            "The service is temporarily unavailable; retry with the same idempotency key",
+        )
+        .with_cause(source)
+    }
+
+    /// With facts for programs.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.extras.details = Some(details);
+        self
+    }
+
+    /// With a reference to the signed evidence of the refusal.
+    pub fn with_evidence(mut self, evidence: Option<EvidenceRef>) -> Self {
+        self.extras.evidence = evidence;
+        self
+    }
+
+    /// With a response header.
+    pub fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.extras.headers.insert(name, value);
+        self
+    }
+
+    fn with_cause(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.extras.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The word for programs.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The sentence for people, fit for a terminal.
+    pub fn message(&self) -> String {
+        printable_up_to(&self.message, MESSAGE_CHARS_MAX)
+    }
+
+    /// The cause, for the log.
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.extras.source.as_deref()
+    }
+
+    /// The error that a layer below answered with a bare status, such as 405 of the router.
+    pub(super) fn of_status(status: StatusCode) -> Self {
+        let (code, message) = match status {
+            StatusCode::UNAUTHORIZED => (Code::Unauthorized, "Authentication is required"),
+            StatusCode::FORBIDDEN => (Code::Forbidden, "Not allowed"),
+            StatusCode::NOT_FOUND => (Code::NotFound, "No such path"),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                (Code::InvalidRequest, "The path does not have this method")
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                (Code::InvalidRequest, "The request body is too large")
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => (
+                Code::InvalidRequest,
+                "The request body must be application/json in UTF-8",
+            ),
+            StatusCode::TOO_MANY_REQUESTS => (Code::LimitExceeded, "Too many requests"),
+            status if status.is_client_error() => {
+                (Code::InvalidRequest, "The request cannot be processed")
+            }
+            StatusCode::SERVICE_UNAVAILABLE => (
+                Code::InternalError,
+                "The service is temporarily unavailable",
+            ),
+            _ => (Code::InternalError, "An internal error occurred"),
+        };
+        Self::new(status, code, message)
+    }
+
+    /// The body, with the ids of the request.
+    pub(super) fn body(&self, request_id: &RequestId, trace_id: &TraceId) -> String {
+        let body = ErrorResponse {
+            error: self.code,
+            message: self.message(),
+            request_id: request_id.to_string(),
+            trace_id: trace_id.to_string(),
+            details: self.extras.details.as_ref(),
+            evidence: self.extras.evidence.as_ref(),
+        };
+        serde_json::to_string(&body).expect("strings and JSON values serialize")
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(mut self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = std::mem::take(&mut self.extras.headers);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Problems> for ApiError {
+    fn from(problems: Problems) -> Self {
+        Self::invalid(problems.to_string())
+    }
+}
+
+impl From<JsonError> for ApiError {
+    fn from(error: JsonError) -> Self {
+        Self::invalid(format!("Malformed request body: {error}"))
+    }
+}
+
+/// The body of every error.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorResponse<'e> {
+    /// What went wrong, for programs.
+    error: Code,
+    /// What went wrong, for people.
+    message: String,
+    /// The request, as in the `X-Request-Id` header.
+    request_id: String,
+    /// The operation that the request belongs to.
+    #[schema(pattern = "^[0-9a-f]{32}$", required = false)]
+    trace_id: String,
+    /// Facts for programs; which ones depends on `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, additional_properties = true, nullable = false)]
+    details: Option<&'e Value>,
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    evidence: Option<&'e EvidenceRef>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(error: &ApiError) -> String {
+        let request_id = RequestId::parse("req_1").unwrap();
+        error.body(&request_id, &TraceId::parse(&"a".repeat(32)).unwrap())
+    }
+
+    #[test]
+    fn a_body_has_code_message_and_both_ids() {
+        assert_eq!(
+            body(&ApiError::not_found("Resource not found: r1")),
+            r#"{"error":"NOT_FOUND","message":"Resource not found: r1","request_id":"req_1","trace_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#
+        );
+        let error = ApiError::conflict(Code::BudgetExceeded, "m")
+            .with_details(json!({"requested": i64::MAX}));
+        assert!(body(&error).ends_with(r#","details":{"requested":9223372036854775807}}"#));
+    }
+
+    #[test]
+    fn messages_never_carry_control_characters() {
+        let message = ApiError::invalid("a\r\nb\u{1b}[0m\0").message();
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+    }
+
+    #[test]
+    fn a_failure_keeps_its_cause_to_itself() {
+        let error = ApiError::internal(std::io::Error::other("redis://secret@host"));
+        assert!(!body(&error).contains("secret"));
+        assert!(error.cause().is_some());
+    }
+
+    #[test]
+    fn throttling_always_says_when_to_come_back() {
+        let response = ApiError::limited("slow down", 0).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+}

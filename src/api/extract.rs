@@ -1,0 +1,241 @@
+//! What handlers take as arguments and answer with.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::dialect::headers;
+use super::errors::{ApiError, Code};
+use super::identify::{self, Judged};
+use super::state::AppState;
+use super::trace::Correlation;
+use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::cause::Cause;
+use crate::domain::fields::Problems;
+use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::json::Json;
+use crate::domain::payload_hash::PayloadHash;
+
+/// A request body of the runtime plane.
+pub trait RuntimeBody: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    fn from_json(body: Json) -> Result<Self, Problems>;
+    /// The key that a header may repeat.
+    fn idempotency_key(&self) -> &IdempotencyKey;
+}
+
+macro_rules! runtime_body {
+    ($($request:path),* $(,)?) => {
+        $(impl RuntimeBody for $request {
+            fn from_json(body: Json) -> Result<Self, Problems> {
+                Self::from_json(body)
+            }
+            fn idempotency_key(&self) -> &IdempotencyKey {
+                &self.idempotency_key
+            }
+        })*
+    };
+}
+
+runtime_body!(
+    super::runtime::reserve::ReservationCreateRequest,
+    super::runtime::commit::CommitRequest,
+    super::runtime::release::ReleaseRequest,
+    super::runtime::extend::ReservationExtendRequest,
+    super::runtime::events::EventCreateRequest,
+    super::runtime::decide::DecisionRequest,
+);
+
+/// A body that was read and found right, and the digest by which its repetition is known.
+pub struct ApiJson<T> {
+    /// The body.
+    pub request: T,
+    /// Over its canonical form.
+    pub payload_hash: PayloadHash,
+}
+
+impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let json = Json::parse(&bytes)?;
+        let payload_hash = PayloadHash::of_body(&json);
+        let request = T::from_json(json)?;
+        check_key_header(&parts.headers, request.idempotency_key())?;
+        Ok(Self {
+            request,
+            payload_hash,
+        })
+    }
+}
+
+/// The bytes of a JSON body within the limit.
+///
+/// # Errors
+/// 415 for another content type, 413 beyond the limit, 400 when the body ends early.
+pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    if let Some(content_type) = headers.get(header::CONTENT_TYPE) {
+        check_content_type(content_type)?;
+    }
+    let too_large = || {
+        let message = format!("The request body is larger than {limit} bytes");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, message)
+    };
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    if declared
+        .and_then(|text| text.parse::<u64>().ok())
+        .is_some_and(|length| length > limit as u64)
+    {
+        return Err(too_large());
+    }
+    to_bytes(body, limit).await.map_err(|error| {
+        let source = std::error::Error::source(&error);
+        match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
+            true => too_large(),
+            false => ApiError::invalid("Malformed request body: it ended early"),
+        }
+    })
+}
+
+/// `application/json`, or absent; the only charset is UTF-8.
+fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
+    let text = content_type
+        .to_str()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let json = parts.next() == Some("application/json");
+    let charset = parts.find_map(|parameter| parameter.strip_prefix("charset="));
+    let utf8 = charset.is_none_or(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
+    if json && utf8 {
+        return Ok(());
+    }
+    let message = "Content-Type must be application/json in UTF-8";
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::InvalidRequest,
+        message,
+    ))
+}
+
+/// The header, when sent, repeats the body's key byte for byte.
+fn check_key_header(sent: &HeaderMap, key: &IdempotencyKey) -> Result<(), ApiError> {
+    let Some(value) = sent.get(headers::IDEMPOTENCY_KEY) else {
+        return Ok(());
+    };
+    let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
+    if IdempotencyKey::parse(text).is_none() {
+        return Err(ApiError::invalid(
+            "X-Idempotency-Key must have 1 to 256 characters",
+        ));
+    }
+    if text != key.as_str() {
+        return Err(ApiError::invalid(
+            "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
+        ));
+    }
+    Ok(())
+}
+
+/// The holder of an API key.
+pub struct ByKey(pub RuntimeCaller);
+
+impl FromRequestParts<AppState> for ByKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let ByEither(caller) = ByEither::from_request_parts(parts, state).await?;
+        identify::tenant_caller(caller).map(Self)
+    }
+}
+
+/// The holder of an API key, or an admin.
+pub struct ByEither(pub Caller);
+
+impl FromRequestParts<AppState> for ByEither {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller
+            .map(Self)
+            .ok_or_else(|| ApiError::unauthorized("Missing API key"))
+    }
+}
+
+/// The cause of what the request does.
+pub struct Because(pub Cause);
+
+impl FromRequestParts<AppState> for Because {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let ByEither(caller) = ByEither::from_request_parts(parts, state).await?;
+        let Ok(correlation) = Correlation::from_request_parts(parts, state).await;
+        Ok(Self(identify::cause_of(state, parts, correlation, &caller)))
+    }
+}
+
+/// The reservation that the path names.
+pub struct OfPath(pub ReservationId);
+
+impl FromRequestParts<AppState> for OfPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        let id = id.ok().and_then(|id| ReservationId::parse(&id.0));
+        id.map(Self).ok_or_else(|| {
+            ApiError::invalid("Validation failed: reservation_id: must have 1 to 128 characters")
+        })
+    }
+}
+
+/// The query string as it was sent.
+pub struct RawQuery(pub String);
+
+impl FromRequestParts<AppState> for RawQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
+    }
+}
+
+/// An answer of an operation whose script has judged the caller.
+pub struct Answer<T>(pub StatusCode, pub T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.1) {
+            Ok(body) => {
+                let json = HeaderValue::from_static("application/json");
+                let mut response = (self.0, [(header::CONTENT_TYPE, json)], body).into_response();
+                response.extensions_mut().insert(Judged);
+                response
+            }
+            Err(error) => ApiError::internal(error).into_response(),
+        }
+    }
+}
+
+/// A refusal or failure of an operation whose script has judged the caller.
+pub struct Refused(pub ApiError);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = self.0.into_response();
+        response.extensions_mut().insert(Judged);
+        response
+    }
+}

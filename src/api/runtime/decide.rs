@@ -1,0 +1,83 @@
+//! `POST /v1/decide`: whether an action would be allowed, without holding anything.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Decision;
+use super::evidence::{self, EvidenceRef};
+use crate::domain::action::Action;
+use crate::domain::amount::Amount;
+use crate::domain::fields::{Problems, read_body};
+use crate::domain::ids::IdempotencyKey;
+use crate::domain::json::{FreeObject, Json};
+use crate::domain::policy::Caps;
+use crate::domain::scope::ScopePath;
+use crate::domain::subject::Subject;
+
+/// Asks whether an action would be allowed.
+#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRequest {
+    /// Names this question; asking again under the same key repeats the answer.
+    #[schema(value_type = String, min_length = 1, max_length = 256)]
+    pub idempotency_key: IdempotencyKey,
+    /// Who the action is for.
+    pub subject: Subject,
+    /// What is to be done.
+    pub action: Action,
+    /// What it will cost at most.
+    pub estimate: Amount,
+    /// Data of the client's own.
+    #[schema(value_type = Object, additional_properties = true, required = false)]
+    pub metadata: Option<FreeObject>,
+}
+
+impl DecisionRequest {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    pub fn from_json(body: Json) -> Result<Self, Problems> {
+        read_body(body, |body| {
+            let idempotency_key = body.required("idempotency_key", |value| value.idempotency_key());
+            let subject = body.required("subject", Subject::read);
+            let action = body.required("action", Action::read);
+            let estimate = body.required("estimate", Amount::read);
+            let metadata = body.optional("metadata", |value| value.free_object());
+            Some(Self {
+                idempotency_key: idempotency_key?,
+                subject: subject?,
+                action: action?,
+                estimate: estimate?,
+                metadata,
+            })
+        })
+    }
+}
+
+/// Whether the action would be allowed, at the moment of asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionResponse {
+    /// The answer.
+    pub decision: Decision,
+    /// Every scope that encloses the subject, root first, whether or not it has a budget.
+    #[schema(value_type = Vec<String>, required = false)]
+    pub affected_scopes: Vec<ScopePath>,
+    /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub caps: Option<Caps>,
+    /// Why not. Only with `DENY`. Clients must expect values that they do not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, nullable = false)]
+    pub reason_code: Option<String>,
+    /// When asking again may help, in milliseconds from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub retry_after_ms: Option<i64>,
+    /// Where the signed evidence of the decision can be read.
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    pub evidence: Option<EvidenceRef>,
+}

@@ -1,0 +1,42 @@
+//! What handlers act on.
+
+use crate::access::Access;
+use crate::config::ServeConfig;
+use crate::ledger::Ledger;
+use crate::store::Store;
+
+/// Handles on the layers below. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState {
+    /// Who calls.
+    pub access: Access,
+    /// The runtime plane's operations.
+    pub ledger: Ledger,
+    /// For what a handler must ask the store itself: the secret that seals cursors.
+    pub store: Store,
+    /// The largest request body, in bytes.
+    pub body_limit_bytes: usize,
+}
+
+impl AppState {
+    /// From the configuration, over a store.
+    pub fn new(config: &ServeConfig, store: &Store) -> Self {
+        let http = &config.http;
+        let days = config.retention.reservations.as_secs().div_ceil(86_400);
+        Self {
+            access: Access::new(
+                store.clone(),
+                config.store.dialect,
+                http.admin_keys.clone(),
+                http.trusted_proxies.clone(),
+            ),
+            ledger: Ledger::new(
+                store.clone(),
+                http.denied_events_per_minute,
+                i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
+            ),
+            store: store.clone(),
+            body_limit_bytes: http.body_limit_bytes,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The outermost layer: which request this is and which operation it belongs to, on every response and in every error.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, IntoResponseParts, Response, ResponseParts};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use tracing::{Instrument, error, info_span, warn};
+
+use super::dialect::{Dialect, headers};
+use super::errors::ApiError;
+use crate::config::CorsOrigins;
+use crate::domain::ids::{RequestId, TenantId, TraceId};
+
+/// The ids of a request. Part of every request that went through [`outermost`]; an argument of handlers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correlation {
+    /// This HTTP request.
+    pub request_id: RequestId,
+    /// The operation that it belongs to.
+    pub trace_id: TraceId,
+    /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
+    pub trace_flags: Option<String>,
+}
+
+impl Correlation {
+    /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
+    pub fn of_request(dialect: Dialect, method: &Method, path: &str, headers: &HeaderMap) -> Self {
+        let traceparent = Traceparent::of(headers);
+        let sent = || {
+            dialect
+                .trace_id(headers)
+                .and_then(text)
+                .and_then(TraceId::parse)
+        };
+        Self {
+            request_id: request_id(method, path, headers),
+            trace_id: match &traceparent {
+                Some(traceparent) => traceparent.trace_id.clone(),
+                None => sent().unwrap_or_else(TraceId::mint),
+            },
+            trace_flags: traceparent.map(|traceparent| traceparent.flags),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Correlation {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // Absent only where a router is used without its outermost layer.
+        Ok(parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .unwrap_or_else(|| Self {
+                request_id: RequestId::mint(),
+                trace_id: TraceId::mint(),
+                trace_flags: None,
+            }))
+    }
+}
+
+/// Makes a response name the tenant of the API key. Put before the answer, or the error, of a handler.
+#[derive(Debug, Clone)]
+pub struct EffectiveTenant(pub TenantId);
+
+impl IntoResponseParts for EffectiveTenant {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        response.extensions_mut().insert(self);
+        Ok(response)
+    }
+}
+
+/// Wraps all routes of an address: ids, error bodies, CORS, and an answer even when a handler panics.
+pub fn outermost(router: Router, dialect: Dialect, origins: &CorsOrigins) -> Router {
+    let router = router.layer(CatchPanicLayer::custom(panicked));
+    let router = match cors(dialect, origins) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.layer(from_fn_with_state(dialect, correlate))
+}
+
+async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: Next) -> Response {
+    let correlation = Correlation::of_request(
+        dialect,
+        request.method(),
+        request.uri().path(),
+        request.headers(),
+    );
+    let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
+    request.extensions_mut().insert(correlation.clone());
+    let response = next.run(request).instrument(span.clone()).await;
+    let _entered = span.enter();
+    finish(response, dialect, &correlation)
+}
+
+/// Writes the body of an error, and the headers that every response has.
+fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Response {
+    let (mut parts, mut body) = response.into_parts();
+    let error = parts
+        .extensions
+        .remove::<ApiError>()
+        .or_else(|| bare_error(&parts));
+    if let Some(error) = error {
+        log_failure(&error);
+        body = Body::from(error.body(&correlation.request_id, &correlation.trace_id));
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+    }
+    let words = dialect.words();
+    let mut insert = |name: &header::HeaderName, id: &str| {
+        if let Ok(value) = HeaderValue::from_str(id) {
+            parts.headers.insert(name, value);
+        }
+    };
+    insert(&headers::REQUEST_ID, correlation.request_id.as_str());
+    insert(&words.trace_header, correlation.trace_id.as_str());
+    if let Some(EffectiveTenant(tenant)) = parts.extensions.remove() {
+        insert(&words.tenant_header, tenant.as_str());
+    }
+    Response::from_parts(parts, body)
+}
+
+/// An error that the router or a layer answered by itself, with a status and without a JSON body.
+fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
+    let failed = parts.status.is_client_error() || parts.status.is_server_error();
+    let content_type = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .map(HeaderValue::as_bytes);
+    let has_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
+    (failed && !has_json).then(|| ApiError::of_status(parts.status))
+}
+
+fn log_failure(error: &ApiError) {
+    let Some(cause) = error.cause() else { return };
+    let mut chain = cause.to_string();
+    let mut source = cause.source();
+    while let Some(deeper) = source {
+        chain.push_str(": ");
+        chain.push_str(&deeper.to_string());
+        source = deeper.source();
+    }
+    let status = error.status().as_u16();
+    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
+        warn!(http.status = status, error = %chain, "answered {status}: {chain}");
+    } else {
+        error!(http.status = status, error = %chain, "answered {status}: {chain}");
+    }
+}
+
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let message = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+    let message = message.or_else(|| panic.downcast_ref::<String>().cloned());
+    let message = message.unwrap_or_else(|| "no message".to_owned());
+    ApiError::internal(format!("a handler panicked: {message}")).into_response()
+}
+
+/// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
+/// their own requests by it in the audit log.
+fn request_id(method: &Method, path: &str, headers: &HeaderMap) -> RequestId {
+    let sent = || {
+        headers
+            .get(headers::REQUEST_ID)
+            .and_then(text)
+            .and_then(RequestId::parse)
+    };
+    let taken = if is_admin_plane(method, path) {
+        sent()
+    } else {
+        None
+    };
+    taken.unwrap_or_else(RequestId::mint)
+}
+
+/// Whether a path belongs to the admin plane.
+pub fn is_admin_plane(method: &Method, path: &str) -> bool {
+    let below = |prefix: &str| {
+        path.strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ["/v1/admin", "/v1/auth", "/v1/webhooks"]
+        .into_iter()
+        .any(below)
+        || (path == "/v1/events" && matches!(*method, Method::GET | Method::HEAD))
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().map(str::trim)
+}
+
+/// A valid `traceparent`: version 00, lower case, no id all zero.
+struct Traceparent {
+    trace_id: TraceId,
+    flags: String,
+}
+
+impl Traceparent {
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut lines = headers.get_all(headers::TRACEPARENT).iter();
+        let (Some(line), None) = (lines.next(), lines.next()) else {
+            return None;
+        };
+        let parts: Vec<&str> = text(line)?.split('-').collect();
+        let &[version, trace_id, parent_id, flags] = parts.as_slice() else {
+            return None;
+        };
+        let is_hex = |text: &str, length: usize| {
+            text.len() == length
+                && text
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let valid = version == "00"
+            && is_hex(parent_id, 16)
+            && parent_id.bytes().any(|byte| byte != b'0')
+            && is_hex(flags, 2);
+        let trace_id = TraceId::parse(trace_id).filter(|_| valid)?;
+        Some(Self {
+            trace_id,
+            flags: flags.to_owned(),
+        })
+    }
+}
+
+/// Which pages may call the API from a browser. None unless origins are configured.
+fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
+    let allowed = match origins {
+        CorsOrigins::Any => AllowOrigin::any(),
+        CorsOrigins::Listed(origins) if origins.is_empty() => return None,
+        CorsOrigins::Listed(origins) => AllowOrigin::list(
+            origins
+                .iter()
+                .filter_map(|origin| HeaderValue::from_str(origin).ok()),
+        ),
+    };
+    let (words, other) = (dialect.words(), dialect.other().words());
+    let sent = [
+        headers::ADMIN_KEY,
+        words.api_key_header.clone(),
+        other.api_key_header.clone(),
+        words.trace_header.clone(),
+        other.trace_header.clone(),
+        headers::REQUEST_ID,
+        headers::IDEMPOTENCY_KEY,
+        headers::TRACEPARENT,
+        header::HeaderName::from_static("tracestate"),
+        header::CONTENT_TYPE,
+    ];
+    let read = [
+        headers::REQUEST_ID,
+        words.trace_header.clone(),
+        words.tenant_header.clone(),
+        words.cascade_header.clone(),
+        headers::RATE_LIMIT_REMAINING,
+        headers::RATE_LIMIT_RESET,
+        header::RETRY_AFTER,
+    ];
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    Some(
+        CorsLayer::new()
+            .allow_origin(allowed)
+            .allow_methods(methods)
+            .allow_headers(sent)
+            .expose_headers(read)
+            .max_age(Duration::from_secs(3600)),
+    )
+}
+
+#[cfg(test)]
+mod tests;

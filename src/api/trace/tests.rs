@@ -1,0 +1,293 @@
+use axum::http::HeaderName;
+use axum::routing::{get, post};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::*;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const OTHER: &str = "11111111111111111111111111111111";
+
+fn traceparent(trace_id: &str) -> String {
+    format!("00-{trace_id}-b7ad6b7169203331-01")
+}
+
+fn header_map(pairs: &[(&str, String)]) -> HeaderMap {
+    let pair = |(name, value): &(&str, String)| {
+        (
+            HeaderName::from_bytes(name.as_bytes()).unwrap(),
+            HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+        )
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs.iter().map(pair) {
+        headers.append(name, value);
+    }
+    headers
+}
+
+fn correlation(pairs: &[(&str, String)]) -> Correlation {
+    Correlation::of_request(
+        Dialect::Service,
+        &Method::POST,
+        "/v1/decide",
+        &header_map(pairs),
+    )
+}
+
+#[test]
+fn a_valid_traceparent_wins_and_its_flags_are_kept() {
+    let found = correlation(&[
+        ("traceparent", traceparent(TRACE)),
+        ("x-service-trace-id", OTHER.to_owned()),
+    ]);
+    assert_eq!(found.trace_id.as_str(), TRACE);
+    assert_eq!(found.trace_flags.as_deref(), Some("01"));
+    let padded = correlation(&[("traceparent", format!(" {}\t", traceparent(TRACE)))]);
+    assert_eq!(padded.trace_id.as_str(), TRACE);
+}
+
+#[test]
+fn a_malformed_traceparent_counts_as_absent() {
+    let good = traceparent(TRACE);
+    for bad in [
+        good.replace("00-", "01-"),
+        good.replace("00-", "ff-"),
+        good.to_uppercase(),
+        good.replace(TRACE, &"0".repeat(32)),
+        good.replace("b7ad6b7169203331", &"0".repeat(16)),
+        format!("{good}-"),
+        format!("{good}-extra"),
+        good[..54].to_owned(),
+        good.replace('-', " "),
+        good.replace("01", "0g"),
+        String::new(),
+    ] {
+        let found = correlation(&[
+            ("traceparent", bad.clone()),
+            ("x-service-trace-id", OTHER.to_owned()),
+        ]);
+        assert_eq!(found.trace_id.as_str(), OTHER, "{bad}");
+        assert_eq!(found.trace_flags, None);
+    }
+    let twice = correlation(&[
+        ("traceparent", good.clone()),
+        ("traceparent", good),
+        ("x-service-trace-id", OTHER.to_owned()),
+    ]);
+    assert_eq!(twice.trace_id.as_str(), OTHER);
+}
+
+#[test]
+fn a_malformed_trace_header_leads_to_a_fresh_id() {
+    for bad in [
+        "0".repeat(32),
+        "a".repeat(31),
+        OTHER.replace('1', "A"),
+        "é".repeat(16),
+        String::new(),
+    ] {
+        let found = correlation(&[("x-service-trace-id", bad.clone())]);
+        assert_ne!(found.trace_id.as_str(), bad);
+        assert!(TraceId::parse(found.trace_id.as_str()).is_some());
+    }
+    let alias = correlation(&[("x-cycles-trace-id", OTHER.to_owned())]);
+    assert_eq!(alias.trace_id.as_str(), OTHER);
+}
+
+#[test]
+fn only_the_admin_plane_takes_a_request_id_from_outside() {
+    let sent = header_map(&[("x-request-id", "abc-1".to_owned())]);
+    let id = |method: Method, path: &str| request_id(&method, path, &sent).to_string();
+    for path in [
+        "/v1/admin",
+        "/v1/admin/tenants",
+        "/v1/auth/introspect",
+        "/v1/webhooks",
+        "/v1/webhooks/x",
+    ] {
+        assert_eq!(id(Method::GET, path), "abc-1", "{path}");
+    }
+    assert_eq!(id(Method::GET, "/v1/events"), "abc-1");
+    for path in [
+        "/v1/events",
+        "/v1/decide",
+        "/v1/administrators",
+        "/v1/balances",
+        "/",
+        "/live",
+    ] {
+        assert!(id(Method::POST, path).starts_with("req_"), "{path}");
+    }
+    let hostile = header_map(&[("x-request-id", "a b".to_owned())]);
+    assert!(
+        request_id(&Method::GET, "/v1/admin/tenants", &hostile)
+            .as_str()
+            .starts_with("req_")
+    );
+}
+
+fn app(origins: &CorsOrigins) -> Router {
+    let tenant = || EffectiveTenant(TenantId::parse("acme").unwrap());
+    let router = Router::new()
+        .route(
+            "/ok",
+            get(move |correlation: Correlation| async move {
+                (tenant(), correlation.trace_id.to_string())
+            }),
+        )
+        .route(
+            "/denied",
+            post(move || async move { (tenant(), ApiError::forbidden("not yours\r\n")) }),
+        )
+        .route(
+            "/panic",
+            get(|| async {
+                if true {
+                    panic!("secret detail")
+                }
+            }),
+        )
+        .route(
+            "/down",
+            get(|| async {
+                (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    [(header::CONTENT_TYPE, "application/json")],
+                    r#"{"status":"DOWN"}"#,
+                )
+            }),
+        )
+        .route("/large", get(|| async { StatusCode::PAYLOAD_TOO_LARGE }));
+    outermost(router, Dialect::Service, origins)
+}
+
+async fn answer(method: &str, path: &str, pairs: &[(&str, String)]) -> (Response<()>, String) {
+    answer_of(app(&CorsOrigins::Listed(Vec::new())), method, path, pairs).await
+}
+
+async fn answer_of(
+    app: Router,
+    method: &str,
+    path: &str,
+    pairs: &[(&str, String)],
+) -> (Response<()>, String) {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .body(Body::empty())
+        .unwrap();
+    *request.headers_mut() = header_map(pairs);
+    let (parts, body) = app.oneshot(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    (
+        Response::from_parts(parts, ()),
+        String::from_utf8(bytes.to_vec()).unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn every_response_carries_both_ids_and_every_error_repeats_them() {
+    for (method, path, status, code) in [
+        ("GET", "/ok", 200, ""),
+        ("POST", "/denied", 403, "FORBIDDEN"),
+        ("GET", "/nowhere", 404, "NOT_FOUND"),
+        ("DELETE", "/ok", 405, "INVALID_REQUEST"),
+        ("GET", "/large", 413, "INVALID_REQUEST"),
+        ("GET", "/panic", 500, "INTERNAL_ERROR"),
+    ] {
+        let (response, body) = answer(method, path, &[("traceparent", traceparent(TRACE))]).await;
+        assert_eq!(response.status(), status, "{path}");
+        assert_eq!(response.headers()["x-service-trace-id"], TRACE, "{path}");
+        let request_id = response.headers()["x-request-id"].to_str().unwrap();
+        assert!(request_id.starts_with("req_"), "{path}");
+        if status >= 400 {
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(response.headers()["content-type"], "application/json");
+            assert_eq!(body["error"], code, "{path}");
+            assert_eq!(body["request_id"], request_id);
+            assert_eq!(body["trace_id"], TRACE);
+            assert!(!body["message"].as_str().unwrap().contains("secret"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_router_keeps_its_headers() {
+    let (response, _) = answer("DELETE", "/ok", &[]).await;
+    assert_eq!(response.headers()["allow"], "GET,HEAD");
+}
+
+#[tokio::test]
+async fn the_tenant_is_named_on_success_and_on_refusal() {
+    for (method, path) in [("GET", "/ok"), ("POST", "/denied")] {
+        assert_eq!(
+            answer(method, path, &[]).await.0.headers()["x-service-tenant"],
+            "acme"
+        );
+    }
+    assert!(
+        !answer("GET", "/nowhere", &[])
+            .await
+            .0
+            .headers()
+            .contains_key("x-service-tenant")
+    );
+}
+
+#[tokio::test]
+async fn a_json_body_of_a_failed_probe_is_left_alone() {
+    let (response, body) = answer("GET", "/down", &[]).await;
+    assert_eq!(response.status(), 503);
+    assert_eq!(body, r#"{"status":"DOWN"}"#);
+}
+
+#[tokio::test]
+async fn other_origins_are_admitted_only_where_configured() {
+    let preflight = [
+        ("origin", "https://app.example".to_owned()),
+        ("access-control-request-method", "POST".to_owned()),
+    ];
+    let (response, _) = answer("OPTIONS", "/denied", &preflight).await;
+    assert!(
+        !response
+            .headers()
+            .contains_key("access-control-allow-origin")
+    );
+
+    let listed = CorsOrigins::Listed(vec!["https://app.example".to_owned()]);
+    let (response, _) = answer_of(app(&listed), "OPTIONS", "/denied", &preflight).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(
+        response.headers()["access-control-allow-origin"],
+        "https://app.example"
+    );
+    assert!(response.headers().contains_key("x-request-id"));
+    let allowed = response.headers()["access-control-allow-headers"]
+        .to_str()
+        .unwrap();
+    for name in [
+        "x-service-api-key",
+        "x-admin-api-key",
+        "x-idempotency-key",
+        "traceparent",
+    ] {
+        assert!(allowed.contains(name), "{allowed}");
+    }
+
+    let foreign = [("origin", "https://evil.example".to_owned())];
+    let (response, _) = answer_of(app(&listed), "GET", "/ok", &foreign).await;
+    assert!(
+        !response
+            .headers()
+            .contains_key("access-control-allow-origin")
+    );
+    let (response, _) = answer_of(app(&listed), "GET", "/ok", &preflight[..1]).await;
+    assert!(
+        response.headers()["access-control-expose-headers"]
+            .to_str()
+            .unwrap()
+            .contains("x-service-tenant")
+    );
+}

@@ -1,0 +1,151 @@
+//! The data folder: held by one process at a time, with secrets that only its owner can read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::DevError;
+
+/// A folder that this process has to itself until dropped.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    ephemeral: bool,
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens `path`, creating it if need be, or a temporary folder.
+    pub(super) fn open(path: &Path, ephemeral: bool) -> Result<Self, DevError> {
+        let path = match ephemeral {
+            true => {
+                std::env::temp_dir().join(format!("budget-authority-{:08x}", rand::random::<u32>()))
+            }
+            false => path.to_owned(),
+        };
+        let refused = |reason: String| DevError::Folder {
+            folder: path.clone(),
+            reason,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| refused(error.to_string()))?;
+        let path = path
+            .canonicalize()
+            .map_err(|error| refused(error.to_string()))?;
+        let lock = File::create(path.join("lock")).map_err(|error| refused(error.to_string()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(refused(
+                    "another development stack is using it; stop that, or choose another"
+                        .to_owned(),
+                ));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(refused(error.to_string())),
+        }
+        Ok(Self {
+            path,
+            ephemeral,
+            _lock: lock,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn is_ephemeral(&self) -> bool {
+        self.ephemeral
+    }
+
+    /// The admin key of an earlier start, or a new one.
+    pub(super) fn admin_key(&self) -> Result<SecretString, DevError> {
+        if let Some(key) = self.read("admin-key") {
+            return Ok(key);
+        }
+        let key = SecretString::from(format!("admin_{:032x}", rand::random::<u128>()));
+        self.write("admin-key", &key)?;
+        Ok(key)
+    }
+
+    /// A secret that was kept under `name`.
+    pub(super) fn read(&self, name: &str) -> Option<SecretString> {
+        let text = fs::read_to_string(self.path.join(name)).ok()?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.into())
+    }
+
+    /// Keeps a secret under `name`, readable by the owner alone. Never leaves half of it behind.
+    pub(super) fn write(&self, name: &str, secret: &SecretString) -> Result<(), DevError> {
+        let (file, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
+        let _ = fs::remove_file(&new);
+        let write = || {
+            let mut options = OpenOptions::new();
+            let mut opened = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)?;
+            opened.write_all(secret.expose_secret().as_bytes())?;
+            opened.sync_all()?;
+            fs::rename(&new, &file)
+        };
+        write().map_err(|error| DevError::Folder {
+            folder: file.clone(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.ephemeral {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn temporary() -> Folder {
+        Folder::open(Path::new("unused"), true).expect("a temporary folder")
+    }
+
+    #[test]
+    fn a_secret_is_kept_for_its_owner_alone() {
+        let folder = temporary();
+        let key = folder.admin_key().expect("a key");
+        assert_eq!(
+            folder.admin_key().expect("the same").expose_secret(),
+            key.expose_secret()
+        );
+        let mode = fs::metadata(folder.path().join("admin-key"))
+            .expect("a file")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(folder.read("demo-key").is_none());
+    }
+
+    #[test]
+    fn one_process_at_a_time_and_an_ephemeral_folder_vanishes() {
+        let folder = temporary();
+        let path = folder.path().to_owned();
+        let second = Folder::open(&path, false)
+            .expect_err("it is in use")
+            .to_string();
+        assert!(second.contains("another development stack"), "{second}");
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

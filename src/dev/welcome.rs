@@ -1,0 +1,89 @@
+//! What the development stack says once it is ready: addresses, keys and lines to paste.
+
+use std::net::SocketAddr;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::demo::{TENANT, key_header};
+use super::folder::Folder;
+use super::redis::PrivateRedis;
+use crate::config::Dialect;
+
+/// Prints to standard output; the keys are those of a development stack, and its owner needs them.
+pub(super) fn print(
+    address: SocketAddr,
+    dialect: Dialect,
+    admin_key: &SecretString,
+    demo: Option<&SecretString>,
+    redis: Option<&PrivateRedis>,
+    folder: &Folder,
+) {
+    let mut text = format!(
+        "\nBudget authority is ready.\n\n  API        http://{address}\n  admin key  {}\n",
+        admin_key.expose_secret()
+    );
+    if let Some(redis) = redis {
+        let kept = match folder.is_ephemeral() {
+            true => "not kept",
+            false => "kept",
+        };
+        let (socket, data) = (redis.socket().display(), folder.path().display());
+        text += &format!("  Redis      redis-cli -s {socket}\n  data       {data} ({kept})\n");
+    }
+    if let Some(key) = demo {
+        text += &format!(
+            "  demo       tenant `{TENANT}`, key {}\n",
+            key.expose_secret()
+        );
+        text += &lines(address, key_header(dialect), key.expose_secret());
+    }
+    text += "\nCtrl-C stops everything.\n";
+    println!("{text}");
+}
+
+/// Shell lines that work when pasted, in this order and again.
+fn lines(address: SocketAddr, header: &str, key: &str) -> String {
+    let subject = r#""subject":{"tenant":"demo","app":"chat","agent":"helper"}"#;
+    let action = r#""action":{"kind":"llm.completion","name":"any-model"}"#;
+    let curl = format!("curl -sS -H '{header}: {key}' -H 'Content-Type: application/json'");
+    let base = format!("http://{address}/v1");
+    format!(
+        r#"
+Reserve 1,000 tokens, and keep the id:
+  id=$({curl} {base}/reservations -d '{{"idempotency_key":"reserve-'$(date +%s)'",{subject},{action},"estimate":{{"unit":"TOKENS","amount":1000}}}}' | tee /dev/stderr | sed 's/.*"reservation_id":"\([^"]*\)".*/\1/'); echo
+
+Commit what it cost, 400 tokens; the other 600 return:
+  {curl} {base}/reservations/$id/commit -d '{{"idempotency_key":"commit-'$id'","actual":{{"unit":"TOKENS","amount":400}}}}'; echo
+
+See the balances of all three budgets:
+  {curl} '{base}/balances?tenant=demo'; echo
+
+Ask for more than there is, and be denied:
+  {curl} {base}/reservations -d '{{"idempotency_key":"denied-'$(date +%s)'",{subject},{action},"estimate":{{"unit":"TOKENS","amount":9000000}}}}'; echo
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_carry_the_dialect_and_valid_json() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7878));
+        let text = lines(address, "X-Service-API-Key", "sk_live_x");
+        let commands: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).collect();
+        assert_eq!(commands.len(), 4);
+        for command in commands {
+            assert!(
+                command.contains("-H 'X-Service-API-Key: sk_live_x'"),
+                "{command}"
+            );
+            if let Some((_, body)) = command.split_once("-d '") {
+                let body = body.split("}}'").next().unwrap_or("").to_owned() + "}}";
+                let body = body.replace("'$(date +%s)'", "1").replace("'$id'", "1");
+                serde_json::from_str::<serde_json::Value>(&body).expect(&body);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The dispatcher: whatever follows from time. Any number of them run at once and share the partitions by leases.
+//!
+//! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
+//! A dispatcher can be killed at any moment: its leases lapse after [`LEASE`], and others go on where it stopped.
+
+mod denials;
+mod leases;
+mod metrics;
+mod share;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+use tokio::sync::Mutex;
+
+pub use denials::{DenialSums, Flush};
+pub use leases::{LEASE, LeaseKeeper, Leases, RENEWAL, Renewal};
+pub use metrics::LeaseMetrics;
+
+use crate::config::{Dialect, RetentionConfig};
+use crate::retention::{Periods, Retention, RetentionMetrics};
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+use crate::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
+use crate::telemetry::Telemetry;
+use crate::workers::{Pass, Workers};
+
+/// A dispatcher at work.
+pub struct Dispatcher {
+    workers: Workers,
+    keeper: Arc<LeaseKeeper>,
+}
+
+/// Starts the workers of a dispatcher; they end with `shutdown`.
+///
+/// # Errors
+/// When a metric's name is taken in the registry: one dispatcher per process.
+pub fn start(
+    store: &Store,
+    dialect: Dialect,
+    retention: &RetentionConfig,
+    telemetry: &Telemetry,
+    shutdown: &Shutdown,
+) -> prometheus::Result<Dispatcher> {
+    let registry = telemetry.registry();
+    let mut workers = Workers::new(telemetry, shutdown.clone());
+    let keeper = keeper(store, registry)?;
+    let leases = keeper.leases();
+    let clock = ClockWatch::new(ClockMetrics::register(registry)?);
+
+    let renewing = Arc::clone(&keeper);
+    // After a failure; a pass that went well says itself when to renew.
+    workers.repeat("leases", Duration::from_millis(500), move || {
+        let keeper = Arc::clone(&renewing);
+        async move {
+            let outcome = keeper.run_once().await;
+            let pause = keeper.pause_after(&outcome);
+            outcome.map(|_| Pass::Rest(pause))
+        }
+    });
+
+    let metrics = SweepMetrics::register(registry)?;
+    let sweeper = Sweeper::new(store.clone(), clock.clone(), metrics);
+    let (sweeper, held) = (Arc::new(Mutex::new(sweeper)), leases.clone());
+    workers.repeat("sweep", Duration::from_secs(1), move || {
+        let (sweeper, held) = (Arc::clone(&sweeper), held.clone());
+        async move {
+            let mut sweeper = sweeper.lock().await;
+            let sweep = sweeper
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            Ok::<_, crate::store::StoreError>(rest(sweep.pause()))
+        }
+    });
+
+    let periods = Periods {
+        records: retention.reservations,
+        events: retention.events,
+        audit: retention.audit,
+        outbox: retention.outbox,
+    };
+    let metrics = RetentionMetrics::register(registry)?;
+    let retention = Arc::new(Retention::new(store.clone(), clock, periods, metrics));
+    let held = leases.clone();
+    workers.repeat("retention", Duration::from_secs(10), move || {
+        let (retention, held) = (Arc::clone(&retention), held.clone());
+        async move {
+            let pass = retention
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            Ok::<_, crate::store::StoreError>(rest(pass.pause()))
+        }
+    });
+
+    let sums = Arc::new(DenialSums::new(
+        store.clone(),
+        dialect.server_source(),
+        registry,
+    )?);
+    workers.repeat("denials", denials::PERIOD, move || {
+        let (sums, held) = (Arc::clone(&sums), leases.clone());
+        async move {
+            let flush = sums
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            let pass = if flush.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
+        }
+    });
+    Ok(Dispatcher { workers, keeper })
+}
+
+impl Dispatcher {
+    /// Waits until the present pass of each worker is over, at most `grace`; then gives the leases back.
+    pub async fn finished(self, grace: Duration) {
+        self.workers.finished(grace).await;
+        self.keeper.leave().await;
+    }
+}
+
+fn keeper(store: &Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeeper>> {
+    // The host helps people, the random part makes the name unique.
+    let host = std::env::var("HOSTNAME").unwrap_or_default();
+    let host: String = host
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(64)
+        .collect();
+    let name = format!(
+        "{host}-{}-{:08x}",
+        std::process::id(),
+        rand::random::<u32>()
+    );
+    let metrics = LeaseMetrics::register(registry)?;
+    Ok(Arc::new(LeaseKeeper::new(store.clone(), name, metrics)))
+}
+
+fn rest(pause: Duration) -> Pass {
+    match pause.is_zero() {
+        true => Pass::Full,
+        false => Pass::Rest(pause),
+    }
+}

@@ -1,0 +1,478 @@
+//! Identifiers: parsed once, never assembled by hand elsewhere.
+//!
+//! Everything of a tenant lives in the tenant's [`Partition`], and each id that the service makes carries the partition in its
+//! text, so that a record is found from its id alone. The ids of things that a request creates are derived from the request:
+//! the same tenant and idempotency key give the same id on every replica, which makes the record its own idempotency entry.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+/// One of the fixed number of groups over which tenants are spread; all keys of a partition share a hash slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Partition(u16);
+
+impl Partition {
+    /// How many partitions there are, for the life of a deployment's data.
+    pub const COUNT: u16 = 1024;
+
+    /// The partition of that number, if there is one.
+    pub fn new(index: u16) -> Option<Self> {
+        (index < Self::COUNT).then_some(Self(index))
+    }
+
+    /// All partitions, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(Self)
+    }
+
+    /// The first ten bits of the tenant id's SHA-256.
+    pub fn of_tenant(tenant: &TenantId) -> Self {
+        let digest = Sha256::digest(tenant.as_str());
+        Self(u16::from_be_bytes([digest[0], digest[1]]) >> 6)
+    }
+
+    /// Reads exactly three lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let well_formed = text.len() == 3 && text.bytes().all(is_lower_hex);
+        if !well_formed {
+            return None;
+        }
+        u16::from_str_radix(text, 16).ok().and_then(Self::new)
+    }
+
+    /// The number, 0 to 1023.
+    pub fn index(self) -> u16 {
+        self.0
+    }
+
+    /// Reads the partition out of an id such as `r05f_…`.
+    fn of_id(id: &str, letters: &str) -> Option<Self> {
+        let rest = id.strip_prefix(letters)?;
+        let (partition, rest) = rest.split_at_checked(3)?;
+        rest.starts_with('_').then(|| Self::parse(partition))?
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:03x}", self.0)
+    }
+}
+
+/// A string newtype with the usual read access; the inner text is private, so that parsing is the only way in.
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The text of the id.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+pub(crate) use text_id;
+
+text_id! {
+    /// A tenant's id: 3 to 64 of `a-z`, `0-9` and `-`, chosen by the operator.
+    TenantId
+}
+
+impl TenantId {
+    /// Fewest and most characters.
+    pub const CHARS: std::ops::RangeInclusive<usize> = 3..=64;
+
+    /// Accepts what could be the id of an existing tenant; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let charset = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (Self::CHARS.contains(&text.len()) && text.bytes().all(charset))
+            .then(|| Self(text.to_owned()))
+    }
+
+    /// The partition in which everything of the tenant is kept.
+    pub fn partition(&self) -> Partition {
+        Partition::of_tenant(self)
+    }
+}
+
+text_id! {
+    /// Names a reservation. Ids that the service makes look like `r05f_` and 24 characters; a client may present any text.
+    ReservationId
+}
+
+impl ReservationId {
+    /// Fewest and most characters of an id that a client may present.
+    pub const CHARS: std::ops::RangeInclusive<usize> = 1..=128;
+
+    /// Accepts any text of 1 to 128 characters: one that no reservation has is not found, it is not malformed.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::CHARS
+            .contains(&text.chars().count())
+            .then(|| Self(text.to_owned()))
+    }
+
+    /// The id of the reservation that this tenant creates, or has created, under this key.
+    pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
+        Self(secret.derive("r", "reservation", tenant, key))
+    }
+
+    /// The partition that the id names, if it names one.
+    pub fn partition(&self) -> Option<Partition> {
+        Partition::of_id(&self.0, "r")
+    }
+}
+
+text_id! {
+    /// Names a post-only event: what was charged without a reservation.
+    PostId
+}
+
+impl PostId {
+    /// The id of the event that this tenant posts, or has posted, under this key.
+    pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
+        Self(secret.derive("e", "event", tenant, key))
+    }
+
+    /// Accepts an id of the form that the service makes.
+    pub fn parse(text: &str) -> Option<Self> {
+        Partition::of_id(text, "e").map(|_| Self(text.to_owned()))
+    }
+
+    /// The partition that the id names, if it names one.
+    pub fn partition(&self) -> Option<Partition> {
+        Partition::of_id(&self.0, "e")
+    }
+}
+
+text_id! {
+    /// Names the stored answer of a decision. Internal: no response shows it.
+    DecisionId
+}
+
+impl DecisionId {
+    /// The id of the decision that this tenant asks for, or has asked for, under this key.
+    pub fn derive(secret: &DeploymentSecret, tenant: &TenantId, key: &IdempotencyKey) -> Self {
+        Self(secret.derive("d", "decide", tenant, key))
+    }
+}
+
+text_id! {
+    /// The client's name for one attempt to do something once: 1 to 256 characters, compared exactly.
+    IdempotencyKey
+}
+
+impl IdempotencyKey {
+    /// Fewest and most characters.
+    pub const CHARS: std::ops::RangeInclusive<usize> = 1..=256;
+
+    /// `None` when the text is empty or longer than 256 characters.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::CHARS
+            .contains(&text.chars().count())
+            .then(|| Self(text.to_owned()))
+    }
+
+    /// How a record names the key: 22 characters of its SHA-256.
+    pub fn digest(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.0.as_bytes())[..16])
+    }
+}
+
+text_id! {
+    /// Names one HTTP request; made by the service, `req_` and 32 hexadecimal digits.
+    RequestId
+}
+
+impl RequestId {
+    /// A new random id.
+    pub fn mint() -> Self {
+        Self(format!("req_{}", hex(&rand::random::<[u8; 16]>())))
+    }
+
+    /// Accepts 1 to 128 of `A-Za-z0-9._:-`. What else a client sends would end up in logs and audit entries, so it is not taken.
+    pub fn parse(text: &str) -> Option<Self> {
+        let charset = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        let well_formed = (1..=128).contains(&text.len()) && text.bytes().all(charset);
+        well_formed.then(|| Self(text.to_owned()))
+    }
+}
+
+text_id! {
+    /// Names one logical operation, which may span many requests: 32 lower-case hexadecimal digits, not all zero.
+    TraceId
+}
+
+impl TraceId {
+    /// A new random id.
+    pub fn mint() -> Self {
+        loop {
+            let random: [u8; 16] = rand::random();
+            if random != [0; 16] {
+                return Self(hex(&random));
+            }
+        }
+    }
+
+    /// `None` for anything but 32 lower-case hexadecimal digits, and for 32 zeros.
+    pub fn parse(text: &str) -> Option<Self> {
+        let well_formed = text.len() == 32
+            && text.bytes().all(is_lower_hex)
+            && text.bytes().any(|byte| byte != b'0');
+        well_formed.then(|| Self(text.to_owned()))
+    }
+}
+
+/// The random secret of a deployment, from which ids are derived. Without it ids could be guessed from idempotency keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DeploymentSecret([u8; 32]);
+
+impl DeploymentSecret {
+    /// A new random secret, for the first start on an empty store.
+    pub fn generate() -> Self {
+        Self(rand::random())
+    }
+
+    /// Reads the stored form, 43 characters base64url.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The stored form. For the store alone: never for a log or an answer.
+    pub fn expose(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.0)
+    }
+
+    /// A short tag by which the service recognises its own text when a client brings it back.
+    pub fn tag(&self, purpose: &str, text: &str) -> [u8; 8] {
+        let digest = self.hmac(&[purpose.as_bytes(), b"\0", text.as_bytes()]);
+        let mut tag = [0; 8];
+        tag.copy_from_slice(&digest[..8]);
+        tag
+    }
+
+    /// `<letter><partition>_` and 24 characters of the keyed hash over what is named, for whom, and under which key.
+    fn derive(&self, letter: &str, what: &str, tenant: &TenantId, key: &IdempotencyKey) -> String {
+        // A zero byte ends each part; a tenant id cannot hold one and the key comes last, so no two inputs read alike.
+        let digest = self.hmac(&[
+            what.as_bytes(),
+            b"\0",
+            tenant.as_str().as_bytes(),
+            b"\0",
+            key.as_str().as_bytes(),
+        ]);
+        let partition = tenant.partition();
+        format!(
+            "{letter}{partition}_{}",
+            BASE64_URL_SAFE_NO_PAD.encode(&digest[..18])
+        )
+    }
+
+    fn hmac(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+impl fmt::Debug for DeploymentSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeploymentSecret(redacted)")
+    }
+}
+
+fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(text: &str) -> TenantId {
+        TenantId::parse(text).unwrap()
+    }
+
+    fn key(text: &str) -> IdempotencyKey {
+        IdempotencyKey::parse(text).unwrap()
+    }
+
+    #[test]
+    fn partitions_are_three_lower_case_hex_digits_below_1024() {
+        for (text, index) in [
+            ("000", Some(0)),
+            ("05f", Some(95)),
+            ("3ff", Some(1023)),
+            ("400", None),
+            ("05F", None),
+            ("5f", None),
+            ("+5f", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                Partition::parse(text).map(Partition::index),
+                index,
+                "{text}"
+            );
+        }
+        assert_eq!(Partition::all().count(), 1024);
+        assert_eq!(Partition::new(7).unwrap().to_string(), "007");
+    }
+
+    #[test]
+    fn a_tenant_belongs_to_the_partition_of_its_hash() {
+        let digest = Sha256::digest("acme");
+        let expected = u16::from_be_bytes([digest[0], digest[1]]) / 64;
+        assert_eq!(tenant("acme").partition().index(), expected);
+    }
+
+    #[test]
+    fn tenant_ids_are_lower_case_letters_digits_and_hyphens() {
+        for text in ["acme", "-acme-", "a1b", &"a".repeat(64)] {
+            assert!(TenantId::parse(text).is_some(), "{text}");
+        }
+        for text in [
+            "ac",
+            "ACME",
+            "a.b",
+            "a_b",
+            "acme\0",
+            "äcme",
+            "__admin__",
+            "",
+            &"a".repeat(65),
+        ] {
+            assert!(TenantId::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn derived_ids_depend_on_secret_kind_tenant_and_key() {
+        let secret = DeploymentSecret::generate();
+        let id = ReservationId::derive(&secret, &tenant("acme"), &key("k"));
+        assert_eq!(
+            id,
+            ReservationId::derive(&secret, &tenant("acme"), &key("k"))
+        );
+        assert_eq!(id.as_str().len(), 1 + 3 + 1 + 24);
+        assert_eq!(id.partition(), Some(tenant("acme").partition()));
+        assert_eq!(ReservationId::parse(id.as_str()), Some(id.clone()));
+
+        assert_ne!(
+            id,
+            ReservationId::derive(&secret, &tenant("acme"), &key("K"))
+        );
+        assert_ne!(
+            id,
+            ReservationId::derive(&secret, &tenant("acme2"), &key("k"))
+        );
+        assert_ne!(
+            id,
+            ReservationId::derive(&DeploymentSecret::generate(), &tenant("acme"), &key("k"))
+        );
+        let post = PostId::derive(&secret, &tenant("acme"), &key("k"));
+        assert_ne!(id.as_str()[1..], post.as_str()[1..]);
+        assert_eq!(PostId::parse(post.as_str()), Some(post.clone()));
+        assert_eq!(post.partition(), id.partition());
+        assert_ne!(
+            post.as_str()[1..],
+            DecisionId::derive(&secret, &tenant("acme"), &key("k")).as_str()[1..]
+        );
+    }
+
+    #[test]
+    fn a_presented_reservation_id_may_be_any_text_but_names_a_partition_only_in_our_form() {
+        for (text, names) in [
+            ("r05f_x", true),
+            ("r05f", false),
+            ("rfff_x", false),
+            ("e05f_x", false),
+            ("r05Fx", false),
+            ("räöü_", false),
+            ("{tag}", false),
+        ] {
+            assert_eq!(
+                ReservationId::parse(text).unwrap().partition().is_some(),
+                names,
+                "{text}"
+            );
+        }
+        assert!(ReservationId::parse("").is_none());
+        assert!(ReservationId::parse(&"é".repeat(128)).is_some());
+        assert!(ReservationId::parse(&"x".repeat(129)).is_none());
+    }
+
+    #[test]
+    fn idempotency_keys_are_counted_in_characters() {
+        assert!(IdempotencyKey::parse("").is_none());
+        assert!(IdempotencyKey::parse(&"漢".repeat(256)).is_some());
+        assert!(IdempotencyKey::parse(&"x".repeat(257)).is_none());
+    }
+
+    #[test]
+    fn the_secret_survives_its_stored_form_and_stays_out_of_debug() {
+        let secret = DeploymentSecret::generate();
+        let stored = secret.expose();
+        assert_eq!(stored.len(), 43);
+        assert_eq!(DeploymentSecret::parse(&stored).unwrap().expose(), stored);
+        assert!(!format!("{secret:?}").contains(&stored));
+        for text in [
+            "",
+            "AAAA",
+            &format!("{stored}A"),
+            &stored.replace(&stored[..1], "="),
+        ] {
+            assert!(DeploymentSecret::parse(text).is_none());
+        }
+    }
+
+    #[test]
+    fn request_and_trace_ids() {
+        let minted = RequestId::mint();
+        assert_eq!(minted.as_str().len(), 36);
+        assert_eq!(RequestId::parse(minted.as_str()), Some(minted));
+        assert!(RequestId::parse("a:b-c.d_1").is_some());
+        for text in ["", "a b", "a\r\nb", "é", "a/b", &"x".repeat(129)] {
+            assert!(RequestId::parse(text).is_none(), "{text:?}");
+        }
+        let minted = TraceId::mint();
+        assert_eq!(TraceId::parse(minted.as_str()), Some(minted));
+        for text in [
+            "",
+            &"0".repeat(32),
+            &"A".repeat(32),
+            &"a".repeat(31),
+            &"a".repeat(33),
+            &"g".repeat(32),
+        ] {
+            assert!(TraceId::parse(text).is_none(), "{text}");
+        }
+    }
+}

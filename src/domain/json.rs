@@ -1,0 +1,343 @@
+//! Strict JSON that keeps what a double would lose.
+//!
+//! serde_json does the lexing; this module adds what a ledger needs beside it: number literals stay as they were written (an
+//! amount above 2^53 is exact, a 30-digit integer in free data survives), a member that occurs twice is an error instead of a
+//! silent choice, depth is bounded, and there is one canonical form to hash.
+
+mod canonical;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::printable::printable_up_to;
+
+/// How deep arrays and objects may nest, the outermost included.
+pub const DEPTH_MAX: usize = 64;
+
+/// The longest path that an error shows, in characters.
+const PATH_CHARS_MAX: usize = 200;
+
+/// A JSON value. Numbers are their literals; members keep their order.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Json {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number as it was written. A double can hold its magnitude.
+    Number(String),
+    /// A string without its escapes.
+    String(String),
+    /// An array.
+    Array(Vec<Json>),
+    /// An object; no name occurs twice.
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    /// Reads one JSON value from UTF-8 bytes, with nothing but white space around it.
+    ///
+    /// # Errors
+    /// [`JsonError`] names the byte or the member at fault.
+    pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8 {
+            byte: error.valid_up_to(),
+        })?;
+        if text.bytes().all(|byte| byte.is_ascii_whitespace()) {
+            return Err(JsonError::Empty);
+        }
+        let raw: &RawValue =
+            serde_json::from_str(text).map_err(|error| JsonError::syntax(text, text, &error))?;
+        Reader {
+            text,
+            path: String::new(),
+        }
+        .value(raw, 1)
+    }
+
+    /// What kind of value it is, with its article, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::String(_) => "a string",
+            Self::Array(_) => "an array",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    /// The one form of this value that is hashed and signed: members sorted by UTF-16 code units, no white space, shortest
+    /// escapes, as RFC 8785 has it, except that integers keep all their digits instead of going through a double.
+    pub fn canonical(&self) -> String {
+        canonical::write(self)
+    }
+
+    /// The value without white space, otherwise as it was sent: same order, same number literals.
+    pub fn compact(&self) -> String {
+        canonical::write_compact(self)
+    }
+}
+
+impl fmt::Debug for Json {
+    /// Shows the kind only: bodies hold what clients would not like to find in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({})", self.kind())
+    }
+}
+
+/// Why bytes are not acceptable JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// No bytes, or white space alone.
+    #[error("the body is empty")]
+    Empty,
+    /// Bytes that are not UTF-8.
+    #[error("invalid UTF-8 at byte {byte}")]
+    NotUtf8 {
+        /// Counted from 0.
+        byte: usize,
+    },
+    /// Not JSON: broken syntax, bytes after the value, a lone surrogate.
+    #[error("{reason} at byte {byte}")]
+    Syntax {
+        /// What the lexer found wrong.
+        reason: String,
+        /// Counted from 0.
+        byte: usize,
+    },
+    /// A member whose name occurs twice in one object.
+    #[error("duplicate member `{path}`")]
+    Duplicate {
+        /// The member.
+        path: String,
+    },
+    /// Arrays and objects nested beyond [`DEPTH_MAX`].
+    #[error("nested deeper than {DEPTH_MAX} levels at `{path}`")]
+    TooDeep {
+        /// The first value beyond.
+        path: String,
+    },
+    /// A number that no double can hold.
+    #[error("the number at `{path}` is beyond the range of a double")]
+    NumberRange {
+        /// The number's member.
+        path: String,
+    },
+}
+
+impl JsonError {
+    /// `part` is the piece of `whole` that was being read when the error arose.
+    fn syntax(whole: &str, part: &str, error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        let reason = message
+            .split(" at line ")
+            .next()
+            .unwrap_or("syntax error")
+            .to_owned();
+        let line_start: usize = part
+            .split_inclusive('\n')
+            .take(error.line().saturating_sub(1))
+            .map(str::len)
+            .sum();
+        let part_start = part.as_ptr() as usize - whole.as_ptr() as usize;
+        Self::Syntax {
+            reason,
+            byte: part_start + line_start + error.column().saturating_sub(1),
+        }
+    }
+}
+
+/// Walks the raw values of a text whose syntax has been checked as a whole.
+struct Reader<'t> {
+    text: &'t str,
+    path: String,
+}
+
+impl<'t> Reader<'t> {
+    fn value(&mut self, raw: &'t RawValue, depth: usize) -> Result<Json, JsonError> {
+        let literal = raw.get();
+        match literal.as_bytes().first() {
+            Some(b'{') => self.object(literal, depth),
+            Some(b'[') => self.array(literal, depth),
+            Some(b'"') => Ok(Json::String(self.lex(literal)?)),
+            Some(b't' | b'f') => Ok(Json::Bool(self.lex(literal)?)),
+            Some(b'n') => Ok(Json::Null),
+            _ => self.number(literal),
+        }
+    }
+
+    fn number(&self, literal: &str) -> Result<Json, JsonError> {
+        match literal.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Json::Number(literal.to_owned())),
+            _ => Err(JsonError::NumberRange {
+                path: self.shown_path(),
+            }),
+        }
+    }
+
+    fn array(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
+        self.check_depth(depth)?;
+        let Items(raw_items) = self.lex(literal)?;
+        let mut items = Vec::with_capacity(raw_items.len());
+        for (index, raw) in raw_items.into_iter().enumerate() {
+            items.push(self.inside(format_args!("[{index}]"), |reader| {
+                reader.value(raw, depth + 1)
+            })?);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn object(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
+        self.check_depth(depth)?;
+        let Members(raw_members) = self.lex(literal)?;
+        let mut names = HashSet::with_capacity(raw_members.len());
+        if let Some((name, _)) = raw_members
+            .iter()
+            .find(|(name, _)| !names.insert(name.as_str()))
+        {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            return self.inside(format_args!("{dot}{name}"), |reader| {
+                Err(JsonError::Duplicate {
+                    path: reader.shown_path(),
+                })
+            });
+        }
+        let mut members = Vec::with_capacity(raw_members.len());
+        for (name, raw) in raw_members {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            let value = self.inside(format_args!("{dot}{name}"), |reader| {
+                reader.value(raw, depth + 1)
+            })?;
+            members.push((name, value));
+        }
+        Ok(Json::Object(members))
+    }
+
+    /// Reads one literal whose kind is known. What fails here is a lone surrogate: the rest was checked with the whole.
+    fn lex<T: Deserialize<'t>>(&self, literal: &'t str) -> Result<T, JsonError> {
+        serde_json::from_str(literal).map_err(|error| JsonError::syntax(self.text, literal, &error))
+    }
+
+    fn inside<T>(
+        &mut self,
+        step: fmt::Arguments<'_>,
+        read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
+        let length = self.path.len();
+        self.path.push_str(&step.to_string());
+        let outcome = read(self);
+        self.path.truncate(length);
+        outcome
+    }
+
+    fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
+        if depth > DEPTH_MAX {
+            return Err(JsonError::TooDeep {
+                path: self.shown_path(),
+            });
+        }
+        Ok(())
+    }
+
+    fn shown_path(&self) -> String {
+        printable_up_to(&self.path, PATH_CHARS_MAX)
+    }
+}
+
+/// One level of an object: names, and values not yet looked into.
+struct Members<'t>(Vec<(String, &'t RawValue)>);
+
+impl<'t> Deserialize<'t> for Members<'t> {
+    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'t> Visitor<'t> for MembersVisitor {
+            type Value = Members<'t>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+/// One level of an array.
+struct Items<'t>(Vec<&'t RawValue>);
+
+impl<'t> Deserialize<'t> for Items<'t> {
+    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemsVisitor;
+        impl<'t> Visitor<'t> for ItemsVisitor {
+            type Value = Items<'t>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = sequence.next_element()? {
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+        deserializer.deserialize_seq(ItemsVisitor)
+    }
+}
+
+/// A JSON object that belongs to the client: kept and returned as it was sent, never looked into.
+#[derive(Clone)]
+pub struct FreeObject(Box<RawValue>);
+
+impl FreeObject {
+    /// The object without white space, as it is stored.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// From the stored form. `None` if that is no JSON object.
+    pub fn from_stored(text: String) -> Option<Self> {
+        let is_object = text.starts_with('{');
+        RawValue::from_string(text)
+            .ok()
+            .filter(|_| is_object)
+            .map(Self)
+    }
+}
+
+impl fmt::Debug for FreeObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FreeObject({} bytes)", self.0.get().len())
+    }
+}
+
+impl PartialEq for FreeObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for FreeObject {}
+
+impl serde::Serialize for FreeObject {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    Json::parse(bytes).expect_err("refused").to_string()
+}
+
+#[test]
+fn hostile_bodies_are_refused_naming_the_place() {
+    for (bytes, message) in [
+        (&b""[..], "the body is empty"),
+        (b" \r\n\t", "the body is empty"),
+        (b"{\"a\":\"\xff\"}", "invalid UTF-8 at byte 6"),
+        (b"\xef\xbb\xbf{}", "expected value at byte 0"),
+        (b"{", "EOF while parsing an object at byte 0"),
+        (b"{\"a\":1}x", "trailing characters at byte 7"),
+        (b"{\"a\":1}{}", "trailing characters at byte 7"),
+        (b"{\n\"a\":1,}", "key must be a string at byte 8"),
+        (b"{'a':1}", "key must be a string at byte 1"),
+        (b"[1,]", "expected value at byte 3"),
+        (b"[01]", "invalid number at byte 2"),
+        (b"[+1]", "expected value at byte 1"),
+        (b"[.5]", "expected value at byte 1"),
+        (b"[1.]", "invalid number at byte 3"),
+        (b"[NaN]", "expected value at byte 1"),
+        (b"[Infinity]", "expected value at byte 1"),
+        (
+            b"[\"a\nb\"]",
+            "control character (\\u0000-\\u001F) found while parsing a string at byte 2",
+        ),
+        (b"// {}", "expected value at byte 0"),
+        (br#"{"a":1,"a":2}"#, "duplicate member `a`"),
+        (br#"{"a":1,"\u0061":2}"#, "duplicate member `a`"),
+        (
+            br#"{"metadata":{"x":[{"k":1,"k":1}]}}"#,
+            "duplicate member `metadata.x[0].k`",
+        ),
+        (
+            br#"{"a\u0000b":1,"a\u0000b":2}"#,
+            "duplicate member `a\\u{0}b`",
+        ),
+        (
+            br#"{"metadata":{"x":1e400}}"#,
+            "the number at `metadata.x` is beyond the range of a double",
+        ),
+        (
+            br#"[-1e999]"#,
+            "the number at `[0]` is beyond the range of a double",
+        ),
+    ] {
+        assert_eq!(
+            refusal(bytes),
+            message,
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+}
+
+#[test]
+fn lone_surrogates_are_refused_in_values_and_names() {
+    for text in [
+        r#"{"a":"\ud800"}"#,
+        r#"{"a":"\udc00x"}"#,
+        r#"{"\ud800":1}"#,
+        r#"["\ud83d\u0041"]"#,
+    ] {
+        let message = refusal(text.as_bytes());
+        assert!(message.contains("at byte"), "{text}: {message}");
+    }
+    assert_eq!(parse(r#""\ud83d\ude00""#), Json::String("😀".to_owned()));
+}
+
+#[test]
+fn depth_is_bounded_without_recursing_into_what_lies_beyond() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(Json::parse(nested(DEPTH_MAX).as_bytes()).is_ok());
+    assert!(
+        refusal(nested(DEPTH_MAX + 1).as_bytes())
+            .starts_with("nested deeper than 64 levels at `[0][0]")
+    );
+    assert!(refusal(nested(500_000).as_bytes()).starts_with("nested deeper"));
+    assert!(refusal("[".repeat(500_000).as_bytes()).starts_with("EOF"));
+    let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
+    assert!(refusal(objects.as_bytes()).starts_with("nested deeper"));
+}
+
+#[test]
+fn number_literals_survive() {
+    let text = r#"{"a":123456789012345678901234567890,"b":9007199254740993,"c":1.50,"d":1E3,"e":-0,"f":-0.0,"g":1e-999}"#;
+    assert_eq!(parse(text).compact(), text);
+    assert_eq!(
+        parse(text).canonical(),
+        r#"{"a":123456789012345678901234567890,"b":9007199254740993,"c":1.5,"d":1000,"e":0,"f":0,"g":0}"#
+    );
+}
+
+#[test]
+fn the_canonical_form_follows_the_published_examples() {
+    for (text, canonical) in [
+        (
+            r#"{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}"#,
+            r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#,
+        ),
+        // Sorted by UTF-16 code units: the surrogate pair of the emoji comes before U+FB33.
+        (
+            r#"{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}"#,
+            "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u{80}\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\u{fb33}\":\"Hebrew Letter Dalet With Dagesh\"}",
+        ),
+        (r#" { "b" : [ ] , "a" : { } } "#, r#"{"a":{},"b":[]}"#),
+        (
+            r#""\b\t\n\f\r\u0000\u001f\u007f\/""#,
+            "\"\\b\\t\\n\\f\\r\\u0000\\u001f\u{7f}/\"",
+        ),
+    ] {
+        assert_eq!(parse(text).canonical(), canonical);
+    }
+}
+
+#[test]
+fn a_free_object_is_stored_and_returned_unchanged() {
+    let object =
+        FreeObject::from_stored(parse(r#"{ "z" : 1.50 , "a" : null }"#).compact()).unwrap();
+    assert_eq!(
+        serde_json::to_string(&object).unwrap(),
+        r#"{"z":1.50,"a":null}"#
+    );
+    assert_eq!(format!("{object:?}"), "FreeObject(19 bytes)");
+    assert!(FreeObject::from_stored("[]".to_owned()).is_none());
+    assert!(FreeObject::from_stored("{".to_owned()).is_none());
+}
+
+fn any_json() -> impl Strategy<Value = Json> {
+    let number = prop_oneof![
+        any::<i64>().prop_map(|number| number.to_string()),
+        any::<f64>()
+            .prop_filter("finite", |number| number.is_finite())
+            .prop_map(|number| format!("{number:e}")),
+        "[1-9][0-9]{0,40}",
+    ];
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::Bool),
+        number.prop_map(Json::Number),
+        any::<String>().prop_map(Json::String),
+    ];
+    leaf.prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
+            prop::collection::btree_map(any::<String>(), inner, 0..6)
+                .prop_map(|members| Json::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Another text of the same value: members turned round, blanks between all tokens, strings escaped throughout.
+fn rewritten(json: &Json) -> String {
+    match json {
+        Json::String(string) => escaped(string),
+        Json::Array(items) => format!(
+            " [ {} ] ",
+            items.iter().map(rewritten).collect::<Vec<_>>().join(" ,\n")
+        ),
+        Json::Object(members) => {
+            let members: Vec<_> = members
+                .iter()
+                .rev()
+                .map(|(name, value)| format!("\t{} :\r {}", escaped(name), rewritten(value)))
+                .collect();
+            format!("{{ {} }}", members.join(" , "))
+        }
+        other => other.compact(),
+    }
+}
+
+fn escaped(string: &str) -> String {
+    let units: String = string
+        .encode_utf16()
+        .map(|unit| format!("\\u{unit:04X}"))
+        .collect();
+    format!("\"{units}\"")
+}
+
+proptest! {
+    #[test]
+    fn the_canonical_form_does_not_depend_on_order_white_space_or_escapes(json in any_json()) {
+        let canonical = json.canonical();
+        prop_assert_eq!(parse(&rewritten(&json)).canonical(), canonical.clone());
+        prop_assert_eq!(parse(&json.compact()), json);
+        prop_assert_eq!(parse(&canonical).canonical(), canonical);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Json::parse(&bytes);
+    }
+}

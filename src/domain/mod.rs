@@ -1,0 +1,30 @@
+//! Values and rules of the ledger: no I/O, no async, no HTTP; time is an argument.
+//!
+//! Everything that arrives from outside becomes one of these types at the edge, once, and is not checked again further in.
+
+pub mod ids;
+pub mod keys;
+
+pub mod amount;
+pub mod policy;
+pub mod scope;
+pub mod subject;
+
+pub mod action;
+pub mod moment;
+
+pub mod budget;
+pub mod caller;
+pub mod cause;
+pub mod funding;
+pub mod permission;
+pub mod refusal;
+pub mod reservation;
+pub mod tenant;
+
+pub mod json;
+pub mod payload_hash;
+
+pub mod fields;
+pub mod printable;
+pub(crate) mod words;

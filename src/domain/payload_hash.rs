@@ -1,0 +1,141 @@
+//! Telling a repeated request from another request under the same idempotency key.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use super::ids::text_id;
+use super::json::Json;
+
+/// Members whose values are the client's own: inside them a `null` is data.
+const FREE_MEMBERS: [&str; 4] = ["metadata", "custom", "dimensions", "policy_keys"];
+
+text_id! {
+    /// The first 128 bits of the SHA-256 over a request's canonical form, 22 characters base64url.
+    PayloadHash
+}
+
+impl PayloadHash {
+    /// Over a body. What means the same hashes the same: member order, white space, an absent optional member and its `null`,
+    /// `dry_run: false` and `grace_period_ms: 5000` (fixed defaults) and their absence.
+    pub fn of_body(body: &Json) -> Self {
+        Self::of_canonical(&normalised(body).canonical())
+    }
+
+    /// Over a body and the query parameters that select what it is applied to, in a fixed order of the caller's.
+    pub fn of_body_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
+        let string = |text: &str| Json::String(text.to_owned());
+        let target = target
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), string(value)))
+            .collect();
+        Self::of_canonical(&Json::Array(vec![Json::Object(target), normalised(body)]).canonical())
+    }
+
+    fn of_canonical(canonical: &str) -> Self {
+        let digest = Sha256::digest(canonical);
+        Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
+    }
+}
+
+/// The body without what is as good as absent.
+fn normalised(body: &Json) -> Json {
+    match without_nulls(body) {
+        Json::Object(mut members) => {
+            members.retain(|(name, value)| !is_fixed_default(name, value));
+            Json::Object(members)
+        }
+        other => other,
+    }
+}
+
+/// Drops `null` members of typed objects. What is free stays as it is, `null` included.
+fn without_nulls(json: &Json) -> Json {
+    let Json::Object(members) = json else {
+        return json.clone();
+    };
+    let kept = members
+        .iter()
+        .filter(|(_, value)| *value != Json::Null)
+        .map(|(name, value)| {
+            let free = FREE_MEMBERS.contains(&name.as_str());
+            (
+                name.clone(),
+                if free {
+                    value.clone()
+                } else {
+                    without_nulls(value)
+                },
+            )
+        });
+    Json::Object(kept.collect())
+}
+
+fn is_fixed_default(name: &str, value: &Json) -> bool {
+    match (name, value) {
+        ("dry_run", Json::Bool(false)) => true,
+        ("grace_period_ms", Json::Number(literal)) => literal == "5000",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(text: &str) -> String {
+        PayloadHash::of_body(&Json::parse(text.as_bytes()).unwrap()).to_string()
+    }
+
+    const BODY: &str = r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"estimate":{"unit":"TOKENS","amount":300},"metadata":{"a":1,"b":null}}"#;
+
+    #[test]
+    fn bodies_that_mean_the_same_hash_the_same() {
+        assert_eq!(hash(BODY).len(), 22);
+        for same in [
+            r#"{ "metadata":{"b":null,"a":1}, "estimate":{"amount":300,"unit":"TOKENS"},"subject":{"tenant":"acme"},"idempotency_key":"k" }"#,
+            &BODY.replace(r#""metadata""#, r#""ttl_ms":null,"metadata""#),
+            &BODY.replace(r#"{"tenant":"acme"}"#, r#"{"tenant":"acme","agent":null}"#),
+            &BODY.replace(
+                r#""metadata""#,
+                r#""dry_run":false,"grace_period_ms":5000,"metadata""#,
+            ),
+            &BODY.replace("acme", "\\u0061cme"),
+        ] {
+            assert_eq!(hash(BODY), hash(same), "{same}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_differ_hash_differently() {
+        for other in [
+            BODY.replace(r#","b":null"#, ""),
+            BODY.replace("300", "301"),
+            BODY.replace(r#""k""#, r#""K""#),
+            BODY.replace(r#""metadata""#, r#""ttl_ms":60000,"metadata""#),
+            BODY.replace(r#""metadata""#, r#""dry_run":true,"metadata""#),
+            BODY.replace(
+                r#""metadata""#,
+                r#""overage_policy":"ALLOW_IF_AVAILABLE","metadata""#,
+            ),
+            BODY.replace(r#""a":1"#, r#""a":1,"dry_run":false"#),
+            BODY.replace(r#""a":1"#, r#""a":"1""#),
+        ] {
+            assert_ne!(hash(BODY), hash(&other), "{other}");
+        }
+        assert_ne!(
+            hash(&BODY.replace("300", "9007199254740992")),
+            hash(&BODY.replace("300", "9007199254740993"))
+        );
+    }
+
+    #[test]
+    fn the_target_counts_too() {
+        let body = Json::parse(BODY.as_bytes()).unwrap();
+        let hash =
+            |scope| PayloadHash::of_body_and_target(&body, &[("scope", scope), ("unit", "TOKENS")]);
+        assert_eq!(hash("tenant:acme"), hash("tenant:acme"));
+        assert_ne!(hash("tenant:acme"), hash("tenant:acme/app:x"));
+        assert_ne!(hash("tenant:acme"), PayloadHash::of_body(&body));
+    }
+}

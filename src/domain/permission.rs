@@ -1,0 +1,110 @@
+//! What an API key may do.
+
+use super::words::words;
+
+words! {
+    /// One permission of an API key.
+    #[expect(missing_docs, reason = "the words are the documentation")]
+    Permission {
+        ReservationsCreate = "reservations:create",
+        ReservationsCommit = "reservations:commit",
+        ReservationsRelease = "reservations:release",
+        ReservationsExtend = "reservations:extend",
+        ReservationsList = "reservations:list",
+        BalancesRead = "balances:read",
+        BudgetsRead = "budgets:read",
+        BudgetsWrite = "budgets:write",
+        PoliciesRead = "policies:read",
+        PoliciesWrite = "policies:write",
+        WebhooksRead = "webhooks:read",
+        WebhooksWrite = "webhooks:write",
+        EventsRead = "events:read",
+        AdminRead = "admin:read",
+        AdminWrite = "admin:write",
+        AdminTenantsRead = "admin:tenants:read",
+        AdminTenantsWrite = "admin:tenants:write",
+        AdminBudgetsRead = "admin:budgets:read",
+        AdminBudgetsWrite = "admin:budgets:write",
+        AdminPoliciesRead = "admin:policies:read",
+        AdminPoliciesWrite = "admin:policies:write",
+        AdminApikeysRead = "admin:apikeys:read",
+        AdminApikeysWrite = "admin:apikeys:write",
+        AdminWebhooksRead = "admin:webhooks:read",
+        AdminWebhooksWrite = "admin:webhooks:write",
+        AdminEventsRead = "admin:events:read",
+        AdminAuditRead = "admin:audit:read",
+    }
+}
+
+impl Permission {
+    /// What a key may do whose creator names nothing.
+    pub const DEFAULT: [Self; 10] = [
+        Self::ReservationsCreate,
+        Self::ReservationsCommit,
+        Self::ReservationsRelease,
+        Self::ReservationsExtend,
+        Self::ReservationsList,
+        Self::BalancesRead,
+        Self::BudgetsRead,
+        Self::BudgetsWrite,
+        Self::PoliciesRead,
+        Self::PoliciesWrite,
+    ];
+
+    /// Whether a key that holds `held` may do what needs `self`. `admin:read` stands for every `…:read` and `admin:write` for
+    /// every `…:write`; neither opens what needs a `reservations:…` permission.
+    pub fn is_granted_by(self, held: &[Self]) -> bool {
+        let wildcard = match self.as_str().rsplit(':').next() {
+            Some("read") => Some(Self::AdminRead),
+            Some("write") => Some(Self::AdminWrite),
+            _ => None,
+        };
+        held.iter()
+            .any(|one| *one == self || Some(*one) == wildcard)
+    }
+}
+
+words! {
+    /// Whether an API key is good.
+    ApiKeyStatus {
+        /// It is.
+        Active = "ACTIVE",
+        /// An operator has revoked it, or its tenant was closed.
+        Revoked = "REVOKED",
+        /// Its time is over.
+        Expired = "EXPIRED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_open_reads_and_writes_but_no_reservations() {
+        use Permission::*;
+        for (needed, held, granted) in [
+            (BudgetsRead, &[BudgetsRead][..], true),
+            (BudgetsRead, &[AdminRead], true),
+            (BudgetsRead, &[AdminWrite], false),
+            (BudgetsWrite, &[AdminWrite], true),
+            (BudgetsWrite, &[AdminRead], false),
+            (BalancesRead, &[AdminRead], true),
+            (BudgetsRead, &[AdminBudgetsRead], false),
+            (ReservationsCreate, &[AdminWrite, AdminRead], false),
+            (ReservationsList, &[AdminRead], false),
+            (ReservationsList, &[], false),
+        ] {
+            assert_eq!(needed.is_granted_by(held), granted, "{needed} by {held:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_unique_and_read_back() {
+        assert_eq!(Permission::ALL.len(), 27);
+        for permission in Permission::ALL {
+            assert_eq!(Permission::parse(permission.as_str()), Some(*permission));
+        }
+        assert_eq!(Permission::parse("RESERVATIONS:CREATE"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! What shapes a reservation beside its budgets: overage policies, caps, and the policy that was selected for a request.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::fields::Value;
+
+/// What happens when an action cost more than was reserved for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OveragePolicy {
+    /// The commit is refused.
+    Reject,
+    /// What is left is charged, and the budgets that fell short are marked as over their limit.
+    AllowIfAvailable,
+    /// What is missing becomes debt, up to each budget's overdraft limit.
+    AllowWithOverdraft,
+}
+
+impl OveragePolicy {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [
+        Self::Reject,
+        Self::AllowIfAvailable,
+        Self::AllowWithOverdraft,
+    ];
+
+    /// The name on the wire and in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reject => "REJECT",
+            Self::AllowIfAvailable => "ALLOW_IF_AVAILABLE",
+            Self::AllowWithOverdraft => "ALLOW_WITH_OVERDRAFT",
+        }
+    }
+
+    /// Reads the name, case-sensitively.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == text)
+    }
+
+    /// Reads the member of a request.
+    pub fn read(value: Value<'_>) -> Option<Self> {
+        value.one_of(Self::parse, &Self::ALL.map(Self::as_str))
+    }
+}
+
+/// Limits that the caller promises to keep while it acts. The service only states them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Caps {
+    /// Most tokens that the action may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub max_tokens: Option<i64>,
+    /// Most steps that may still be taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub max_steps_remaining: Option<i64>,
+    /// Names of actions that may be used. If it has an entry, `tool_denylist` is ignored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_allowlist: Option<Vec<String>>,
+    /// Names of actions that may not be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_denylist: Option<Vec<String>>,
+    /// How long to wait before the next action, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub cooldown_ms: Option<i64>,
+}
+
+/// What the one policy that was selected for a request decides. All absent: no policy applies.
+///
+/// It stands between the request, which goes before it, and the settings of ledger and tenant, which come after.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicySelection {
+    /// The policy's id.
+    pub id: Option<String>,
+    /// What a commit above the estimate does.
+    pub overage: Option<OveragePolicy>,
+    /// Lifetime of a reservation whose request names none, in milliseconds.
+    pub default_ttl_ms: Option<i64>,
+    /// Longest lifetime that a reservation gets, in milliseconds.
+    pub max_ttl_ms: Option<i64>,
+    /// How often a reservation may be extended.
+    pub max_extensions: Option<i64>,
+    /// Caps of the decision.
+    pub caps: Option<Caps>,
+}

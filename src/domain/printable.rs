@@ -1,0 +1,60 @@
+//! Foreign text made fit for a message or a log line.
+
+/// The longest foreign text that a message repeats, in characters.
+pub const PRINTABLE_CHARS_MAX: usize = 64;
+
+/// Writes control and direction-changing characters as escapes and cuts the text after [`PRINTABLE_CHARS_MAX`] characters.
+///
+/// Whatever a client sent and a message repeats goes through here: a terminal or a log viewer must not act on it.
+pub fn printable(text: &str) -> String {
+    printable_up_to(text, PRINTABLE_CHARS_MAX)
+}
+
+/// As [`printable`], with another length.
+pub fn printable_up_to(text: &str, chars_max: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(chars_max));
+    for (position, character) in text.chars().enumerate() {
+        if position == chars_max {
+            shown.push('…');
+            break;
+        }
+        if is_hostile(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Control characters, line separators and the marks that change the direction of text.
+fn is_hostile(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_and_direction_characters_are_escaped() {
+        for (text, shown) in [
+            ("plain", "plain"),
+            ("a\0b", "a\\u{0}b"),
+            ("a\r\nSet-Cookie", "a\\u{d}\\u{a}Set-Cookie"),
+            ("\u{1b}[31m", "\\u{1b}[31m"),
+            ("\u{202e}gpj", "\\u{202e}gpj"),
+            ("größe 漢", "größe 漢"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut() {
+        let shown = printable(&"x".repeat(1000));
+        assert_eq!(shown.chars().count(), PRINTABLE_CHARS_MAX + 1);
+        assert_eq!(printable(&"x".repeat(64)), "x".repeat(64));
+    }
+}

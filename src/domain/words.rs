@@ -1,0 +1,45 @@
+//! Enumerations whose variants are one word each, the same on the wire, in records and in messages.
+
+/// Declares such an enumeration: `words! { /// Doc. Name { /// Doc. Variant = "WORD", … } }`.
+///
+/// The words are case-sensitive. What follows from them (the list of all, reading, writing, the schema) is made here.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:tt),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, utoipa::ToSchema)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// Every value, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// Every word, in order.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// Reads the word.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+
+            /// Reads the member of a request.
+            pub fn read(value: $crate::domain::fields::Value<'_>) -> Option<Self> {
+                value.one_of(Self::parse, Self::WORDS)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use words;

@@ -1,0 +1,88 @@
+//! Reading a tenant's ledgers, page by page.
+
+use super::{Ledger, LedgerError, done};
+use crate::domain::amount::Unit;
+use crate::domain::budget::Balance;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::scope::{ScopePath, SegmentFilter};
+
+/// Ledgers that are asked for.
+#[derive(Debug)]
+pub struct BalanceQuery {
+    /// Segments that a scope must have.
+    pub segments: SegmentFilter,
+    /// Entries at most.
+    pub limit: usize,
+    /// Scope and unit where the last page ended.
+    pub after: Option<(ScopePath, Unit)>,
+}
+
+/// A page of ledgers in canonical order: by scope, then by unit.
+#[derive(Debug)]
+pub struct BalancePage {
+    /// The ledgers.
+    pub balances: Vec<Balance>,
+    /// Scope and unit of the last one that was looked at, when there may be more.
+    pub next: Option<(ScopePath, Unit)>,
+}
+
+/// Rows that one script call looks at.
+const STEP_ROWS: usize = 200;
+/// Rows that one page looks at; with a sparse filter a page may be short, and its cursor goes on.
+const PAGE_ROWS_MAX: usize = 5_000;
+
+impl Ledger {
+    /// A page of the caller's ledgers.
+    ///
+    /// # Errors
+    /// [`crate::domain::refusal::Refusal`] when the key is not good or lacks the permission.
+    pub async fn balances(
+        &self,
+        caller: &RuntimeCaller,
+        query: &BalanceQuery,
+    ) -> Result<BalancePage, LedgerError> {
+        let (mut found, mut examined) = (Vec::new(), 0);
+        let mut last = query.after.clone();
+        let mut after = last
+            .as_ref()
+            .map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
+        loop {
+            // One more than the page, to know whether another follows.
+            let step = STEP_ROWS.min(query.limit + 1);
+            let answer = self
+                .store
+                .list_balances(caller, after.as_deref(), step)
+                .await?;
+            let page = done(answer)?;
+            let complete = page.complete;
+            for (entry, balance) in page.ledgers {
+                examined += 1;
+                let shown = query.segments.matches(&balance.scope)
+                    && page.scope_filter.admits(&balance.scope);
+                if shown && found.len() == query.limit {
+                    return Ok(BalancePage {
+                        balances: found,
+                        next: last,
+                    });
+                }
+                last = Some((balance.scope.clone(), balance.unit));
+                after = Some(entry);
+                if shown {
+                    found.push(balance);
+                }
+            }
+            if complete {
+                return Ok(BalancePage {
+                    balances: found,
+                    next: None,
+                });
+            }
+            if examined >= PAGE_ROWS_MAX {
+                return Ok(BalancePage {
+                    balances: found,
+                    next: last,
+                });
+            }
+        }
+    }
+}

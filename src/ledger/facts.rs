@@ -1,0 +1,101 @@
+//! What a record keeps of a request, as names and values; and how it reads back.
+
+use crate::domain::action::{Action, Metrics};
+use crate::domain::fields::read_body;
+use crate::domain::json::{FreeObject, Json};
+use crate::domain::reservation::{Record, RecordError};
+use crate::domain::scope::{Level, ScopePath};
+use crate::domain::subject::Subject;
+
+/// Names and values.
+pub(super) type Facts = Vec<(&'static str, String)>;
+
+/// Action and subject. A subject that its scope path tells whole is not kept a second time.
+pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
+    let mut facts = vec![
+        ("action_kind", action.kind.clone()),
+        ("action_name", action.name.clone()),
+    ];
+    if let Some(tags) = &action.tags {
+        facts.push(("action_tags", json(tags)));
+    }
+    let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
+    let values = || {
+        Level::ALL
+            .into_iter()
+            .filter_map(|level| subject.value(level))
+    };
+    if subject.dimensions().is_some() || !values().all(lower_case) {
+        facts.push(("subject", json(subject)));
+    }
+    facts
+}
+
+/// Keeps an object of the client's own, when it was sent.
+pub(super) fn keep(facts: &mut Facts, name: &'static str, object: Option<&FreeObject>) {
+    if let Some(object) = object {
+        facts.push((name, object.as_str().to_owned()));
+    }
+}
+
+/// Keeps what the client measured, when it was sent.
+pub(super) fn keep_metrics(facts: &mut Facts, metrics: Option<&Metrics>) {
+    if let Some(metrics) = metrics {
+        facts.push(("metrics", json(metrics)));
+    }
+}
+
+/// The subject of a record.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn subject_of(record: &Record) -> Result<Subject, RecordError> {
+    let path = record.scope_path()?;
+    let Some(stored) = record.get("subject") else {
+        return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
+    };
+    let subject = Json::parse(stored.as_bytes()).ok();
+    let body = subject.map(|subject| Json::Object(vec![("subject".to_owned(), subject)]));
+    let subject = body.map(|body| read_body(body, |body| body.required("subject", Subject::read)));
+    subject
+        .and_then(Result::ok)
+        .ok_or_else(|| RecordError::of("subject"))
+}
+
+fn of_path(path: &ScopePath) -> Option<Subject> {
+    let values = path.segments().filter_map(|segment| {
+        let (level, value) = segment.split_once(':')?;
+        Some((Level::parse(level)?, value.to_owned()))
+    });
+    Subject::from_values(values)
+}
+
+/// The action of a record.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn action_of(record: &Record) -> Result<Action, RecordError> {
+    let tags = record.get("action_tags").map(serde_json::from_str);
+    Ok(Action {
+        kind: record.text("action_kind")?.to_owned(),
+        name: record.text("action_name")?.to_owned(),
+        tags: tags
+            .transpose()
+            .map_err(|_| RecordError::of("action_tags"))?,
+    })
+}
+
+/// A stored object of the client's own.
+///
+/// # Errors
+/// [`RecordError`].
+pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, RecordError> {
+    let stored = record.get(name).map(str::to_owned);
+    let object =
+        stored.map(|text| FreeObject::from_stored(text).ok_or_else(|| RecordError::of(name)));
+    object.transpose()
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("maps with text keys always serialise")
+}

@@ -1,0 +1,298 @@
+//! Listing a tenant's reservations: along an index where there is one, else gathered and sorted within a bound.
+
+use std::cmp::Ordering;
+
+use super::walk::{Step, Walker};
+use super::{Ledger, LedgerError, done};
+use crate::domain::caller::Caller;
+use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::refusal::Refusal;
+use crate::domain::reservation::{Record, RecordError, Status};
+use crate::domain::scope::{Level, SegmentFilter};
+
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SortKey {
+    /// Time of creation; the indexed order.
+    CreatedAt,
+    /// Expiry.
+    ExpiresAt,
+    /// The amount held, units ignored.
+    Reserved,
+    /// Id, by code point.
+    ReservationId,
+    /// Deepest scope, by code point.
+    ScopePath,
+    /// Status word, by code point.
+    Status,
+    /// The subject's tenant as it was sent; absent is empty.
+    Tenant,
+}
+
+/// An inclusive window in milliseconds; an open side is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Not before.
+    pub from: Option<i64>,
+    /// Not after.
+    pub to: Option<i64>,
+}
+
+impl Window {
+    /// Whether no side is bound.
+    pub fn is_open(self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    fn holds(self, at: i64) -> bool {
+        self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at <= to)
+    }
+}
+
+/// Where a page ended: the sort value and id of its last row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The sort value; integers in decimal.
+    pub value: String,
+    /// The id.
+    pub reservation_id: String,
+}
+
+/// Reservations that are asked for.
+#[derive(Debug)]
+pub struct ReservationQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Segments that the scope must have.
+    pub segments: SegmentFilter,
+    /// The create key.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// The effective status.
+    pub status: Option<Status>,
+    /// Bounds on creation.
+    pub created: Window,
+    /// Bounds on expiry.
+    pub expires: Window,
+    /// Bounds on the end by commit or release; rows without one are left out once a side is bound.
+    pub finalized: Window,
+    /// What rows are sorted by.
+    pub sort: SortKey,
+    /// Largest first; ties are always by ascending id.
+    pub descending: bool,
+    /// Rows at most.
+    pub limit: usize,
+    /// Where the last page ended.
+    pub after: Option<Position>,
+}
+
+/// One row.
+#[derive(Debug)]
+pub struct ReservationRow {
+    /// Which reservation.
+    pub reservation_id: String,
+    /// The status on the store's clock.
+    pub status: Status,
+    /// The stored fields.
+    pub record: Record,
+}
+
+/// A page of rows.
+#[derive(Debug, Default)]
+pub struct ReservationPage {
+    /// The rows, in order.
+    pub rows: Vec<ReservationRow>,
+    /// Where the next page starts, when there is one.
+    pub next: Option<Position>,
+}
+
+/// Why a list cannot be given.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// More rows match, or would have to be looked at, than a sort without an index may gather.
+    #[error("more than {bound} reservations {what}: narrow the list with from and to")]
+    TooMany {
+        /// The bound.
+        bound: usize,
+        /// `match` or `must be looked at`.
+        what: &'static str,
+    },
+    /// As for every other operation.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// Rows of the indexed order that one page looks at; with a sparse filter it may be short, and its cursor goes on.
+const PAGE_ROWS_MAX: usize = 5_000;
+/// Matches that a sort without an index gathers.
+const MATCHES_MAX: usize = 10_000;
+/// Rows that such a sort looks at.
+const GATHER_ROWS_MAX: usize = 50_000;
+
+impl Ledger {
+    /// A page of a tenant's reservations.
+    ///
+    /// # Errors
+    /// [`ListError`].
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        query: &ReservationQuery,
+    ) -> Result<ReservationPage, ListError> {
+        if let Some(key) = &query.idempotency_key {
+            return Ok(self.list_one(caller, query, key).await?);
+        }
+        if query.sort == SortKey::CreatedAt {
+            return Ok(self.list_indexed(caller, query).await?);
+        }
+        self.list_gathered(caller, query).await
+    }
+
+    /// The one reservation that a create key can have made: its id is derived from the key.
+    async fn list_one(
+        &self,
+        caller: &Caller,
+        query: &ReservationQuery,
+        key: &IdempotencyKey,
+    ) -> Result<ReservationPage, LedgerError> {
+        let id = ReservationId::derive(self.store.secret().await?, &query.tenant, key);
+        let answer = self
+            .store
+            .get_reservation(caller, query.tenant.partition(), &id)
+            .await?;
+        let found = match done(answer) {
+            Ok(found) => found,
+            Err(LedgerError::Refused(Refusal::NotFound | Refusal::ScopeForbidden)) => {
+                return Ok(ReservationPage::default());
+            }
+            Err(error) => return Err(error),
+        };
+        let row = ReservationRow {
+            reservation_id: id.as_str().to_owned(),
+            status: found.record.effective_status(found.now_ms)?,
+            record: found.record,
+        };
+        let position = position_of(&row, query.sort)?;
+        let unseen = query
+            .after
+            .as_ref()
+            .is_none_or(|after| order(&position, after, query) == Ordering::Greater);
+        let rows = if unseen && matches(&row, query)? {
+            vec![row]
+        } else {
+            Vec::new()
+        };
+        Ok(ReservationPage { rows, next: None })
+    }
+
+    async fn list_indexed(
+        &self,
+        caller: &Caller,
+        query: &ReservationQuery,
+    ) -> Result<ReservationPage, LedgerError> {
+        let mut walker = Walker::by_creation(self, query);
+        let (mut rows, mut last, mut examined) = (Vec::new(), query.after.clone(), 0);
+        while let Some(step) = walker.step(self, caller, query.limit + 1).await? {
+            for Step { row, visible } in step {
+                examined += 1;
+                let position = position_of(&row, SortKey::CreatedAt)?;
+                if visible && matches(&row, query)? {
+                    if rows.len() == query.limit {
+                        return Ok(ReservationPage { rows, next: last });
+                    }
+                    rows.push(row);
+                }
+                last = Some(position);
+            }
+            if examined >= PAGE_ROWS_MAX {
+                return Ok(ReservationPage { rows, next: last });
+            }
+        }
+        Ok(ReservationPage { rows, next: None })
+    }
+
+    async fn list_gathered(
+        &self,
+        caller: &Caller,
+        query: &ReservationQuery,
+    ) -> Result<ReservationPage, ListError> {
+        let mut walker = Walker::for_gathering(self, query);
+        let (mut gathered, mut examined) = (Vec::new(), 0);
+        while let Some(step) = walker.step(self, caller, usize::MAX).await? {
+            for Step { row, visible } in step {
+                examined += 1;
+                if visible && matches(&row, query).map_err(LedgerError::Record)? {
+                    let position = position_of(&row, query.sort).map_err(LedgerError::Record)?;
+                    gathered.push((position, row));
+                }
+            }
+            let too_many = |bound, what| Err(ListError::TooMany { bound, what });
+            if gathered.len() > MATCHES_MAX {
+                return too_many(MATCHES_MAX, "match");
+            }
+            if examined > GATHER_ROWS_MAX {
+                return too_many(GATHER_ROWS_MAX, "would have to be looked at");
+            }
+        }
+        gathered.sort_by(|(a, _), (b, _)| order(a, b, query));
+        if let Some(after) = &query.after {
+            gathered.retain(|(position, _)| order(position, after, query) == Ordering::Greater);
+        }
+        let more = gathered.len() > query.limit;
+        gathered.truncate(query.limit);
+        let next = gathered
+            .last()
+            .filter(|_| more)
+            .map(|(position, _)| position.clone());
+        let rows = gathered.into_iter().map(|(_, row)| row).collect();
+        Ok(ReservationPage { rows, next })
+    }
+}
+
+fn matches(row: &ReservationRow, query: &ReservationQuery) -> Result<bool, RecordError> {
+    let record = &row.record;
+    let finalized = record.optional_integer("finalized_at_ms")?;
+    Ok(query.status.is_none_or(|status| status == row.status)
+        && query.segments.matches(&record.scope_path()?)
+        && query.created.holds(record.integer("created_at_ms")?)
+        && query.expires.holds(record.integer("expires_at_ms")?)
+        && (query.finalized.is_open() || finalized.is_some_and(|at| query.finalized.holds(at))))
+}
+
+fn position_of(row: &ReservationRow, sort: SortKey) -> Result<Position, RecordError> {
+    let record = &row.record;
+    let value = match sort {
+        SortKey::CreatedAt => record.integer("created_at_ms")?.to_string(),
+        SortKey::ExpiresAt => record.integer("expires_at_ms")?.to_string(),
+        SortKey::Reserved => record.integer("estimate")?.to_string(),
+        SortKey::ReservationId => row.reservation_id.clone(),
+        SortKey::ScopePath => record.text("scope_path")?.to_owned(),
+        SortKey::Status => row.status.as_str().to_owned(),
+        SortKey::Tenant => {
+            let subject = super::facts::subject_of(record)?;
+            subject.value(Level::Tenant).unwrap_or_default().to_owned()
+        }
+    };
+    Ok(Position {
+        value,
+        reservation_id: row.reservation_id.clone(),
+    })
+}
+
+/// The order of the list: by value in the direction asked for, ties by ascending id.
+fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
+    let by_value = match query.sort {
+        SortKey::CreatedAt | SortKey::ExpiresAt | SortKey::Reserved => {
+            let number = |position: &Position| position.value.parse::<i64>().unwrap_or(0);
+            number(a).cmp(&number(b))
+        }
+        SortKey::ReservationId | SortKey::ScopePath | SortKey::Status | SortKey::Tenant => {
+            a.value.cmp(&b.value)
+        }
+    };
+    let directed = if query.descending {
+        by_value.reverse()
+    } else {
+        by_value
+    };
+    directed.then_with(|| a.reservation_id.cmp(&b.reservation_id))
+}

@@ -1,0 +1,207 @@
+//! What a request of the runtime plane means before and after its script.
+
+mod balances;
+mod commit;
+mod decide;
+mod event;
+mod extend;
+pub mod facts;
+mod list;
+mod release;
+mod reserve;
+mod walk;
+
+pub use balances::{BalancePage, BalanceQuery};
+pub use commit::{Commit, Committed};
+pub use decide::{Decide, DecidedFor, Decision};
+pub use event::{Post, Posted};
+pub use extend::{Extend, Extended};
+pub use list::{
+    ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window,
+};
+pub use release::{Release, Released};
+pub use reserve::{Reserve, Reserved};
+
+use crate::domain::caller::{AdminCaller, Caller, RuntimeCaller};
+use crate::domain::cause::Cause;
+use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::refusal::Refusal;
+use crate::domain::reservation::{Record, RecordError, Status};
+use crate::store::expire::expire_tenant;
+use crate::store::runtime::Answer;
+use crate::store::{ExtraTrip, Store, StoreError};
+
+/// The ledger: every operation of the runtime plane. Cheap to clone.
+#[derive(Clone)]
+pub struct Ledger {
+    store: Store,
+    denied_per_minute: u32,
+    retention_days: i64,
+}
+
+/// Why an operation did not do what it is for.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The ledger says no; nothing was changed.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// The store could not answer, or answered nonsense.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record that the operation depends on cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// How often an operation is repeated for reasons that a repetition cures; more would hide a bug.
+const REPETITIONS_MAX: usize = 64;
+
+impl Ledger {
+    /// `denied_per_minute`: above it, a tenant's denials of one minute are counted and summed up, not told one by one.
+    /// `retention_days`: how long ended reservations are kept, so how far back a list looks.
+    pub fn new(store: Store, denied_per_minute: u32, retention_days: i64) -> Self {
+        Self {
+            store,
+            denied_per_minute,
+            retention_days,
+        }
+    }
+
+    /// Reads a reservation.
+    ///
+    /// # Errors
+    /// [`Refusal`] among them: not found, foreign, expired (also when no sweep has said so yet).
+    pub async fn get(
+        &self,
+        caller: &Caller,
+        reservation_id: &ReservationId,
+    ) -> Result<(Record, Status), LedgerError> {
+        let partition = match caller {
+            Caller::Tenant(caller) => {
+                self.refuse_foreign(caller, reservation_id, "reservations:list")
+                    .await?;
+                caller.partition
+            }
+            Caller::Admin(_) => named_partition(reservation_id)?,
+        };
+        let answer = self
+            .store
+            .get_reservation(caller, partition, reservation_id)
+            .await?;
+        let found = done(answer)?;
+        match found.record.effective_status(found.now_ms)? {
+            Status::Expired => Err(LedgerError::Refused(Refusal::Expired)),
+            status => Ok((found.record, status)),
+        }
+    }
+
+    /// Checks an API key on its own, for a request that fails before its script.
+    ///
+    /// # Errors
+    /// [`Refusal::Unauthorized`], or [`Refusal::Forbidden`] when `permission` is not empty and missing.
+    pub async fn authenticate(
+        &self,
+        caller: &RuntimeCaller,
+        permission: &str,
+    ) -> Result<(), LedgerError> {
+        done(self.store.authenticate(caller, permission).await?)
+    }
+
+    /// An id that names another partition than the caller's belongs to another tenant, or to nobody: it is read where it
+    /// lies, which no script of the caller's can do.
+    async fn refuse_foreign(
+        &self,
+        caller: &RuntimeCaller,
+        reservation_id: &ReservationId,
+        permission: &str,
+    ) -> Result<(), LedgerError> {
+        let Some(partition) = reservation_id
+            .partition()
+            .filter(|p| *p != caller.partition)
+        else {
+            return Ok(());
+        };
+        self.authenticate(caller, permission).await?;
+        let reader = Caller::Admin(AdminCaller::vouched());
+        let answer = self
+            .store
+            .get_reservation(&reader, partition, reservation_id)
+            .await?;
+        done(answer)?;
+        Err(LedgerError::Refused(Refusal::ForeignReservation))
+    }
+}
+
+/// Where an id without a caller's partition to fall back on is looked for.
+fn named_partition(reservation_id: &ReservationId) -> Result<Partition, LedgerError> {
+    let partition = reservation_id.partition();
+    partition.ok_or(LedgerError::Refused(Refusal::NotFound))
+}
+
+/// The outcome of a script that asks for no other call.
+fn done<T>(answer: Answer<T>) -> Result<T, LedgerError> {
+    match answer {
+        Answer::Done(outcome) => Ok(outcome),
+        Answer::Refused(refusal) => Err(LedgerError::Refused(refusal)),
+        Answer::SweepFirst { .. } | Answer::WrongDay => Err(unexpected_repetition()),
+    }
+}
+
+/// A script that goes on asking for what was done is mistaken.
+fn unexpected_repetition() -> LedgerError {
+    LedgerError::Store(StoreError::Reply {
+        script: "runtime",
+        position: 0,
+        expected: "an outcome",
+        found: "a call to repeat".to_owned(),
+    })
+}
+
+/// The calls of a script until it has decided: with other day keys, or after the tenant's dead holds were expired.
+struct Attempts<'a> {
+    ledger: &'a Ledger,
+    tenant: &'a TenantId,
+    /// The time up to which dead holds have been expired, for the next call.
+    swept_until_ms: Option<i64>,
+    left: usize,
+}
+
+impl Attempts<'_> {
+    /// The outcome, or `None` when the script is to be called again.
+    async fn settled<T>(&mut self, answer: Answer<T>) -> Result<Option<T>, LedgerError> {
+        match answer {
+            Answer::Done(outcome) => return Ok(Some(outcome)),
+            Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
+            Answer::WrongDay => {}
+            Answer::SweepFirst { now_ms } => {
+                let until_ms = *self.swept_until_ms.get_or_insert(now_ms);
+                self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
+            }
+        }
+        self.left = self.left.checked_sub(1).ok_or_else(unexpected_repetition)?;
+        Ok(None)
+    }
+}
+
+impl Ledger {
+    fn attempts<'a>(&'a self, tenant: &'a TenantId) -> Attempts<'a> {
+        Attempts {
+            ledger: self,
+            tenant,
+            swept_until_ms: None,
+            left: REPETITIONS_MAX,
+        }
+    }
+
+    /// Expires the holds of one tenant that were due before a time, page by page, until none is left. It is a sweep: its
+    /// events name no request.
+    async fn expire_dead_holds(
+        &self,
+        tenant: &TenantId,
+        before_ms: i64,
+    ) -> Result<(), LedgerError> {
+        self.store.metrics().extra_trip(ExtraTrip::SweepFirst);
+        expire_tenant(&self.store, tenant, &Cause::sweep().lines(), before_ms).await?;
+        Ok(())
+    }
+}

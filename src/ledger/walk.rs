@@ -1,0 +1,150 @@
+//! Walking a tenant's reservations along the indexes of days, or along the due times of the active ones.
+
+use super::list::{ReservationQuery, ReservationRow};
+use super::{Ledger, LedgerError, done};
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::reservation::Status;
+use crate::store::Day;
+use crate::store::read::{Index, Walk};
+
+/// Rows that one script call looks at.
+const STEP_ROWS: usize = 200;
+/// Days that one script call looks into.
+const STEP_DAYS: usize = 96;
+/// How much longer than retention a reservation can be kept: its own life, extensions included.
+const LIFE_DAYS: i64 = 42;
+/// The longest grace, in milliseconds: how far a due time may lie behind the expiry.
+const GRACE_MS_MAX: i64 = 60_000;
+
+/// One reservation on the way.
+pub(super) struct Step {
+    /// The reservation.
+    pub row: ReservationRow,
+    /// Whether the caller's key may see it.
+    pub visible: bool,
+}
+
+/// A walk that remembers where it is.
+pub(super) struct Walker {
+    tenant: TenantId,
+    indexes: Vec<Index>,
+    scores: (i64, i64),
+    descending: bool,
+    after_id: Option<String>,
+    complete: bool,
+}
+
+impl Walker {
+    /// In the order of creation, from the position of the query on.
+    pub fn by_creation(ledger: &Ledger, query: &ReservationQuery) -> Self {
+        let now_ms = ledger.store.clock().now_ms();
+        let oldest = Day::of_ms(now_ms)
+            .plus(-(ledger.retention_days + LIFE_DAYS))
+            .start_ms();
+        // The estimate of the store's clock may lag: look a day further.
+        let newest = Day::of_ms(now_ms).plus(2).start_ms() - 1;
+        let (mut low, mut high) = (
+            query.created.from.unwrap_or(oldest).max(0),
+            query.created.to.unwrap_or(newest).min(newest),
+        );
+        let mut after_id = None;
+        if let Some(after) = &query.after
+            && query.sort == super::list::SortKey::CreatedAt
+            && let Ok(score) = after.value.parse::<i64>()
+        {
+            after_id = Some(after.reservation_id.clone());
+            if query.descending {
+                high = high.min(score);
+            } else {
+                low = low.max(score);
+            }
+        }
+        let mut indexes = Vec::new();
+        let mut day = Day::of_ms(low);
+        while low <= high && day <= Day::of_ms(high) {
+            indexes.push(Index::Created(day));
+            day = day.plus(1);
+        }
+        if query.descending {
+            indexes.reverse();
+        }
+        Self {
+            tenant: query.tenant.clone(),
+            complete: indexes.is_empty(),
+            indexes,
+            scores: (low, high),
+            descending: query.descending,
+            after_id,
+        }
+    }
+
+    /// In whatever order visits the fewest rows.
+    pub fn for_gathering(ledger: &Ledger, query: &ReservationQuery) -> Self {
+        if query.status != Some(Status::Active) {
+            return Self::by_creation(ledger, query);
+        }
+        let low = query.expires.from.unwrap_or(0);
+        let high = query.expires.to.unwrap_or(i64::MAX >> 11);
+        Self {
+            tenant: query.tenant.clone(),
+            indexes: vec![Index::Due],
+            scores: (low, high.saturating_add(GRACE_MS_MAX)),
+            descending: false,
+            after_id: None,
+            complete: false,
+        }
+    }
+
+    /// The next rows; `None` at the end.
+    pub async fn step(
+        &mut self,
+        ledger: &Ledger,
+        caller: &Caller,
+        rows: usize,
+    ) -> Result<Option<Vec<Step>>, LedgerError> {
+        if self.complete {
+            return Ok(None);
+        }
+        let days = &self.indexes[..self.indexes.len().min(STEP_DAYS)];
+        let walk = Walk {
+            tenant: &self.tenant,
+            indexes: days,
+            descending: self.descending,
+            rows: rows.min(STEP_ROWS),
+            scores: self.scores,
+            after_id: self.after_id.as_deref(),
+        };
+        let found = done(ledger.store.list_reservations(caller, &walk).await?)?;
+        let walked = days.len();
+        match found.rows.last() {
+            Some(last) if !found.complete => {
+                self.indexes.drain(..last.index.min(walked - 1));
+                self.after_id = Some(last.reservation_id.clone());
+                if self.descending {
+                    self.scores.1 = last.score;
+                } else {
+                    self.scores.0 = last.score;
+                }
+            }
+            _ => {
+                self.indexes.drain(..walked);
+                self.after_id = None;
+                self.complete = self.indexes.is_empty();
+            }
+        }
+        let mut steps = Vec::with_capacity(found.rows.len());
+        for row in found.rows.into_iter().filter(|row| !row.record.is_empty()) {
+            let status = row.record.effective_status(found.now_ms)?;
+            steps.push(Step {
+                visible: found.scope_filter.admits(&row.record.scope_path()?),
+                row: ReservationRow {
+                    reservation_id: row.reservation_id,
+                    status,
+                    record: row.record,
+                },
+            });
+        }
+        Ok(Some(steps))
+    }
+}

@@ -1,0 +1,89 @@
+//! `keys locate`: where the records of a tenant are, for an operator with `redis-cli`.
+
+use clap::Args;
+
+use crate::domain::ids::TenantId;
+use crate::store::{Day, Keys};
+
+/// Settings of `budget-authority keys locate`.
+#[derive(Debug, Clone, Args)]
+pub struct LocateArgs {
+    /// The tenant's id
+    #[arg(value_parser = tenant)]
+    tenant: TenantId,
+    /// What every key starts with
+    #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = prefix)]
+    key_prefix: Keys,
+}
+
+fn tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).ok_or_else(|| "a tenant id has 3 to 64 of a-z, 0-9 and -".to_owned())
+}
+
+fn prefix(text: &str) -> Result<Keys, String> {
+    Keys::new(text).map_err(|error| error.to_string())
+}
+
+/// The partition, its cluster slot, and every key or pattern of the tenant. Computed; Redis is not asked.
+pub fn locate(args: &LocateArgs) -> String {
+    let (keys, tenant) = (&args.key_prefix, args.tenant.as_str());
+    let partition = args.tenant.partition();
+    // Any day will do: it is shown as a pattern.
+    let day = Day::of_ms(0);
+    let any_day = |key: String| key.replace(&day.to_string(), "<yyyymmdd>");
+    let rows = [
+        ("tenant", keys.tenant(partition, tenant)),
+        ("API keys", keys.api_keys(partition, tenant)),
+        ("one API key", keys.api_key(partition, "<key_id>")),
+        ("ledgers", keys.budgets(partition, tenant)),
+        (
+            "one ledger",
+            keys.budget(partition, tenant, "<UNIT>", "<scope>"),
+        ),
+        (
+            "reservations",
+            any_day(keys.reservations(partition, tenant, day)),
+        ),
+        (
+            "one reservation",
+            keys.reservation(partition, "<reservation_id>"),
+        ),
+        ("due reservations", keys.due(partition, tenant)),
+        ("events", any_day(keys.events(partition, tenant, day))),
+        ("audit", any_day(keys.audit(partition, tenant, day))),
+        ("outbox", keys.outbox(partition)),
+        ("lease", keys.lease(partition)),
+    ];
+    let mut text = format!(
+        "partition     {partition}\ncluster slot  {}\n\n",
+        Keys::slot(partition)
+    );
+    for (what, key) in rows {
+        text += &format!("{what:<17} {key}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_tenant_carry_its_partition() {
+        let args = LocateArgs {
+            tenant: TenantId::parse("acme").expect("a tenant"),
+            key_prefix: Keys::new("ba").expect("a prefix"),
+        };
+        let text = locate(&args);
+        let partition = args.tenant.partition().to_string();
+        assert!(
+            text.starts_with(&format!("partition     {partition}\n")),
+            "{text}"
+        );
+        let keys: Vec<_> = text.lines().filter(|line| line.contains("ba:")).collect();
+        assert_eq!(keys.len(), 12);
+        let tag = format!("ba:{{{partition}}}:");
+        assert!(keys.iter().all(|line| line.contains(&tag)), "{text}");
+        assert!(text.contains("events:acme:<yyyymmdd>"), "{text}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Calls off the request path: single commands, pipelines over many partitions, probes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+use tokio::time::Instant;
+
+use super::connection::{Request, failed};
+use super::node::{Lane, Node, Silence};
+use super::{Store, StoreError, Unavailable, slot};
+
+impl Store {
+    /// Runs one plain command off the request path, on the node that owns `key`.
+    ///
+    /// # Errors
+    /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
+    pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
+        let deadline = self.deadline();
+        self.deployment_by(deadline).await?;
+        self.query_by(key, command, deadline).await
+    }
+
+    async fn query_by(
+        &self,
+        key: &str,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, StoreError> {
+        let request = Request {
+            key: key.as_bytes(),
+            command,
+            script: None,
+        };
+        self.inner
+            .connection
+            .send(request, Lane::Background, deadline)
+            .await
+    }
+
+    /// Runs many plain commands off the request path, each on the node that owns its key; one pipeline per node.
+    /// The replies come in the order of `commands`.
+    ///
+    /// For reads and other commands that may be repeated: what a moved slot refuses is sent again on its own.
+    ///
+    /// # Errors
+    /// As for [`Store::query`], for the first command that failed.
+    pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
+        let deadline = self.deadline();
+        self.deployment_by(deadline).await?;
+        let connection = &self.inner.connection;
+        let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
+        for (index, (key, _)) in commands.iter().enumerate() {
+            let node = connection.route(slot::of(key.as_bytes()), deadline).await?;
+            match batches
+                .iter_mut()
+                .find(|(other, _)| Arc::ptr_eq(other, &node))
+            {
+                Some((_, batch)) => batch.push(index),
+                None => batches.push((node, vec![index])),
+            }
+        }
+        let mut replies = vec![Value::Nil; commands.len()];
+        for (node, batch) in batches {
+            let mut pipeline = Pipeline::with_capacity(batch.len());
+            for index in &batch {
+                pipeline.add_command(commands[*index].1.clone());
+            }
+            let answers = match node.open(Lane::Background, deadline).await {
+                Ok(open) => open.send_all(&pipeline, deadline).await,
+                Err(silence) => Err(silence),
+            };
+            let answers = answers.unwrap_or_else(|_| {
+                connection.distrust(&node);
+                Vec::new()
+            });
+            let mut answers = answers.into_iter();
+            for index in batch {
+                replies[index] = match answers.next() {
+                    Some(Value::ServerError(_)) | None => {
+                        let (key, command) = &commands[index];
+                        self.query_by(key, command, deadline).await?
+                    }
+                    Some(reply) => reply,
+                };
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Whether each node that holds data answers a `PING`.
+    ///
+    /// # Errors
+    /// The first failure, within `limit`.
+    pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
+        let deadline = Instant::now() + limit.min(self.timeout());
+        self.everywhere(&redis::cmd("PING"), deadline)
+            .await
+            .map(drop)
+    }
+
+    /// Runs a command on each node that holds data; the replies come with the nodes' addresses.
+    pub(super) async fn everywhere(
+        &self,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Vec<(String, Value)>, StoreError> {
+        let connection = &self.inner.connection;
+        let mut replies = Vec::new();
+        for node in connection.nodes(deadline).await? {
+            let reply = match node.open(Lane::Background, deadline).await {
+                Ok(open) => open.send(command, deadline).await,
+                Err(silence) => Err(silence),
+            };
+            let address = node.address.clone();
+            match reply {
+                Ok(Value::ServerError(refusal)) => return Err(failed(&refusal, None)),
+                Ok(reply) => replies.push((address, reply)),
+                Err(silence) => {
+                    connection.distrust(&node);
+                    let unavailable = match silence {
+                        Silence::NotConnected(source) => Unavailable::NotConnected {
+                            node: address,
+                            source,
+                        },
+                        Silence::ReplyLost(source) => Unavailable::ReplyLost {
+                            node: address,
+                            source,
+                        },
+                        Silence::NoReply => Unavailable::NoReply { node: address },
+                    };
+                    return Err(unavailable.into());
+                }
+            }
+        }
+        Ok(replies)
+    }
+}

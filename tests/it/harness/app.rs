@@ -1,0 +1,246 @@
+//! The real service on a port of its own, with two tenants and a key each, and a client for it.
+
+use std::net::SocketAddr;
+
+use budget_authority::api;
+use budget_authority::config::{ProcessConfig, ServeArgs};
+use budget_authority::domain::amount::Unit;
+use budget_authority::serve::{Listeners, bind, run};
+use budget_authority::shutdown::Shutdown;
+use budget_authority::telemetry::Telemetry;
+use clap::Parser;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::redis;
+use super::world::{Start, World};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// The admin key of every test service.
+pub const ADMIN_KEY: &str = "test-admin-key";
+
+/// A running service. It ends with the value.
+pub struct TestApp {
+    pub world: World,
+    pub address: SocketAddr,
+    client: reqwest::Client,
+    shutdown: Shutdown,
+}
+
+/// An answer: its status, headers and JSON body.
+#[derive(Debug)]
+pub struct Said {
+    pub status: StatusCode,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+impl Said {
+    /// A member of the body by JSON pointer; null when it is not there.
+    pub fn at(&self, pointer: &str) -> &Value {
+        self.body.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// A member that must be a text.
+    pub fn text(&self, pointer: &str) -> &str {
+        self.at(pointer)
+            .as_str()
+            .unwrap_or_else(|| panic!("{pointer} of {self:?}"))
+    }
+
+    /// The status and the code of an error.
+    pub fn error(&self) -> (u16, &str) {
+        (
+            self.status.as_u16(),
+            self.at("/error").as_str().unwrap_or("none"),
+        )
+    }
+}
+
+impl TestApp {
+    /// On the shared Redis, under a prefix of its own, in the service dialect.
+    pub async fn spawn() -> Self {
+        Self::spawn_on(&redis::shared().url(), &[]).await
+    }
+
+    /// On a Redis of the test's choice, with more settings.
+    pub async fn spawn_on(redis_url: &str, settings: &[&str]) -> Self {
+        super::init_log();
+        let prefix = format!("t{:016x}", rand::random::<u64>());
+        Self::spawn_with(redis_url, &prefix, settings).await
+    }
+
+    /// On a Redis and under a prefix of the test's choice.
+    pub async fn spawn_with(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+        let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
+        words.extend(["--admin-keys", ADMIN_KEY]);
+        words.extend(settings);
+        let config = Cli::parse_from(words)
+            .serve
+            .into_config()
+            .expect("a configuration");
+        let telemetry = Telemetry::new().expect("distinct names");
+        let store = config.store.open(telemetry.registry()).expect("a store");
+        let world = World::on(store.clone()).await;
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listeners = Listeners {
+            api: bind("BUDGET_LISTEN", any).await.expect("a port"),
+            admin: None,
+            metrics: None,
+        };
+        let address = listeners.api.local_addr().expect("bound");
+        let shutdown = Shutdown::new();
+        let process = ProcessConfig {
+            metrics_listen: None,
+            shutdown_delay: std::time::Duration::ZERO,
+            shutdown_grace: std::time::Duration::from_secs(5),
+        };
+        let planes = api::planes(&config, &store);
+        let ending = shutdown.clone();
+        tokio::spawn(
+            async move { run(listeners, planes, store, telemetry, &process, ending).await },
+        );
+        Self {
+            world,
+            address,
+            client: reqwest::Client::new(),
+            shutdown,
+        }
+    }
+
+    /// A request as it will be sent; the key of the first tenant is not added.
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.client
+            .request(method, format!("http://{}{path}", self.address))
+    }
+
+    /// Sends a request; checks what holds for every response.
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> Said {
+        let response = request.send().await.expect("a response");
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.bytes().await.expect("a body");
+        let body = match bytes.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{bytes:?}")),
+        };
+        let said = Said {
+            status,
+            headers,
+            body,
+        };
+        let header = |name: &str| {
+            said.headers
+                .get(name)
+                .map(|value| value.to_str().expect("text").to_owned())
+        };
+        let (request_id, trace_id) = (header("x-request-id"), header("x-service-trace-id"));
+        assert!(request_id.is_some() && trace_id.is_some(), "{said:?}");
+        if status.is_client_error() || status.is_server_error() {
+            assert_eq!(said.at("/request_id").as_str(), request_id.as_deref());
+            assert_eq!(said.at("/trace_id").as_str(), trace_id.as_deref());
+            assert!(!said.text("/message").is_empty());
+        }
+        assert!(!has_null(&said.body), "no member is ever null: {said:?}");
+        said
+    }
+
+    /// `POST` under the key of a tenant.
+    pub async fn post_as(&self, tenant: usize, path: &str, body: &Value) -> Said {
+        let request = self.request(Method::POST, path).json(body);
+        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
+            .await
+    }
+
+    /// `POST` under the key of the first tenant.
+    pub async fn post(&self, path: &str, body: Value) -> Said {
+        self.post_as(0, path, &body).await
+    }
+
+    /// `GET` under the key of a tenant.
+    pub async fn get_as(&self, tenant: usize, path: &str) -> Said {
+        let request = self.request(Method::GET, path);
+        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
+            .await
+    }
+
+    /// `GET` under the key of the first tenant.
+    pub async fn get(&self, path: &str) -> Said {
+        self.get_as(0, path).await
+    }
+
+    /// A ledger of the first tenant in TOKENS.
+    pub async fn budget(&self, scope: &str, allocated: i64, limit: i64) {
+        self.budget_in(scope, Unit::Tokens, allocated, limit).await;
+    }
+
+    /// A ledger of the first tenant.
+    pub async fn budget_in(&self, scope: &str, unit: Unit, allocated: i64, limit: i64) {
+        let scope = scope.to_owned();
+        self.world
+            .seed(
+                0,
+                &Start {
+                    scope,
+                    unit,
+                    allocated,
+                    limit,
+                },
+            )
+            .await;
+    }
+
+    /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.
+    pub async fn reserve(&self, key: &str, amount: i64) -> Said {
+        self.post("/v1/reservations", reserve_body(key, amount))
+            .await
+    }
+
+    /// The figures of a ledger of the first tenant in TOKENS: remaining, reserved, spent, debt.
+    pub async fn figures(&self, scope: &str) -> (i64, i64, i64, i64) {
+        let said = self.get("/v1/balances?tenant=acme&limit=200").await;
+        let rows = said.at("/balances").as_array().cloned().unwrap_or_default();
+        let row = rows
+            .iter()
+            .find(|row| row["scope_path"] == scope && row["remaining"]["unit"] == "TOKENS");
+        let row = row.unwrap_or_else(|| panic!("no ledger {scope} in {said:?}"));
+        let figure = |name: &str| row[name]["amount"].as_i64().unwrap_or(0);
+        (
+            figure("remaining"),
+            figure("reserved"),
+            figure("spent"),
+            figure("debt"),
+        )
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.shutdown.begin();
+    }
+}
+
+/// The body of a create for tenant acme.
+pub fn reserve_body(key: &str, amount: i64) -> Value {
+    json!({
+        "idempotency_key": key,
+        "subject": {"tenant": "acme"},
+        "action": {"kind": "llm.completion", "name": "openai:gpt-4o-mini"},
+        "estimate": {"unit": "TOKENS", "amount": amount},
+    })
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
+        Value::Object(members) => members
+            .values()
+            .any(|member| member.is_null() || has_null(member)),
+        _ => false,
+    }
+}

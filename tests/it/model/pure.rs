@@ -1,0 +1,385 @@
+//! The ledger in plain arithmetic: no store, no clock, no concurrency. What it says is what must happen.
+
+use std::collections::HashMap;
+
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::reservation::Status;
+
+use crate::harness::world::World;
+
+/// One ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Book {
+    pub allocated: i128,
+    pub spent: i128,
+    pub reserved: i128,
+    pub debt: i128,
+    pub limit: i128,
+    pub over: bool,
+}
+
+impl Book {
+    pub fn remaining(&self) -> i128 {
+        self.allocated - self.spent - self.reserved - self.debt
+    }
+}
+
+/// A ledger's name: tenant, scope, unit.
+pub type Name = (usize, String, Unit);
+
+/// One reservation.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub tenant: usize,
+    pub names: Vec<Name>,
+    pub unit: Unit,
+    pub estimate: i128,
+    pub policy: OveragePolicy,
+    pub status: Status,
+    /// Its grace has passed, and no sweep has said so yet.
+    pub dead: bool,
+    pub finish: Option<(String, String)>,
+    pub extensions: Vec<String>,
+}
+
+/// What a request answers, reduced to what the model predicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Done {
+        charged: i128,
+        books: Vec<(String, Book)>,
+    },
+    Extended,
+    Deny(&'static str),
+    Refused(&'static str),
+}
+
+/// All ledgers and reservations, and what each idempotency key was answered.
+#[derive(Default)]
+pub struct Model {
+    pub books: HashMap<Name, Book>,
+    pub held: Vec<Held>,
+    pub answered: HashMap<(usize, &'static str, String), (String, Said)>,
+    pub reservation_of: HashMap<(usize, String), usize>,
+}
+
+impl Model {
+    pub fn new(_world: &World) -> Self {
+        Self::default()
+    }
+
+    /// The budgeted scopes among the enclosing ones, root first.
+    pub fn budgeted(&self, tenant: usize, path: &str, unit: Unit) -> Vec<Name> {
+        enclosing(path)
+            .into_iter()
+            .map(|scope| (tenant, scope, unit))
+            .filter(|name| self.books.contains_key(name))
+            .collect()
+    }
+
+    fn mismatch(&self, tenant: usize, path: &str) -> bool {
+        enclosing(path).iter().any(|scope| {
+            Unit::ALL
+                .iter()
+                .any(|unit| self.books.contains_key(&(tenant, scope.clone(), *unit)))
+        })
+    }
+
+    pub fn snapshot(&self, names: &[Name]) -> Vec<(String, Book)> {
+        names
+            .iter()
+            .map(|name| (name.1.clone(), self.books[name]))
+            .collect()
+    }
+
+    /// Why an estimate cannot be held; dead holds count as returned.
+    fn denial(&mut self, names: &[Name], amount: i128) -> Option<&'static str> {
+        let books: Vec<Book> = names.iter().map(|name| self.books[name]).collect();
+        if books.iter().any(|book| book.over) {
+            return Some("OVERDRAFT_LIMIT_EXCEEDED");
+        }
+        if books.iter().any(|book| book.debt > 0) {
+            return Some("DEBT_OUTSTANDING");
+        }
+        if books.iter().any(|book| book.remaining() < amount) {
+            self.sweep(names[0].0);
+        }
+        let short = names
+            .iter()
+            .any(|name| self.books[name].remaining() < amount);
+        short.then_some("BUDGET_EXCEEDED")
+    }
+
+    pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Said {
+        let names = self.budgeted(tenant, path, unit);
+        if names.is_empty() {
+            return match self.mismatch(tenant, path) {
+                true => Said::Refused("UnitMismatch"),
+                false => Said::Deny("BUDGET_NOT_FOUND"),
+            };
+        }
+        match self.denial(&names, amount) {
+            Some(reason) => Said::Deny(reason),
+            None => Said::Done {
+                charged: 0,
+                books: self.snapshot(&names),
+            },
+        }
+    }
+
+    pub fn reserve(
+        &mut self,
+        tenant: usize,
+        path: &str,
+        unit: Unit,
+        amount: i128,
+        policy: OveragePolicy,
+    ) -> Said {
+        let names = self.budgeted(tenant, path, unit);
+        if names.is_empty() {
+            return match self.mismatch(tenant, path) {
+                true => Said::Refused("UnitMismatch"),
+                false => Said::Refused("BudgetNotFound"),
+            };
+        }
+        if let Some(reason) = self.denial(&names, amount) {
+            return Said::Deny(reason);
+        }
+        for name in &names {
+            self.book(name).reserved += amount;
+        }
+        self.held.push(Held {
+            tenant,
+            names: names.clone(),
+            unit,
+            estimate: amount,
+            policy,
+            status: Status::Active,
+            dead: false,
+            finish: None,
+            extensions: Vec::new(),
+        });
+        Said::Done {
+            charged: 0,
+            books: self.snapshot(&names),
+        }
+    }
+
+    /// Charges `overage` beyond `estimate` on all ledgers or on none; the amount charged beyond, or the refusal.
+    fn charge(
+        &mut self,
+        names: &[Name],
+        estimate: i128,
+        overage: i128,
+        policy: OveragePolicy,
+    ) -> Result<i128, &'static str> {
+        let overdraft = policy == OveragePolicy::AllowWithOverdraft;
+        let mut charge = overage;
+        for name in names {
+            let book = self.books[name];
+            if !(overdraft && book.limit > 0) && book.remaining() < overage {
+                charge = charge.min(book.remaining().max(0));
+            }
+        }
+        for name in names {
+            let book = self.books[name];
+            let indebted = overdraft && book.limit > 0 && book.remaining() < charge;
+            if indebted && book.debt + charge > book.limit {
+                return Err("OVERDRAFT_LIMIT_EXCEEDED");
+            }
+        }
+        for name in names {
+            let book = self.book(name);
+            let before = book.remaining();
+            let funded = charge.min(before.max(0));
+            book.reserved -= estimate;
+            book.spent += estimate + funded;
+            book.debt += charge - funded;
+            if overdraft && book.limit > 0 {
+                book.over |= book.debt > book.limit;
+            } else {
+                book.over |= before < overage;
+            }
+        }
+        Ok(charge)
+    }
+
+    pub fn commit(
+        &mut self,
+        index: usize,
+        unit: Unit,
+        actual: i128,
+        key: &str,
+        hash: &str,
+    ) -> Said {
+        let held = self.held[index].clone();
+        if held.status == Status::Committed && held.finish.as_ref().is_some_and(|f| f.0 == key) {
+            return match held.finish.is_some_and(|f| f.1 == hash) {
+                true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))]
+                    .1
+                    .clone(),
+                false => Said::Refused("IdempotencyMismatch"),
+            };
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        if unit != held.unit {
+            return Said::Refused("UnitMismatch");
+        }
+        let overage = actual - held.estimate;
+        let beyond = if overage > 0 {
+            if held.policy == OveragePolicy::Reject {
+                return Said::Refused("OverageRejected");
+            }
+            if held
+                .names
+                .iter()
+                .any(|name| self.books[name].remaining() < overage)
+            {
+                self.sweep(held.tenant);
+            }
+            match self.charge(&held.names, held.estimate, overage, held.policy) {
+                Ok(beyond) => beyond,
+                Err(reason) => return Said::Deny(reason),
+            }
+        } else {
+            for name in &held.names {
+                let book = self.book(name);
+                book.reserved -= held.estimate;
+                book.spent += actual;
+            }
+            overage
+        };
+        let said = Said::Done {
+            charged: held.estimate + beyond,
+            books: self.snapshot(&held.names),
+        };
+        self.held[index].status = Status::Committed;
+        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
+        self.answered.insert(
+            (held.tenant, "commit", format!("{index} {key}")),
+            (hash.to_owned(), said.clone()),
+        );
+        said
+    }
+
+    pub fn release(&mut self, index: usize, key: &str, hash: &str) -> Said {
+        let held = self.held[index].clone();
+        if held.status == Status::Released && held.finish.as_ref().is_some_and(|f| f.0 == key) {
+            return match held.finish.is_some_and(|f| f.1 == hash) {
+                true => self.answered[&(held.tenant, "release", format!("{index} {key}"))]
+                    .1
+                    .clone(),
+                false => Said::Refused("IdempotencyMismatch"),
+            };
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        for name in &held.names {
+            self.book(name).reserved -= held.estimate;
+        }
+        let said = Said::Done {
+            charged: held.estimate,
+            books: self.snapshot(&held.names),
+        };
+        self.held[index].status = Status::Released;
+        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
+        self.answered.insert(
+            (held.tenant, "release", format!("{index} {key}")),
+            (hash.to_owned(), said.clone()),
+        );
+        said
+    }
+
+    pub fn extend(&mut self, index: usize, key: &str) -> Said {
+        let held = &mut self.held[index];
+        if held.extensions.iter().any(|seen| seen == key) {
+            return Said::Extended;
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        if held.extensions.len() >= 10 {
+            return Said::Refused("TooManyExtensions");
+        }
+        held.extensions.push(key.to_owned());
+        Said::Extended
+    }
+
+    pub fn post(
+        &mut self,
+        tenant: usize,
+        path: &str,
+        unit: Unit,
+        actual: i128,
+        policy: OveragePolicy,
+    ) -> Said {
+        let names = self.budgeted(tenant, path, unit);
+        if names.is_empty() {
+            return match self.mismatch(tenant, path) {
+                true => Said::Refused("UnitMismatch"),
+                false => Said::Refused("BudgetNotFound"),
+            };
+        }
+        let short = |model: &Self| {
+            names
+                .iter()
+                .any(|name| model.books[name].remaining() < actual)
+        };
+        if actual > 0 && short(self) {
+            self.sweep(tenant);
+        }
+        if actual > 0 && policy == OveragePolicy::Reject && short(self) {
+            return Said::Deny("BUDGET_EXCEEDED");
+        }
+        let charged = match actual {
+            0 => Ok(0),
+            _ => self.charge(&names, 0, actual, policy),
+        };
+        match charged {
+            Err(reason) => Said::Deny(reason),
+            Ok(charged) => Said::Done {
+                charged,
+                books: self.snapshot(&names),
+            },
+        }
+    }
+
+    /// Expires the dead holds of a tenant.
+    pub fn sweep(&mut self, tenant: usize) {
+        for index in 0..self.held.len() {
+            let held = self.held[index].clone();
+            if held.tenant == tenant && held.status == Status::Active && held.dead {
+                for name in &held.names {
+                    self.book(name).reserved -= held.estimate;
+                }
+                self.held[index].status = Status::Expired;
+            }
+        }
+    }
+
+    fn book(&mut self, name: &Name) -> &mut Book {
+        self.books.get_mut(name).expect("a ledger of the model")
+    }
+}
+
+/// Every enclosing scope of a path, root first, itself last.
+pub fn enclosing(path: &str) -> Vec<String> {
+    let ends = path
+        .match_indices('/')
+        .map(|(end, _)| end)
+        .chain([path.len()]);
+    ends.map(|end| path[..end].to_owned()).collect()
+}
