@@ -1,6 +1,9 @@
 //! Why a benchmark could not run.
 
 use super::connection::Lost;
+use super::target::TargetError;
+use crate::store::keys::PrefixError;
+use crate::store::{RedisUrlError, StoreError};
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,23 @@ pub(super) enum BenchError {
     },
     #[error("{step}: the answer is not what the protocol says")]
     Unreadable { step: &'static str },
+    #[error("{script} answered: {answer}")]
+    Script {
+        script: &'static str,
+        answer: String,
+    },
+    #[error("cannot start what is to be measured")]
+    Stack(#[source] std::io::Error),
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("--redis-url")]
+    RedisUrl(#[from] RedisUrlError),
+    #[error("--key-prefix")]
+    KeyPrefix(#[from] PrefixError),
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
     #[error("the load generator failed")]
     Generator(#[source] std::io::Error),
 }

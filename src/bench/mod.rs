@@ -6,6 +6,7 @@
 mod answer;
 mod args;
 mod client;
+mod compare;
 mod connection;
 mod error;
 #[cfg(test)]
@@ -16,6 +17,11 @@ mod provision;
 mod recorder;
 mod report;
 mod requests;
+mod script;
+mod session;
+mod stack;
+mod stored;
+mod table;
 mod target;
 
 use std::process::ExitCode;
@@ -45,12 +51,22 @@ pub async fn run(args: BenchArgs) -> ExitCode {
 
 /// Whether all is well.
 async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
+    if args.bare {
+        todo!()
+    }
+    if args.compare {
+        let comparison = compare::run(args).await?;
+        print(&comparison, args.json);
+        return Ok(comparison.is_well(args.max_error_rate));
+    }
+    if !args.compare_stored.is_empty() {
+        print(&stored::run(args).await?, args.json);
+        return Ok(true);
+    }
     let runtime = Arc::new(args.url.clone());
+    let admin = args.admin_url.clone().map(Arc::new);
     let service = Service {
-        admin: args
-            .admin_url
-            .clone()
-            .map_or_else(|| Arc::clone(&runtime), Arc::new),
+        admin: admin.unwrap_or_else(|| Arc::clone(&runtime)),
         runtime,
         admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
         dialect: args.dialect,

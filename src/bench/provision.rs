@@ -15,8 +15,9 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::error::BenchError;
 use super::ledger::{Difference, Sums, Told, differences};
-use super::requests::{UNIT, headers, key_header, scope_paths};
+use super::requests::{UNIT, headers, scope_paths};
 use super::target::Target;
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::config::Dialect;
 
 /// What each budget may spend: ample, and within what 15 digits hold.
@@ -74,9 +75,37 @@ impl Service {
         })
     }
 
+    /// Whether it answers, and reaches its store.
+    pub async fn is_ready(&self) -> bool {
+        let Ok(mut caller) = self.admin() else {
+            return false;
+        };
+        let asked = caller.send(
+            "asking whether it is ready",
+            Method::GET,
+            "/ready",
+            String::new(),
+        );
+        matches!(asked.await, Ok((StatusCode::OK, _)))
+    }
+
+    /// A caller under the tenant's key.
+    pub fn caller(&self, tenant: &Tenant) -> Result<Caller, BenchError> {
+        Ok(Caller {
+            connection: Connection::new(Arc::clone(&self.runtime)),
+            headers: self.headers(tenant)?,
+            base: self.runtime.base.clone(),
+        })
+    }
+
     /// The headers of the tenant's requests.
     pub fn headers(&self, tenant: &Tenant) -> Result<HeaderMap, BenchError> {
-        headers(&self.runtime, key_header(self.dialect), &tenant.key).map_err(|_| BenchError::Key)
+        headers(
+            &self.runtime,
+            &self.dialect.words().api_key_header,
+            &tenant.key,
+        )
+        .map_err(|_| BenchError::Key)
     }
 
     /// Reads every ledger on both planes and compares it with what the answers said.
@@ -87,11 +116,7 @@ impl Service {
         }
         let expected = sums.expected(ALLOCATED);
         let step = "reading the balances";
-        let mut caller = Caller {
-            connection: Connection::new(Arc::clone(&self.runtime)),
-            headers: self.headers(tenant)?,
-            base: self.runtime.base.clone(),
-        };
+        let mut caller = self.caller(tenant)?;
         let path = format!("/v1/balances?tenant={}&limit=200", tenant.id);
         let page: Balances = caller.get(step, &path).await?;
         let told: Vec<_> = page.balances.iter().map(of_told).collect();
@@ -114,7 +139,7 @@ impl Service {
     }
 
     fn admin(&self) -> Result<Caller, BenchError> {
-        let headers = headers(&self.admin, "x-admin-api-key", &self.admin_key);
+        let headers = headers(&self.admin, &ADMIN_KEY, &self.admin_key);
         Ok(Caller {
             connection: Connection::new(Arc::clone(&self.admin)),
             headers: headers.map_err(|_| BenchError::Key)?,
@@ -128,7 +153,7 @@ fn of_told(told: &Told) -> (String, super::ledger::Figures) {
 }
 
 /// Sends single requests under one key.
-struct Caller {
+pub(super) struct Caller {
     connection: Connection,
     headers: HeaderMap,
     base: String,
@@ -151,7 +176,7 @@ impl Caller {
     }
 
     /// Asks until there is an answer that is not a 5xx, at most for [`READ_LIMIT`].
-    async fn get<T: serde::de::DeserializeOwned>(
+    pub async fn get<T: serde::de::DeserializeOwned>(
         &mut self,
         step: &'static str,
         path: &str,

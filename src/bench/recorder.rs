@@ -64,8 +64,7 @@ impl Recorder {
         self.finished += 1;
         let Some(took) = took else { return };
         let histogram = self.latency[operation as usize].get_or_insert_with(histogram);
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        histogram.saturating_record(took_ns.max(1));
+        record(histogram, took);
     }
 
     /// Counts an attempt that failed.
@@ -111,6 +110,12 @@ impl Recorder {
 
 pub(super) fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are fixed and valid")
+}
+
+/// Adds a time to a histogram of [`histogram`]'s bounds.
+pub(super) fn record(histogram: &mut Histogram<u32>, took: Duration) {
+    let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    histogram.saturating_record(took_ns.max(1));
 }
 
 fn absorb(mine: &mut Histogram<u32>, theirs: &Histogram<u32>) {

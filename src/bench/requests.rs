@@ -4,7 +4,7 @@ use std::io::Write;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, InvalidHeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use hyper::http::uri::InvalidUri;
 use hyper::{Method, Request, Uri};
 use secrecy::{ExposeSecret, SecretString};
@@ -12,13 +12,12 @@ use serde_json::json;
 
 use super::args::Operation;
 use super::target::Target;
-use crate::config::Dialect;
 
 /// The unit of every amount.
 pub(super) const UNIT: &str = "TOKENS";
 
 /// Long enough that no hold expires while it counts, and what a tenant is allowed by default.
-const TTL_MS: u32 = 3_600_000;
+pub(super) const TTL_MS: u32 = 3_600_000;
 
 /// The levels below the tenant, root first, with the name that the load gives them.
 const LEVELS: [(&str, &str); 5] = [
@@ -46,18 +45,10 @@ fn levels(scopes: u8) -> impl Iterator<Item = (&'static str, &'static str)> {
         .take(usize::from(scopes).saturating_sub(1))
 }
 
-/// The header that carries a tenant's key.
-pub(super) fn key_header(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Service => "x-service-api-key",
-        Dialect::Cycles => "x-cycles-api-key",
-    }
-}
-
 /// The headers of every request under `key`.
 pub(super) fn headers(
     target: &Target,
-    key_header: &'static str,
+    key_header: &HeaderName,
     key: &SecretString,
 ) -> Result<HeaderMap, InvalidHeaderValue> {
     let mut headers = HeaderMap::with_capacity(3);
@@ -65,7 +56,7 @@ pub(super) fn headers(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let mut key = HeaderValue::from_str(key.expose_secret())?;
     key.set_sensitive(true);
-    headers.insert(key_header, key);
+    headers.insert(key_header.clone(), key);
     Ok(headers)
 }
 

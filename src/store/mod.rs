@@ -31,6 +31,7 @@ pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
+pub mod statistics;
 mod url;
 
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub use metrics::{ExtraTrip, StoreMetrics};
 pub use node::Lane;
 pub use reply::Reply;
 pub use script::{Arg, Script};
+pub use statistics::{CommandStatistics, Statistics};
 pub use url::RedisUrlError;
 
 use crate::domain::ids::DeploymentSecret;
