@@ -8,12 +8,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
+use super::bare::COLUMNS;
 use super::error::BenchError;
-use super::provision::{Service, Tenant};
+use super::provision::Service;
 use super::report::{Report, time};
 use super::run_load;
 use super::script::{Script, ScriptRun, round_trips};
-use super::session::Bare;
 use super::stack::Stack;
 use super::table::Table;
 
@@ -49,7 +49,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     };
     let service_before = stack.resident_memory();
     let tenant = stack.service.provision(args.load.scopes).await?;
-    let bare = bare(&stack, &tenant);
+    let bare = stack.bare(&tenant);
     let store = bare.store()?;
     let reserve = || Script::Reserve(args.load.duration);
 
@@ -86,18 +86,6 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     })
 }
 
-/// A tenant's scripts, as a replica of the service calls them.
-pub(super) fn bare(stack: &Stack, tenant: &Tenant) -> Bare {
-    Bare {
-        redis_url: stack.redis_url.clone(),
-        key_prefix: stack.key_prefix.to_owned(),
-        dialect: stack.service.dialect,
-        tenant: tenant.id.clone(),
-        key: tenant.key.clone(),
-        scope: tenant.scopes.last().cloned().unwrap_or_default(),
-    }
-}
-
 async fn one_run(
     args: &BenchArgs,
     service: &Service,
@@ -119,23 +107,9 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ratio = |per_second: f64| format!("{:.2}", per_second / self.script_per_second);
         let scopes = self.scopes;
-        let mut table = Table::new(
-            &format!("scripts alone, {scopes} scopes"),
-            &["per s", "ratio", "p50", "p99", "in Redis", "trips"],
-        );
+        let mut table = Table::new(&format!("scripts alone, {scopes} scopes"), &COLUMNS);
         for run in &self.scripts {
-            let calls = &run.calls;
-            table.row(
-                &format!("{}, {} clients", calls.operation, run.clients),
-                [
-                    format!("{:.0}", calls.per_second),
-                    ratio(calls.per_second),
-                    time(calls.p50_us),
-                    time(calls.p99_us),
-                    time(run.redis_us_per_call),
-                    format!("{:.3}", run.round_trips),
-                ],
-            );
+            table.row(&run.name(), run.cells());
         }
         writeln!(f, "{table}")?;
         let mut table = Table::new(

@@ -2,6 +2,7 @@
 
 use super::connection::Lost;
 use super::target::TargetError;
+use crate::config::ConfigError;
 use crate::store::keys::PrefixError;
 use crate::store::{RedisUrlError, StoreError};
 
@@ -34,6 +35,12 @@ pub(super) enum BenchError {
         script: &'static str,
         answer: String,
     },
+    #[error("--redis-url or BUDGET_REDIS_URL is required")]
+    NoRedisUrl,
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Settings(#[from] clap::Error),
     #[error("cannot start what is to be measured")]
     Stack(#[source] std::io::Error),
     #[error(transparent)]

@@ -79,13 +79,6 @@ impl Report {
     pub fn all(&self) -> Summary {
         self.operations.last().cloned().unwrap_or_default()
     }
-
-    /// One operation by name; empty when it did not occur.
-    pub fn operation(&self, name: &str) -> Summary {
-        let mut operations = self.operations.iter();
-        let found = operations.find(|summary| summary.operation == name);
-        found.cloned().unwrap_or_default()
-    }
 }
 
 impl fmt::Display for Report {

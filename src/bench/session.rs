@@ -4,6 +4,7 @@ use prometheus::Registry;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::BenchError;
+use super::provision::Tenant;
 use crate::config::Dialect;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::caller::RuntimeCaller;
@@ -33,6 +34,23 @@ pub(super) struct Bare {
 }
 
 impl Bare {
+    /// For one tenant of a deployment.
+    pub fn of(
+        tenant: &Tenant,
+        redis_url: SecretString,
+        key_prefix: &str,
+        dialect: Dialect,
+    ) -> Self {
+        Self {
+            redis_url,
+            key_prefix: key_prefix.to_owned(),
+            dialect,
+            tenant: tenant.id.clone(),
+            key: tenant.key.clone(),
+            scope: tenant.scopes.last().cloned().unwrap_or_default(),
+        }
+    }
+
     /// A store of its own; its connections live in the runtime that calls.
     pub fn store(&self) -> Result<Store, BenchError> {
         let keys = Keys::new(&self.key_prefix)?;

@@ -12,7 +12,8 @@ use secrecy::SecretString;
 use tokio::time::sleep;
 
 use super::error::BenchError;
-use super::provision::Service;
+use super::provision::{Service, Tenant};
+use super::session::Bare;
 use super::target::Target;
 use crate::config::Dialect;
 use crate::dev::child;
@@ -28,8 +29,7 @@ const KEY_PREFIX: &str = "ba";
 /// The two processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
-    pub redis_url: SecretString,
-    pub key_prefix: &'static str,
+    redis_url: SecretString,
     api: Process,
     _redis: Process,
     _folder: Folder,
@@ -73,13 +73,22 @@ impl Stack {
                 dialect,
             },
             redis_url: redis_url.into(),
-            key_prefix: KEY_PREFIX,
             api,
             _redis: redis,
             _folder: folder,
         };
         stack.until_ready().await?;
         Ok(stack)
+    }
+
+    /// The scripts of this Redis for a tenant of this service.
+    pub fn bare(&self, tenant: &Tenant) -> Bare {
+        Bare::of(
+            tenant,
+            self.redis_url.clone(),
+            KEY_PREFIX,
+            self.service.dialect,
+        )
     }
 
     /// Memory of the service that is in RAM, in bytes; `None` where the system does not tell.

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::compare::bare;
 use super::error::BenchError;
 use super::load;
 use super::provision::{Caller, Tenant};
@@ -56,7 +55,7 @@ pub(super) struct Cost {
 pub(super) async fn run(args: &BenchArgs) -> Result<Scaling, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(args.load.scopes).await?;
-    let bare = bare(&stack, &tenant);
+    let bare = stack.bare(&tenant);
     let store = bare.store()?;
     let mut sizes = args.compare_stored.clone();
     sizes.sort_unstable();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use budget_authority::api;
+use budget_authority::bench::{self, BenchArgs};
 use budget_authority::config::ServeArgs;
 use budget_authority::dev::{self, DevArgs};
 use budget_authority::locate::{LocateArgs, locate};
@@ -25,6 +26,8 @@ enum Verb {
     Serve(Box<ServeArgs>),
     /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
     Dev(DevArgs),
+    /// Measure a running service, and check its ledgers afterwards
+    Bench(Box<BenchArgs>),
     /// Look at the keys in Redis
     #[command(subcommand)]
     Keys(KeysVerb),
@@ -41,6 +44,7 @@ async fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Serve(args) => serve(*args).await.map_err(Into::into),
         Verb::Dev(args) => develop(args).await,
+        Verb::Bench(args) => return bench::run(*args).await,
         Verb::Keys(KeysVerb::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())

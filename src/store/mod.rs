@@ -10,6 +10,7 @@ mod connection;
 pub mod decide;
 pub mod denials;
 pub mod deployment;
+mod erase;
 pub mod error;
 pub mod event;
 pub mod expire;
