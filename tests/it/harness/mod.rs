@@ -1,6 +1,7 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod app;
+pub mod desk;
 pub mod holds;
 pub mod redis;
 pub mod world;
