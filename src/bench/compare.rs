@@ -4,6 +4,7 @@
 //! next. The scripts alone are measured first and last; ratios are to the mean.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,10 +13,11 @@ use super::bare::COLUMNS;
 use super::error::BenchError;
 use super::provision::Service;
 use super::report::{Report, time};
-use super::run_load;
 use super::script::{Script, ScriptRun, round_trips};
 use super::stack::Stack;
 use super::table::Table;
+use super::{check, load, run_load};
+use crate::store::Store;
 
 /// Clients of the run that everything is compared with.
 const CLIENTS: u16 = 50;
@@ -67,9 +69,13 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
         http.push(one_run(args, &stack.service, &load(Workload::Reserve, clients)).await?);
     }
     http.push(one_run(args, &stack.service, &load(Workload::Commit, CLIENTS)).await?);
-    store.reset_statistics().await?;
-    let mixed = one_run(args, &stack.service, &load(Workload::Mixed, CLIENTS)).await?;
-    let trips = round_trips(&store.statistics().await?) as f64 / mixed.requests as f64;
+    let (mixed, trips) = counted(
+        args,
+        &stack.service,
+        &load(Workload::Mixed, CLIENTS),
+        &store,
+    )
+    .await?;
     http.push(mixed);
     let service_bytes = service_before.zip(stack.resident_memory());
     let last = bare.run(CLIENTS, reserve()).await?;
@@ -93,6 +99,28 @@ async fn one_run(
 ) -> Result<Report, BenchError> {
     eprintln!("{}, {} clients", load.workload.as_str(), load.clients);
     run_load(service, load, args.progress).await
+}
+
+/// A run, and how many commands its requests took, when every script is loaded.
+async fn counted(
+    args: &BenchArgs,
+    service: &Service,
+    load: &LoadArgs,
+    store: &Store,
+) -> Result<(Report, f64), BenchError> {
+    let short = LoadArgs {
+        duration: Duration::from_millis(100),
+        ..load.clone()
+    };
+    run_load(service, &short, args.progress).await?;
+    eprintln!("{}, {} clients", load.workload.as_str(), load.clients);
+    let tenant = service.provision(load.scopes).await?;
+    store.reset_statistics().await?;
+    let measured = load::run(service, &tenant, load, args.progress).await?;
+    let trips = round_trips(&store.statistics().await?);
+    let report = check(service, load, tenant, measured).await?;
+    let trips = trips as f64 / report.requests as f64;
+    Ok((report, trips))
 }
 
 impl Comparison {

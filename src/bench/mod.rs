@@ -32,7 +32,8 @@ pub use args::BenchArgs;
 
 use args::LoadArgs;
 use error::BenchError;
-use provision::Service;
+use load::Measured;
+use provision::{Service, Tenant};
 use report::Report;
 
 /// Runs the benchmark and prints its report to standard output.
@@ -86,8 +87,19 @@ async fn run_load(
 ) -> Result<Report, BenchError> {
     let tenant = service.provision(load.scopes).await?;
     let measured = load::run(service, &tenant, load, progress).await?;
-    let differences = service.check(&tenant, &measured.books.sums).await?;
-    let expected = measured.books.sums.expected(provision::ALLOCATED);
+    check(service, load, tenant, measured).await
+}
+
+/// Compares the tenant's ledgers with what was answered.
+async fn check(
+    service: &Service,
+    load: &LoadArgs,
+    tenant: Tenant,
+    measured: Measured,
+) -> Result<Report, BenchError> {
+    let sums = measured.books.sums;
+    let differences = service.check(&tenant, &sums).await?;
+    let expected = sums.expected(provision::ALLOCATED);
     Ok(Report::new(
         load,
         tenant.id,

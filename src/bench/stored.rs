@@ -20,7 +20,7 @@ use crate::store::Store;
 
 const CLIENTS: u16 = 50;
 
-/// Reads of each kind.
+/// Reads of each kind, unless the time is over before.
 const READS: usize = 1_000;
 
 /// Rows of a page.
@@ -75,6 +75,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Scaling, BenchError> {
         let reader = Reader {
             store: &store,
             caller: stack.service.caller(&tenant)?,
+            limit: args.load.duration,
         };
         costs.extend(reader.all(&tenant, &known).await?);
         stages.push(Stage { stored, costs });
@@ -120,6 +121,8 @@ async fn cost(store: &Store, calls: Summary, requests: u64) -> Result<Cost, Benc
 struct Reader<'a> {
     store: &'a Store,
     caller: Caller,
+    /// How long one kind of read may take in all.
+    limit: Duration,
 }
 
 impl Reader<'_> {
@@ -145,6 +148,9 @@ impl Reader<'_> {
     ) -> Result<Cost, BenchError> {
         let mut times = Times::start(self.store).await?;
         for path in paths {
+            if times.begun.elapsed() >= self.limit {
+                break;
+            }
             times.read(&mut self.caller, &path).await?;
         }
         times.cost(name, self.store).await
@@ -155,6 +161,9 @@ impl Reader<'_> {
         let mut times = Times::start(self.store).await?;
         let mut path = list.to_owned();
         for _ in 0..READS {
+            if times.begun.elapsed() >= self.limit {
+                break;
+            }
             let page = times.read(&mut self.caller, &path).await?;
             path = match page["next_cursor"].as_str() {
                 Some(cursor) => format!("{list}&cursor={cursor}"),
