@@ -5,6 +5,7 @@ mod admin_audit;
 mod admin_budgets;
 mod admin_funding;
 mod admin_tenants;
+mod bench;
 mod denial_sums;
 mod dev_stack;
 mod expire;
