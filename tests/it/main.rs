@@ -3,6 +3,7 @@
 mod dev_stack;
 mod expire;
 mod harness;
+mod kill;
 mod lease;
 mod lifecycle;
 mod lua_scripts;

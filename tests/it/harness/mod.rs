@@ -1,7 +1,11 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod app;
+pub mod books;
+pub mod client;
+pub mod customer;
 pub mod holds;
+pub mod process;
 pub mod redis;
 pub mod world;
 

@@ -51,6 +51,24 @@ impl World {
         }
     }
 
+    /// One more tenant with a key; its index.
+    pub async fn add(&mut self, name: &str) -> usize {
+        let (caller, key) = tenant(&self.store, name).await;
+        self.callers.push(caller);
+        self.keys.push(key);
+        self.keys.len() - 1
+    }
+
+    /// The same world by way of another store.
+    pub fn by_way_of(&self, store: Store) -> Self {
+        Self {
+            ledger: Ledger::new(store.clone(), 600, 30),
+            store,
+            callers: self.callers.clone(),
+            keys: self.keys.clone(),
+        }
+    }
+
     /// Who asks, for events.
     pub fn cause(&self, tenant: usize) -> Cause {
         Cause {
