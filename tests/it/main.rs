@@ -11,5 +11,6 @@ mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod round_trips;
 mod serving;
 mod settings;
