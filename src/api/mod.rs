@@ -1,6 +1,7 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
 pub mod admin;
+pub mod body;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
@@ -30,7 +31,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
     let wrap = |router| trace::outermost(router, config.store.dialect, &config.http.cors_origins);
     Planes {
-        api: wrap(runtime_plane(&state)),
+        api: wrap(runtime_plane(&state).merge(openapi::page::router(config.store.dialect))),
         admin: config.http.admin_listen.map(|_| wrap(Router::new())),
     }
 }
