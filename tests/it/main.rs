@@ -10,6 +10,8 @@ mod lua_scripts;
 mod model;
 mod openapi;
 mod openapi_requests;
+mod outage;
+mod races;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;

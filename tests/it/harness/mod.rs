@@ -7,6 +7,7 @@ pub mod customer;
 pub mod holds;
 pub mod process;
 pub mod redis;
+pub mod wire;
 pub mod world;
 
 use std::time::Duration;
