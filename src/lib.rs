@@ -4,6 +4,7 @@ pub mod domain;
 
 pub mod store;
 
+pub mod admin;
 pub mod ledger;
 
 pub mod access;

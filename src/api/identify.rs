@@ -60,6 +60,14 @@ async fn caller_of(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> 
         let admin = state.access.admin_caller(text(key));
         return admin.map(Caller::Admin).map_err(error_of);
     }
+    key_caller(state, headers).await
+}
+
+/// Who a tenant's key claims to be.
+///
+/// # Errors
+/// 401 when there is no such key.
+pub async fn key_caller(state: &AppState, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let key = state.access.dialect().api_key(headers);
     let key = key.ok_or(AccessError::Missing).map_err(error_of)?;
     let caller = state.access.runtime_caller(text(key)).await;
@@ -101,24 +109,24 @@ pub fn cause_of(
     correlation: Correlation,
     caller: &Caller,
 ) -> Cause {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
     Cause {
         source: state.access.dialect().words().runtime_source,
         actor: match caller {
             Caller::Tenant(caller) => Actor::ApiKey(caller.key_id.clone()),
             Caller::Admin(_) => Actor::AdminOnBehalfOf,
         },
-        source_ip: Some(
-            state
-                .access
-                .source_ip(peer, forwarded_for(&parts.headers))
-                .to_string(),
-        ),
+        source_ip: Some(source_ip(state, parts).to_string()),
         request_id: Some(correlation.request_id),
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,
     }
+}
+
+/// The client's address, so far as proxies can be believed.
+pub fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+    state.access.source_ip(peer, forwarded_for(&parts.headers))
 }
 
 fn forwarded_for(headers: &HeaderMap) -> Option<&str> {

@@ -17,8 +17,10 @@ pub mod state;
 pub mod trace;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use tower::ServiceExt;
 
 use crate::config::ServeConfig;
 use crate::serve::Planes;
@@ -29,14 +31,37 @@ use state::AppState;
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
-    let wrap = |router| trace::outermost(router, config.store.dialect, &config.http.cors_origins);
+    let dialect = config.store.dialect;
+    let wrap = |router: Router| {
+        let router = router.merge(openapi::router(dialect));
+        trace::outermost(router, dialect, &config.http.cors_origins)
+    };
+    let apart = config.http.admin_listen.is_some();
+    let (operators, no_operation) = (admin::routes(&state), admin::nowhere(&state));
+    let agents = runtime_plane(&state);
+    let no_path = runtime_nowhere(&state);
+    if apart {
+        return Planes {
+            api: wrap(agents.fallback_service(no_path)),
+            admin: Some(wrap(operators.fallback_service(no_operation))),
+        };
+    }
+    let neither = move |request: Request| {
+        let of_operators = admin::identify::is_admin_path(request.uri().path());
+        let plane = if of_operators {
+            no_operation.clone()
+        } else {
+            no_path.clone()
+        };
+        plane.oneshot(request)
+    };
     Planes {
-        api: wrap(runtime_plane(&state).merge(openapi::page::router(config.store.dialect))),
-        admin: config.http.admin_listen.map(|_| wrap(Router::new())),
+        api: wrap(agents.merge(operators).fallback(neither)),
+        admin: None,
     }
 }
 
-/// What agents and their gateways call.
+/// What agents and their gateways call. What is not among it is up to [`runtime_nowhere`].
 fn runtime_plane(state: &AppState) -> Router {
     Router::new()
         .route("/v1/decide", post(handlers::decide))
@@ -57,6 +82,12 @@ fn runtime_plane(state: &AppState) -> Router {
         .route("/v1/events", post(handlers::post_event))
         .route("/v1/balances", get(reads::balances))
         .method_not_allowed_fallback(identify::no_such_method)
+        .route_layer(from_fn_with_state(state.clone(), identify::runtime))
+        .with_state(state.clone())
+}
+
+fn runtime_nowhere(state: &AppState) -> Router {
+    Router::new()
         .fallback(identify::no_such_path)
         .layer(from_fn_with_state(state.clone(), identify::runtime))
         .with_state(state.clone())

@@ -67,6 +67,11 @@ impl<K: SortKey> OrderQuery<K> {
         })
     }
 
+    /// Whether the request does not say by what to sort.
+    pub fn leaves_key_open(&self) -> bool {
+        self.by.is_none()
+    }
+
     /// Where the page starts. What the request leaves open of the order, its cursor tells; without one the default holds,
     /// largest first.
     ///

@@ -1,6 +1,7 @@
 //! What handlers act on.
 
 use crate::access::Access;
+use crate::admin::Admin;
 use crate::config::ServeConfig;
 use crate::ledger::Ledger;
 use crate::store::Store;
@@ -10,6 +11,8 @@ use crate::store::Store;
 pub struct AppState {
     /// Who calls.
     pub access: Access,
+    /// The admin plane's operations.
+    pub admin: Admin,
     /// The runtime plane's operations.
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
@@ -30,6 +33,7 @@ impl AppState {
                 http.admin_keys.clone(),
                 http.trusted_proxies.clone(),
             ),
+            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),
                 http.denied_events_per_minute,

@@ -52,6 +52,17 @@ impl Correlation {
     }
 }
 
+impl Correlation {
+    /// Fresh ids, for a router that is used without its outermost layer.
+    pub fn mint() -> Self {
+        Self {
+            request_id: RequestId::mint(),
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+        }
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for Correlation {
     type Rejection = Infallible;
 
@@ -61,11 +72,7 @@ impl<S: Sync> FromRequestParts<S> for Correlation {
             .extensions
             .get::<Self>()
             .cloned()
-            .unwrap_or_else(|| Self {
-                request_id: RequestId::mint(),
-                trace_id: TraceId::mint(),
-                trace_flags: None,
-            }))
+            .unwrap_or_else(Self::mint))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Partition(u16);
 impl Partition {
     /// How many partitions there are, for the life of a deployment's data.
     pub const COUNT: u16 = 1024;
+    /// Where that is kept which belongs to no tenant.
+    pub const FIRST: Self = Self(0);
 
     /// The partition of that number, if there is one.
     pub fn new(index: u16) -> Option<Self> {

@@ -22,6 +22,12 @@ pub mod refusal;
 pub mod reservation;
 pub mod tenant;
 
+pub mod admin_refusal;
+pub mod api_key;
+pub mod budget_ledger;
+pub mod event;
+pub mod tenant_record;
+
 pub mod json;
 pub mod payload_hash;
 

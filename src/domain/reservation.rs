@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::amount::Unit;
 use super::budget::Balance;
+use super::moment::Moment;
 use super::scope::ScopePath;
 
 /// What has become of a reservation.
@@ -113,6 +114,42 @@ impl Record {
     /// [`RecordError`] when it is there and is none.
     pub fn optional_integer(&self, name: &str) -> Result<Option<i64>, RecordError> {
         self.get(name).map(|_| self.integer(name)).transpose()
+    }
+
+    /// A word that must be there and be known.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn word<T>(&self, name: &str, parse: fn(&str) -> Option<T>) -> Result<T, RecordError> {
+        parse(self.text(name)?).ok_or_else(|| RecordError::of(name))
+    }
+
+    /// A word that may be missing.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it is there and is not known.
+    pub fn optional_word<T>(
+        &self,
+        name: &str,
+        parse: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, RecordError> {
+        self.get(name).map(|_| self.word(name, parse)).transpose()
+    }
+
+    /// A time in milliseconds that must be there.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn moment(&self, name: &str) -> Result<Moment, RecordError> {
+        Moment::from_ms(self.integer(name)?).ok_or_else(|| RecordError::of(name))
+    }
+
+    /// A time in milliseconds that may be missing.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it is there and is none.
+    pub fn optional_moment(&self, name: &str) -> Result<Option<Moment>, RecordError> {
+        self.get(name).map(|_| self.moment(name)).transpose()
     }
 
     /// The unit that all amounts of the record count.

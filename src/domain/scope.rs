@@ -255,14 +255,9 @@ impl ScopeFilter {
         )
     }
 
-    /// Reads the stored form, one entry a line; empty is unrestricted.
+    /// Reads the stored form, entries separated by blanks; empty is unrestricted.
     pub fn from_stored(text: &str) -> Self {
-        Self(
-            text.split('\n')
-                .filter(|entry| !entry.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        Self(text.split_whitespace().map(str::to_owned).collect())
     }
 
     /// The entries in their stored form.
@@ -273,7 +268,9 @@ impl ScopeFilter {
     /// The filter for scripts, one entry a line; empty only when unrestricted. Entries that can match no segment are left
     /// out, and a filter that has only such entries reads `*`, which matches nothing.
     pub fn lines(&self) -> String {
-        let can_match = |entry: &&String| entry.contains(':') && !entry.contains(['/', '\n', '\r']);
+        let can_match = |entry: &&String| {
+            entry.contains(':') && !entry.contains('/') && !entry.contains(char::is_whitespace)
+        };
         let lines: Vec<&str> = self
             .0
             .iter()

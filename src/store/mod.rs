@@ -1,8 +1,11 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
+pub mod admin;
+pub mod api_keys;
 mod assemble;
 mod background;
 mod batch;
+pub mod budgets;
 pub mod clock;
 mod cluster;
 pub mod commit;
@@ -32,6 +35,7 @@ pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
+pub mod tenants;
 mod url;
 
 use std::sync::Arc;

@@ -77,6 +77,24 @@ scripts! {
     DENIALS = "denials",
     /// Takes or renews the lease of a partition.
     LEASE = "lease",
+    /// Checks an API key for the admin plane.
+    ADMIN_ACCESS = "admin_access",
+    /// Books a refused admin request.
+    AUDIT_FAILURE = "audit_failure",
+    /// Reads one record of the admin plane.
+    GET_RECORD = "get_record",
+    /// Records a tenant.
+    CREATE_TENANT = "create_tenant",
+    /// Records an API key.
+    CREATE_API_KEY = "create_api_key",
+    /// Ends an API key.
+    REVOKE_API_KEY = "revoke_api_key",
+    /// Opens a ledger.
+    CREATE_BUDGET = "create_budget",
+    /// Moves what a ledger has been allocated, has spent or owes.
+    FUND = "fund",
+    /// Reads one ledger.
+    LOOKUP_BUDGET = "lookup_budget",
     /// Tells which dispatchers are alive.
     MEMBERS = "members",
     /// Ends a look of retention at one day of a tenant.
@@ -87,6 +105,7 @@ scripts! {
 
 parts! {
     "access",
+    "admin_access",
     "audit",
     "budgets",
     "budgets_of_record",
@@ -94,6 +113,8 @@ parts! {
     "denials",
     "evaluate",
     "events",
+    "funding",
+    "idempotency",
     "int64",
     "int64_wrapping",
     "ledger_charge",

@@ -1,5 +1,10 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod admin_api_keys;
+mod admin_audit;
+mod admin_budgets;
+mod admin_funding;
+mod admin_tenants;
 mod dev_stack;
 mod expire;
 mod harness;
@@ -15,6 +20,7 @@ mod races;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod redis_slots;
 mod round_trips;
 mod serving;
 mod settings;

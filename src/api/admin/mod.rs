@@ -2,4 +2,45 @@
 
 pub mod api_keys;
 pub mod budgets;
+pub mod extract;
+pub mod handlers;
+pub mod identify;
+pub mod refusals;
+mod shown;
 pub mod tenants;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post};
+
+use super::identify::{no_such_method, no_such_path};
+use super::state::AppState;
+
+/// The operations. What is not among them is up to [`nowhere`].
+pub fn routes(state: &AppState) -> Router {
+    Router::new()
+        .route(
+            "/v1/admin/tenants",
+            get(handlers::list_tenants).post(handlers::create_tenant),
+        )
+        .route("/v1/admin/tenants/{tenant_id}", get(handlers::get_tenant))
+        .route("/v1/admin/api-keys", post(handlers::create_api_key))
+        .route(
+            "/v1/admin/api-keys/{key_id}",
+            delete(handlers::revoke_api_key),
+        )
+        .route("/v1/admin/budgets", post(handlers::create_budget))
+        .route("/v1/admin/budgets/fund", post(handlers::fund_budget))
+        .route("/v1/admin/budgets/lookup", get(handlers::lookup_budget))
+        .method_not_allowed_fallback(no_such_method)
+        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .with_state(state.clone())
+}
+
+/// Answers for every path of the plane that is no operation: to the holder of an admin key alone.
+pub fn nowhere(state: &AppState) -> Router {
+    Router::new()
+        .fallback(no_such_path)
+        .layer(from_fn_with_state(state.clone(), identify::admin))
+        .with_state(state.clone())
+}

@@ -262,6 +262,11 @@ impl TenantListQuery {
         self.order.start(Self::LIST, &self.bound(), secret)
     }
 
+    /// Whether the request asks for no sort, so that another order may stand in.
+    pub fn leaves_order_open(&self) -> bool {
+        self.order.leaves_key_open()
+    }
+
     /// The cursor of the page after a row: its value of what the list is sorted by, and its id.
     pub fn next_cursor(
         &self,

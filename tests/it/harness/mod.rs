@@ -4,9 +4,11 @@ pub mod app;
 pub mod books;
 pub mod client;
 pub mod customer;
+pub mod desk;
 pub mod holds;
 pub mod process;
 pub mod redis;
+pub mod resharding;
 pub mod wire;
 pub mod world;
 

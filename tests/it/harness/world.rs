@@ -51,12 +51,15 @@ impl World {
         }
     }
 
-    /// One more tenant with a key; its index.
-    pub async fn add(&mut self, name: &str) -> usize {
-        let (caller, key) = tenant(&self.store, name).await;
-        self.callers.push(caller);
-        self.keys.push(key);
-        self.keys.len() - 1
+    /// One tenant with a key, and no ledger.
+    pub async fn of_tenant(store: Store, name: &str) -> Self {
+        let (caller, key) = tenant(&store, name).await;
+        Self {
+            ledger: Ledger::new(store.clone(), 600, 30),
+            store,
+            callers: vec![caller],
+            keys: vec![key],
+        }
     }
 
     /// The same world by way of another store.

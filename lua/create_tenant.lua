@@ -1,0 +1,46 @@
+#!lua
+--[[
+create_tenant: records a tenant, once. The same id and name again find the tenant as it is.
+KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
+KEYS[2] tenants    zset      KEYS[5] days       zset               KEYS[8] idempotency  hash  where there is a key
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day
+ARGV[1] tenant               ARGV[5] payload_hash
+ARGV[2] day yyyymmdd         ARGV[6] context of events, lines of name and value
+ARGV[3] day_start_ms         ARGV[7] n, then n names and values of the record, then those of the audit entry, all but
+ARGV[4] name                         its status
+Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | duplicate | exists record…
+  | created record…
+Writes on created: the record, the partition's list, the event, the audit entry. On exists: the audit entry.
+]]
+-- @include time, tenant, days, events, audit, idempotency
+local tenant_key, tenants, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+local tenant, day, day_start_ms, name, payload_hash, context = unpack(ARGV, 1, 6)
+local fields_end = 7 + ARGV[7]
+
+-- Refusals: read only.
+local now = now_ms()
+if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+local replay = idempotency_reply(idempotency, payload_hash)
+if replay then return replay end
+local stored = redis.call('HGETALL', tenant_key)
+if #stored > 0 and redis.call('HGET', tenant_key, 'name') ~= name then return {'duplicate'} end
+local _, settings = tenant_refusal(tenant_key)
+local reply = {'exists', unpack(stored)}
+
+-- Effects: none can fail.
+local audit = {unpack(ARGV, fields_end + 1)}
+audit[#audit + 1], audit[#audit + 2] = 'status', #stored > 0 and 200 or 201
+if #stored == 0 then
+  redis.call('HSET', tenant_key, 'tenant_id', tenant, 'name', name, 'status', 'ACTIVE', unpack(ARGV, 8, fields_end))
+  redis.call('HSET', tenant_key, 'created_at_ms', now)
+  redis.call('ZADD', tenants, 0, tenant)
+  settings[TENANT_STATUS] = 'ACTIVE'
+  reply = {'created', unpack(redis.call('HGETALL', tenant_key))}
+  local events = events_new(event_log, outbox, tenant, day, now, context)
+  event_append(events, 'tenant.created', nil, {'data.new_status', 'ACTIVE', 'data.changed_fields', ''})
+  events_point(events)
+end
+audit_append(audit_log, chain, now, audit)
+day_register(days, tenant_key, settings, tenant, day, now)
+idempotency_keep(idempotency, payload_hash, reply)
+return reply

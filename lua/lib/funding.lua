@@ -1,0 +1,88 @@
+--[[
+funding: what a funding operation makes of a ledger. It is moved in memory first, where a figure beyond its range is
+still a refusal; `reserved` never moves.
+]]
+
+-- nil, or the refusal: corrupt | budget_exceeded | out_of_range. spent: what RESET_SPENT starts anew from. Figures as
+-- they were stay in `before`.
+local function funding_refusal(budget, operation, amount, spent)
+  local before = {
+    allocated = int64(budget.allocated), remaining = budget.remaining, reserved = budget.reserved,
+    spent = int64(budget.spent), debt = int64(budget.debt), limit = int64(budget.limit), over = budget.over,
+  }
+  if not (before.allocated and before.spent and before.debt and before.limit) then return 'corrupt' end
+  local after = {spent = before.spent, debt = before.debt}
+  if operation == 'CREDIT' then
+    after.allocated, after.remaining = int64_add(before.allocated, amount), int64_add(before.remaining, amount)
+  elseif operation == 'DEBIT' then
+    if int64_lt(before.remaining, amount) then return 'budget_exceeded' end
+    after.allocated, after.remaining = int64_sub(before.allocated, amount), int64_sub(before.remaining, amount)
+  elseif operation == 'REPAY_DEBT' then
+    local repaid = int64_lt(amount, before.debt) and amount or before.debt
+    after.debt = int64_sub(before.debt, repaid)
+    after.allocated = int64_add(before.allocated, int64_sub(amount, repaid))
+    after.remaining = int64_add(before.remaining, amount)
+  else
+    if operation == 'RESET_SPENT' then after.spent = spent end
+    after.allocated, after.remaining = amount, int64_sub(amount, after.spent)
+    after.remaining = after.remaining and int64_sub(after.remaining, before.reserved)
+    after.remaining = after.remaining and int64_sub(after.remaining, after.debt)
+  end
+  if not (after.allocated and after.remaining) or int64_lt(after.allocated, 0) then return 'out_of_range' end
+  budget.before, budget.allocated, budget.remaining = before, after.allocated, after.remaining
+  budget.spent, budget.debt, budget.over = after.spent, after.debt, int64_lt(before.limit, after.debt)
+  return nil
+end
+
+-- Writes the ledger. What it has spent and owes beyond its records moves in its base by the same amounts.
+local function funding_write(budget, base_spent, base_debt, now)
+  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'spent', budget.spent, 'allocated', budget.allocated,
+    'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0', 'updated_at_ms', now,
+    'base_spent', int64_wrapping_add(base_spent, int64_sub(budget.spent, budget.before.spent)),
+    'base_debt', int64_wrapping_add(base_debt, int64_sub(budget.debt, budget.before.debt)))
+end
+
+-- The thresholds that the operation crossed, though what is allocated moved as well. None where nothing is allocated.
+local function funding_crossed(budget, thresholds)
+  local before, crossed, direction = budget.before, {}, nil
+  if not (int64_lt(0, before.allocated) and int64_lt(0, budget.allocated)) then return crossed end
+  local used_before = int64_add(before.spent, before.reserved) or INT64_MAX
+  local used = int64_add(budget.spent, budget.reserved) or INT64_MAX
+  for _, millionths in ipairs(thresholds) do
+    local was_reached = not int64_lt(used_before, threshold_amount(millionths, before.allocated))
+    local is_reached = not int64_lt(used, threshold_amount(millionths, budget.allocated))
+    if was_reached ~= is_reached then
+      direction = is_reached and 'rising' or 'falling'
+      table.insert(crossed, is_reached and #crossed + 1 or 1, millionths)
+    end
+  end
+  return crossed, direction
+end
+
+local FUNDING_EVENTS = {
+  CREDIT = 'budget.funded', DEBIT = 'budget.debited', RESET = 'budget.reset', RESET_SPENT = 'budget.reset_spent',
+  REPAY_DEBT = 'budget.debt_repaid',
+}
+
+-- request: names and values that the funding event tells besides the figures.
+local function funding_events(events, budget, operation, unit, scope, thresholds, request)
+  local data = {'data.unit', unit, 'data.operation', operation, unpack(request)}
+  for _, state in ipairs({{'data.previous_state.', budget.before}, {'data.new_state.', budget}}) do
+    for _, figure in ipairs({'allocated', 'remaining', 'debt', 'spent', 'reserved'}) do
+      data[#data + 1], data[#data + 2] = state[1] .. figure, state[2][figure]
+    end
+    data[#data + 1], data[#data + 2] = state[1] .. 'status', budget.status
+  end
+  event_append(events, FUNDING_EVENTS[operation], scope, data)
+  local crossed, direction = funding_crossed(budget, thresholds)
+  for _, millionths in ipairs(crossed) do
+    event_append(events, 'budget.threshold_crossed', scope, {'data.unit', unit, 'data.threshold_millionths', millionths,
+      'data.direction', direction, 'data.allocated', budget.allocated, 'data.remaining', budget.remaining,
+      'data.spent', budget.spent, 'data.reserved', budget.reserved})
+  end
+  if budget.over ~= budget.before.over then
+    event_append(events, budget.over and 'budget.over_limit_entered' or 'budget.over_limit_exited', scope,
+      {'data.unit', unit, 'data.debt', budget.debt, 'data.overdraft_limit', budget.limit,
+        'data.is_over_limit', budget.over and '1' or '0'})
+  end
+end

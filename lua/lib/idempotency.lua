@@ -1,0 +1,24 @@
+--[[
+idempotency: the outcome of an admin request, kept for a day under the digest of its key. What is kept is the reply
+itself, so that a replay answers word for word what the first request was answered. Only what succeeded is kept.
+]]
+local IDEMPOTENCY_MS = 86400000
+
+-- key is nil for a request without one. The reply that ends the script, or nil: the key is new.
+local function idempotency_reply(key, payload_hash)
+  if not key then return nil end
+  local stored = redis.call('HMGET', key, 'payload_hash', 'count')
+  if not stored[1] then return nil end
+  if stored[1] ~= payload_hash then return {'idempotency_mismatch'} end
+  local reply = {'replayed'}
+  for i = 1, tonumber(stored[2]) do reply[i + 1] = redis.call('HGET', key, i) end
+  return reply
+end
+
+local function idempotency_keep(key, payload_hash, reply)
+  if not key then return end
+  local fields = {'payload_hash', payload_hash, 'count', #reply}
+  for i, word in ipairs(reply) do fields[#fields + 1], fields[#fields + 2] = i, word end
+  redis.call('HSET', key, unpack(fields))
+  redis.call('PEXPIRE', key, IDEMPOTENCY_MS)
+end

@@ -1,0 +1,201 @@
+//! API keys: issued, ended.
+
+use std::fmt;
+
+use super::audit::entry;
+use super::{Admin, AdminError, Parts, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::api_key::ApiKey;
+use crate::domain::cause::Actor;
+use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
+use crate::domain::keys::{ApiKeyText, KeyId};
+use crate::domain::moment::Moment;
+use crate::domain::permission::Permission;
+use crate::domain::scope::ScopeFilter;
+use crate::store::api_keys::{KeyCreation, KeyRecord};
+
+/// Two random ids of 62 bits that are taken already are one too many.
+const DRAWS_MAX: usize = 2;
+
+/// A key to be issued.
+#[derive(Debug)]
+pub struct NewApiKey {
+    /// Whose key; as it was sent, perhaps not even an id.
+    pub tenant_id: String,
+    /// The operator's name for it.
+    pub name: String,
+    /// The operator's words about it.
+    pub description: Option<String>,
+    /// `None`: the default set. An empty list: nothing.
+    pub permissions: Option<Vec<Permission>>,
+    /// To which scopes it is restricted.
+    pub scope_filter: ScopeFilter,
+    /// `None`: 90 days from now.
+    pub expires_at: Option<Moment>,
+    /// The operator's own.
+    pub metadata: Option<FreeObject>,
+}
+
+/// A key that was just issued, the only time that its text is known.
+pub struct CreatedApiKey {
+    /// The whole key.
+    pub key: ApiKeyText,
+    /// Whose key.
+    pub tenant_id: TenantId,
+    /// What it may do.
+    pub permissions: Vec<Permission>,
+    /// On the store's clock.
+    pub created_at: Moment,
+    /// On the store's clock.
+    pub expires_at: Moment,
+}
+
+impl fmt::Debug for CreatedApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CreatedApiKey({:?})", self.key)
+    }
+}
+
+impl Admin {
+    /// Issues a key. Repeating the call issues another: the text is stored nowhere, so an idempotency key cannot bring it
+    /// back and must not be accepted for this operation.
+    ///
+    /// # Errors
+    /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
+    pub async fn create_api_key(
+        &self,
+        new: &NewApiKey,
+        request: &Request<'_>,
+    ) -> Result<CreatedApiKey, AdminError> {
+        let Some(tenant_id) = TenantId::parse(&new.tenant_id) else {
+            return refuse(AdminRefusal::OwnerNotFound);
+        };
+        let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
+        let granted = stored_permissions(permissions);
+        let mut draws = 0;
+        loop {
+            let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
+            let (key_id, key_hash) = (key.key_id(), key.hash());
+            let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
+            let scope_filter = new.scope_filter.lines();
+            let optional = [
+                ("description", new.description.clone()),
+                (
+                    "scope_filter",
+                    (!scope_filter.is_empty()).then_some(scope_filter),
+                ),
+                (
+                    "metadata",
+                    new.metadata.as_ref().map(|free| free.as_str().to_owned()),
+                ),
+            ];
+            fields.extend(
+                optional
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
+            let mut audit = entry(request.cause, "createApiKey", "api_key", key_id.as_str());
+            audit.extend([
+                ("status", "201".to_owned()),
+                ("metadata.name", new.name.clone()),
+                ("metadata.permissions", granted.clone()),
+            ]);
+            push_key_id(&mut audit, request, key_id);
+            let parts = Parts::of(request, "createApiKey", audit);
+            let record = KeyRecord {
+                key_id,
+                tenant: &tenant_id,
+                key_hash: key_hash.as_str(),
+                expires_at_ms: new.expires_at.map(Moment::as_ms),
+                name: &new.name,
+                permissions: &granted,
+                fields: &fields,
+            };
+            match self.store.create_api_key(&record, &parts.change()).await? {
+                KeyCreation::Created {
+                    created_at,
+                    expires_at,
+                } => {
+                    return Ok(CreatedApiKey {
+                        key,
+                        tenant_id,
+                        permissions: permissions.to_vec(),
+                        created_at,
+                        expires_at,
+                    });
+                }
+                KeyCreation::Taken => draws += 1,
+            }
+            if draws == DRAWS_MAX {
+                return refuse(AdminRefusal::Corrupt("random key id".to_owned()));
+            }
+        }
+    }
+
+    /// Whose key this is, where there is such a key.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id) else {
+            return Ok(None);
+        };
+        let Some(stored) = self.store.get_api_key(&key_id).await? else {
+            return Ok(None);
+        };
+        Ok(Some(stored.record.word("tenant", TenantId::parse)?))
+    }
+
+    /// Ends a key for good; its next use is refused, on every replica.
+    ///
+    /// # Errors
+    /// Refusals: the owner is closed, no such key, revoked already.
+    pub async fn revoke_api_key(
+        &self,
+        key_id: &str,
+        owner: &TenantId,
+        reason: Option<&str>,
+        request: &Request<'_>,
+    ) -> Result<ApiKey, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
+        else {
+            return refuse(AdminRefusal::KeyNotFound);
+        };
+        let mut audit = entry(request.cause, "revokeApiKey", "api_key", key_id.as_str());
+        audit.push(("status", "200".to_owned()));
+        audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
+        push_key_id(&mut audit, request, &key_id);
+        let parts = Parts::of(request, "revokeApiKey", audit);
+        let record = self
+            .store
+            .revoke_api_key(&key_id, owner, reason, &parts.change())
+            .await?;
+        Ok(ApiKey::from_record(&key_id, &record, 0)?)
+    }
+}
+
+/// An entry about a key names that key, unless a key is acting.
+fn push_key_id(audit: &mut crate::store::admin::Pairs, request: &Request<'_>, key_id: &KeyId) {
+    if !matches!(request.cause.actor, Actor::ApiKey(_)) {
+        audit.push(("key_id", key_id.to_string()));
+    }
+}
+
+/// The words with a blank on either side of each, in which a script finds one by plain search.
+fn stored_permissions(permissions: &[Permission]) -> String {
+    let words = permissions.iter().map(|permission| permission.as_str());
+    words.fold(" ".to_owned(), |stored, word| stored + word + " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_list_has_a_blank_on_either_side_of_each_word() {
+        let stored = stored_permissions(&[Permission::BudgetsRead, Permission::AdminRead]);
+        assert_eq!(stored, " budgets:read admin:read ");
+        assert_eq!(stored_permissions(&[]), " ");
+    }
+}

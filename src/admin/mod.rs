@@ -1,0 +1,98 @@
+//! What operators change: tenants, API keys and budgets. Each change, its event and its audit entry are one script.
+
+mod api_keys;
+mod audit;
+mod budgets;
+mod tenants;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+pub use api_keys::{CreatedApiKey, NewApiKey};
+pub use audit::Failure;
+pub use budgets::{Funded, Funding, NewBudget};
+pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
+
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::cause::Cause;
+use crate::domain::ids::IdempotencyKey;
+use crate::domain::payload_hash::PayloadHash;
+use crate::store::Store;
+pub use crate::store::admin::AdminError;
+use crate::store::admin::{Change, Pairs};
+
+/// The admin plane's operations. Cheap to clone.
+#[derive(Clone)]
+pub struct Admin {
+    store: Store,
+    vendor_prefix: &'static str,
+}
+
+/// What every mutation carries besides its own values.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Who asks, through which request.
+    pub cause: &'a Cause,
+    /// The client's name for the attempt, if it has one.
+    pub idempotency_key: Option<&'a IdempotencyKey>,
+    /// Digest of the body and of the parameters that select the target.
+    pub payload_hash: &'a PayloadHash,
+}
+
+impl Admin {
+    /// `vendor_prefix`: what the text of a new API key begins with, such as `sk_live_`.
+    pub fn new(store: Store, vendor_prefix: &'static str) -> Self {
+        Self {
+            store,
+            vendor_prefix,
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Where the outcome of this operation is kept under this key, for this tenant.
+    fn idempotency(&self, operation: &str) -> Option<String> {
+        self.idempotency_key.map(|key| {
+            // An operation's name holds no zero byte, so no two pairs read alike.
+            let digest = Sha256::new()
+                .chain_update(operation)
+                .chain_update([0])
+                .chain_update(key.as_str())
+                .finalize();
+            BASE64_URL_SAFE_NO_PAD.encode(&digest[..16])
+        })
+    }
+}
+
+/// What a script is given of a request: the parts live as long as the call.
+struct Parts {
+    cause: String,
+    audit: Pairs,
+    idempotency: Option<String>,
+    payload_hash: PayloadHash,
+}
+
+impl Parts {
+    fn of(request: &Request<'_>, operation: &str, audit: Pairs) -> Self {
+        Self {
+            cause: request.cause.lines(),
+            audit,
+            idempotency: request.idempotency(operation),
+            payload_hash: request.payload_hash.clone(),
+        }
+    }
+
+    fn change(&self) -> Change<'_> {
+        Change {
+            cause: &self.cause,
+            audit: &self.audit,
+            payload_hash: self.payload_hash.as_str(),
+            idempotency: self.idempotency.as_deref(),
+        }
+    }
+}
+
+fn refuse<T>(refusal: AdminRefusal) -> Result<T, AdminError> {
+    Err(AdminError::Refused(refusal))
+}

@@ -1,0 +1,127 @@
+//! What the handlers of the admin plane take as arguments and answer with.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+
+use super::identify::About;
+use crate::api::dialect::{headers, is_blank};
+use crate::api::errors::ApiError;
+use crate::api::extract::{Answer, Refused, body_bytes};
+use crate::api::state::AppState;
+use crate::domain::cause::Cause;
+use crate::domain::fields::Problems;
+use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::json::Json;
+
+/// A request body of the admin plane.
+pub trait AdminBody: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    fn from_json(body: Json) -> Result<Self, Problems>;
+}
+
+macro_rules! admin_body {
+    ($($request:path),* $(,)?) => {
+        $(impl AdminBody for $request {
+            fn from_json(body: Json) -> Result<Self, Problems> {
+                Self::from_json(body)
+            }
+        })*
+    };
+}
+
+admin_body!(
+    super::tenants::TenantCreateRequest,
+    super::api_keys::ApiKeyCreateRequest,
+    super::budgets::BudgetCreateRequest,
+    super::budgets::BudgetFundingRequest,
+);
+
+/// A body that was read and found right.
+pub struct AdminJson<T> {
+    /// The body.
+    pub request: T,
+    /// The same as it was sent, for the digest by which its repetition is known.
+    pub sent: Json,
+}
+
+impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let sent = Json::parse(&bytes)?;
+        let request = T::from_json(sent.clone())?;
+        Ok(Self { request, sent })
+    }
+}
+
+/// The header that names the attempt, where it is sent.
+pub struct KeyHeader(pub Option<IdempotencyKey>);
+
+impl FromRequestParts<AppState> for KeyHeader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let value = parts
+            .headers
+            .get(headers::IDEMPOTENCY_KEY)
+            .filter(|value| !is_blank(value));
+        let Some(value) = value else {
+            return Ok(Self(None));
+        };
+        let key = str::from_utf8(value.as_bytes())
+            .ok()
+            .and_then(IdempotencyKey::parse);
+        let wrong = || ApiError::invalid("X-Idempotency-Key must have 1 to 256 characters");
+        key.map(|key| Self(Some(key))).ok_or_else(wrong)
+    }
+}
+
+/// The cause of what the request does.
+pub struct Because(pub Cause);
+
+impl FromRequestParts<AppState> for Because {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let cause = parts.extensions.get::<Cause>().cloned();
+        cause
+            .map(Self)
+            .ok_or_else(|| ApiError::unauthorized("Missing admin key"))
+    }
+}
+
+/// The id that the path ends with, as it was sent.
+pub struct Named(pub String);
+
+impl FromRequestParts<AppState> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = Path::<String>::from_request_parts(parts, state).await;
+        id.map(|Path(id)| Self(id))
+            .map_err(|_| ApiError::invalid("The path is not valid UTF-8"))
+    }
+}
+
+/// A refusal, with the tenant that the request was about.
+pub struct Declined {
+    /// What the client gets.
+    pub error: ApiError,
+    /// For the audit log.
+    pub tenant: Option<TenantId>,
+}
+
+impl IntoResponse for Declined {
+    fn into_response(self) -> Response {
+        (self.tenant.map(About), Refused(self.error)).into_response()
+    }
+}
+
+/// The outcome of an operation whose caller has been judged.
+pub type Outcome<T> = Result<Answer<T>, Declined>;

@@ -1,0 +1,67 @@
+//! Why an operation of the admin plane is refused. Facts only: which status and code they become on the wire is decided
+//! elsewhere.
+
+use super::refusal::BadKey;
+
+/// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminRefusal {
+    /// The API key is not good, or its tenant has no record.
+    Unauthorized(BadKey),
+    /// The key lacks this permission.
+    Forbidden(String),
+    /// The key is restricted to other scopes.
+    ScopeForbidden,
+    /// The idempotency key was first used with another request.
+    IdempotencyMismatch,
+    /// The tenant's record cannot be read.
+    TenantUnreadable,
+    /// The tenant is closed, so what it owns cannot be changed.
+    TenantClosed,
+    /// A key of a suspended tenant may not change anything.
+    TenantSuspended,
+    /// Nothing may be created for a tenant that is suspended.
+    TenantNotActive,
+    /// The admin key names no tenant.
+    TenantIdMissing,
+    /// A tenant's key names a tenant.
+    TenantIdPresent,
+    /// The scope lies in another tenant than the ledger's.
+    ScopeOfOtherTenant,
+    /// The tenant to which something should belong does not exist.
+    OwnerNotFound,
+    /// There is no such tenant.
+    TenantNotFound,
+    /// A tenant of another name has this id.
+    DuplicateTenant,
+    /// The scope has a ledger in this unit.
+    DuplicateBudget,
+    /// The scope has no ledger in this unit.
+    BudgetNotFound,
+    /// The ledger belongs to another tenant.
+    ForeignBudget,
+    /// The ledger is frozen.
+    BudgetFrozen,
+    /// The ledger is closed.
+    BudgetClosed,
+    /// Less remains than should be taken away.
+    BudgetExceeded {
+        /// What remains.
+        remaining: i64,
+    },
+    /// A figure of the ledger would leave the range of an int64.
+    OutOfRange,
+    /// There is no such API key.
+    KeyNotFound,
+    /// The API key has been revoked already.
+    KeyRevoked,
+    /// The key to be created would be dead.
+    ExpiresInThePast,
+    /// More rows match than a sort without an index can look at.
+    TooManyToSort {
+        /// How many can be.
+        bound: usize,
+    },
+    /// A record cannot be read; named by its key.
+    Corrupt(String),
+}

@@ -1,0 +1,274 @@
+//! An operator's desk: the admin plane on the shared Redis, under a prefix of its own.
+
+use budget_authority::admin::{
+    Admin, AdminError, CreatedApiKey, Funding, NewApiKey, NewBudget, Request,
+};
+use budget_authority::domain::admin_refusal::AdminRefusal;
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::budget_ledger::BudgetLedger;
+use budget_authority::domain::caller::{AdminCaller, Caller, RuntimeCaller};
+use budget_authority::domain::cause::{Actor, Cause};
+use budget_authority::domain::event::StoredEvent;
+use budget_authority::domain::funding::{FundingOperation, RolloverPolicy};
+use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::permission::Permission;
+use budget_authority::domain::reservation::Record;
+use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
+use budget_authority::domain::tenant_record::{NewTenant, Tenant};
+use budget_authority::store::{Day, Store};
+use serde_json::Value;
+
+use super::redis::{RedisServer, shared};
+
+pub struct Desk {
+    pub store: Store,
+    pub admin: Admin,
+}
+
+/// A request under a key, with a payload.
+pub struct Ask {
+    cause: Cause,
+    key: Option<IdempotencyKey>,
+    payload: PayloadHash,
+}
+
+pub fn ask() -> Ask {
+    asking(None, "{}")
+}
+
+pub fn asking(key: Option<&str>, payload: &str) -> Ask {
+    let body = Json::parse(payload.as_bytes()).expect("JSON");
+    Ask {
+        cause: cause(Actor::Admin),
+        key: key.and_then(IdempotencyKey::parse),
+        payload: PayloadHash::of_body(&body),
+    }
+}
+
+impl Ask {
+    pub fn by(mut self, caller: &Caller) -> Self {
+        self.cause.actor = match caller {
+            Caller::Tenant(caller) => Actor::ApiKey(caller.key_id.clone()),
+            Caller::Admin(_) => Actor::AdminOnBehalfOf,
+        };
+        self
+    }
+
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            cause: &self.cause,
+            idempotency_key: self.key.as_ref(),
+            payload_hash: &self.payload,
+        }
+    }
+}
+
+pub fn cause(actor: Actor) -> Cause {
+    Cause {
+        source: "service-admin",
+        actor,
+        source_ip: Some("192.0.2.7".to_owned()),
+        request_id: Some(RequestId::mint()),
+        trace_id: TraceId::mint(),
+        trace_flags: None,
+    }
+}
+
+pub fn admin_key() -> Caller {
+    Caller::Admin(AdminCaller::vouched())
+}
+
+pub fn tenant_id(text: &str) -> TenantId {
+    TenantId::parse(text).expect("a tenant id")
+}
+
+pub fn scope(text: &str) -> BudgetScope {
+    BudgetScope::parse(text).expect("a scope")
+}
+
+pub fn tokens(value: i64) -> Amount {
+    Amount::new(Unit::Tokens, value).expect("not negative")
+}
+
+pub fn new_tenant(id: &str, name: &str) -> NewTenant {
+    NewTenant {
+        tenant_id: tenant_id(id),
+        name: name.to_owned(),
+        parent_tenant_id: None,
+        default_commit_overage_policy: None,
+        default_reservation_ttl_ms: None,
+        max_reservation_ttl_ms: None,
+        max_reservation_extensions: None,
+        reservation_expiry_policy: None,
+        metadata: None,
+    }
+}
+
+pub fn new_key(tenant: &str) -> NewApiKey {
+    NewApiKey {
+        tenant_id: tenant.to_owned(),
+        name: "ci".to_owned(),
+        description: None,
+        permissions: None,
+        scope_filter: ScopeFilter::default(),
+        expires_at: None,
+        metadata: None,
+    }
+}
+
+pub fn new_budget(tenant_id: Option<&str>, of: &str, allocated: i64) -> NewBudget {
+    NewBudget {
+        tenant_id: tenant_id.map(str::to_owned),
+        scope: scope(of),
+        allocated: tokens(allocated),
+        overdraft_limit: 0,
+        commit_overage_policy: None,
+        rollover_policy: RolloverPolicy::None,
+        period_start: None,
+        period_end: None,
+        metadata: None,
+    }
+}
+
+pub fn funding(
+    tenant_id: Option<&str>,
+    of: &str,
+    operation: FundingOperation,
+    amount: i64,
+) -> Funding {
+    Funding {
+        tenant_id: tenant_id.map(str::to_owned),
+        scope: scope(of),
+        operation,
+        amount: tokens(amount),
+        spent: None,
+        reason: None,
+    }
+}
+
+pub fn caller(key: &CreatedApiKey) -> Caller {
+    Caller::Tenant(RuntimeCaller {
+        key_id: key.key.key_id().clone(),
+        key_hash: key.key.hash(),
+        tenant: key.tenant_id.clone(),
+        partition: key.tenant_id.partition(),
+    })
+}
+
+pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> AdminRefusal {
+    match outcome {
+        Err(AdminError::Refused(refusal)) => refusal,
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let store = super::store(&shared().url());
+        let admin = Admin::new(store.clone(), "sk_live_");
+        Self { store, admin }
+    }
+
+    pub fn redis(&self) -> &'static RedisServer {
+        shared()
+    }
+
+    pub async fn tenant(&self, id: &str) -> Tenant {
+        let created = self
+            .admin
+            .create_tenant(&new_tenant(id, id), &ask().request())
+            .await;
+        created.expect("a new tenant").1
+    }
+
+    pub async fn key(&self, tenant: &str, permissions: &[Permission], filter: &[&str]) -> Caller {
+        let key = NewApiKey {
+            permissions: Some(permissions.to_vec()),
+            scope_filter: ScopeFilter::new(filter.iter().map(ToString::to_string)),
+            ..new_key(tenant)
+        };
+        let created = self.admin.create_api_key(&key, &ask().request()).await;
+        caller(&created.expect("a new key"))
+    }
+
+    pub async fn budget(&self, tenant: &str, of: &str, allocated: i64) -> BudgetLedger {
+        let new = new_budget(Some(tenant), of, allocated);
+        let created = self
+            .admin
+            .create_budget(&admin_key(), &new, &ask().request())
+            .await;
+        created.expect("a new ledger")
+    }
+
+    pub async fn ledger(&self, of: &str) -> BudgetLedger {
+        let found = self
+            .admin
+            .lookup_budget(&admin_key(), &scope(of), Unit::Tokens)
+            .await;
+        found.expect("a ledger")
+    }
+
+    pub fn budget_key(&self, tenant: &str, of: &str) -> String {
+        let partition = tenant_id(tenant).partition();
+        self.store.keys().budget(partition, tenant, "TOKENS", of)
+    }
+
+    pub fn tenant_key(&self, tenant: &str) -> String {
+        self.store
+            .keys()
+            .tenant(tenant_id(tenant).partition(), tenant)
+    }
+
+    pub fn set_status(&self, tenant: &str, status: &str) {
+        let key = self.tenant_key(tenant);
+        self.redis().run::<()>(&["HSET", &key, "status", status]);
+    }
+
+    /// The tenant's events of today as they would be delivered, oldest first.
+    pub fn events(&self, tenant: &str) -> Vec<Value> {
+        let partition = tenant_id(tenant).partition();
+        let key = self
+            .store
+            .keys()
+            .events(partition, tenant, self.store.today());
+        let entries: Vec<(String, Vec<String>)> = self.redis().run(&["XRANGE", &key, "-", "+"]);
+        let render = |(entry, facts): (String, Vec<String>)| {
+            let facts = Record::from_pairs(facts);
+            let event = StoredEvent {
+                partition,
+                tenant,
+                entry: &entry,
+                facts: &facts,
+            };
+            serde_json::from_str(&event.envelope().expect("complete facts")).expect("JSON")
+        };
+        entries.into_iter().map(render).collect()
+    }
+
+    pub fn event_types(&self, tenant: &str) -> Vec<String> {
+        let events = self.events(tenant).into_iter();
+        events
+            .map(|event| event["event_type"].as_str().expect("a text").to_owned())
+            .collect()
+    }
+
+    /// The audit entries of today in a chain, oldest first.
+    pub fn audit(&self, partition: Partition, tenant: &str) -> Vec<Record> {
+        let key = self.store.keys().audit(partition, tenant, self.today());
+        let entries: Vec<(String, Vec<String>)> = self.redis().run(&["XRANGE", &key, "-", "+"]);
+        entries
+            .into_iter()
+            .map(|(_, fields)| Record::from_pairs(fields))
+            .collect()
+    }
+
+    pub fn tenant_audit(&self, tenant: &str) -> Vec<Record> {
+        self.audit(tenant_id(tenant).partition(), tenant)
+    }
+
+    fn today(&self) -> Day {
+        self.store.today()
+    }
+}
