@@ -25,6 +25,7 @@ mod link;
 pub mod metrics;
 mod node;
 pub mod poll;
+mod pool;
 pub mod purge;
 pub mod read;
 pub mod release;
