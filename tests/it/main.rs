@@ -1,6 +1,8 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod decide;
 mod dev_stack;
+mod dry_run;
 mod expire;
 mod harness;
 mod lease;
@@ -10,5 +12,6 @@ mod model;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod reserve;
 mod serving;
 mod settings;

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod holds;
 pub mod redis;
+pub mod scene;
 pub mod world;
 
 use std::time::Duration;
