@@ -1,17 +1,21 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod commit;
 mod decide;
 mod dev_stack;
 mod dry_run;
 mod expire;
+mod extend;
 mod harness;
 mod lease;
 mod lifecycle;
 mod lua_scripts;
 mod model;
+mod overage;
 mod redis_cluster;
 mod redis_connection;
 mod redis_sentinel;
+mod release;
 mod reserve;
 mod serving;
 mod settings;
