@@ -1,10 +1,12 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod closed_tenant;
 mod commit;
 mod decide;
 mod dev_stack;
 mod dry_run;
 mod expire;
+mod expiry;
 mod extend;
 mod harness;
 mod idempotency;
