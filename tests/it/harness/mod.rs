@@ -11,6 +11,7 @@ pub mod process;
 pub mod redis;
 pub mod resharding;
 pub mod wire;
+pub mod scene;
 pub mod world;
 
 use std::time::Duration;
