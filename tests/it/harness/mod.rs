@@ -1,7 +1,10 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod app;
+pub mod digest;
 pub mod holds;
+pub mod names;
+pub mod raw;
 pub mod redis;
 pub mod world;
 
