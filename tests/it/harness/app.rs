@@ -275,8 +275,10 @@ fn has_null(value: &Value) -> bool {
         Value::Null => false,
         Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
         Value::Object(members) => members
-            .values()
-            .any(|member| member.is_null() || has_null(member)),
+            .iter()
+            // What is in there is the client's own.
+            .filter(|(name, _)| !["metadata", "committed_metadata"].contains(&name.as_str()))
+            .any(|(_, member)| member.is_null() || has_null(member)),
         _ => false,
     }
 }
