@@ -82,7 +82,7 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
 /// # Errors
 /// 415 for another content type, 413 beyond the limit, 400 when the body ends early.
 pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    if let Some(content_type) = headers.get(header::CONTENT_TYPE) {
+    for content_type in headers.get_all(header::CONTENT_TYPE) {
         check_content_type(content_type)?;
     }
     let too_large = || {
@@ -115,8 +115,8 @@ fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
         .to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let json = parts.next() == Some("application/json");
-    let charset = parts.find_map(|parameter| parameter.strip_prefix("charset="));
-    let utf8 = charset.is_none_or(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
+    let mut charsets = parts.filter_map(|parameter| parameter.strip_prefix("charset="));
+    let utf8 = charsets.all(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
     if json && utf8 {
         return Ok(());
     }
@@ -128,21 +128,20 @@ fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
     ))
 }
 
-/// The header, when sent, repeats the body's key byte for byte.
+/// The header, each time it is sent, repeats the body's key byte for byte.
 fn check_key_header(sent: &HeaderMap, key: &IdempotencyKey) -> Result<(), ApiError> {
-    let Some(value) = sent.get(headers::IDEMPOTENCY_KEY) else {
-        return Ok(());
-    };
-    let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
-    if IdempotencyKey::parse(text).is_none() {
-        return Err(ApiError::invalid(
-            "X-Idempotency-Key must have 1 to 256 characters",
-        ));
-    }
-    if text != key.as_str() {
-        return Err(ApiError::invalid(
-            "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
-        ));
+    for value in sent.get_all(headers::IDEMPOTENCY_KEY) {
+        let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
+        if IdempotencyKey::parse(text).is_none() {
+            return Err(ApiError::invalid(
+                "X-Idempotency-Key must have 1 to 256 characters",
+            ));
+        }
+        if text != key.as_str() {
+            return Err(ApiError::invalid(
+                "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
+            ));
+        }
     }
     Ok(())
 }
