@@ -7,6 +7,7 @@ mod admin_funding;
 mod admin_tenants;
 mod denial_sums;
 mod dev_stack;
+mod dispatcher;
 mod expire;
 mod harness;
 mod lease;
