@@ -16,6 +16,7 @@ pub mod sweep;
 
 pub mod dispatch;
 
+pub mod bench;
 pub mod verify;
 
 pub mod config;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use budget_authority::api;
+use budget_authority::bench::{self, BenchArgs};
 use budget_authority::config::{ServeArgs, StoreVerbArgs};
 use budget_authority::dev::{self, DevArgs};
 use budget_authority::locate::{LocateArgs, locate};
@@ -26,6 +27,8 @@ enum Verb {
     Serve(Box<ServeArgs>),
     /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
     Dev(DevArgs),
+    /// Measure a running service, and check its ledgers afterwards
+    Bench(Box<BenchArgs>),
     /// Look at the keys in Redis
     #[command(subcommand)]
     Keys(KeysVerb),
@@ -59,6 +62,7 @@ async fn main() -> ExitCode {
         Verb::Ledger(LedgerVerb::Verify { args, store }) => {
             return verify_ledgers(&args, store).await;
         }
+        Verb::Bench(args) => return bench::run(*args).await,
         Verb::Keys(KeysVerb::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())

@@ -105,9 +105,8 @@ impl Store {
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Vec<(String, Value)>, StoreError> {
-        let connection = &self.inner.connection;
         let mut replies = Vec::new();
-        for node in connection.nodes(deadline).await? {
+        for node in self.inner.connection.nodes(deadline).await? {
             let reply = self.ask(&node, command, deadline).await?;
             replies.push((node.address.clone(), reply));
         }
@@ -117,7 +116,7 @@ impl Store {
     /// Runs a command on one node.
     pub(super) async fn ask(
         &self,
-        node: &Arc<Node>,
+        node: &Node,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
