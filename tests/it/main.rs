@@ -14,6 +14,7 @@ mod decide;
 mod denial_sums;
 mod denials;
 mod dev_stack;
+mod dispatcher;
 mod dry_run;
 mod expire;
 mod expiry;
