@@ -17,6 +17,7 @@ pub mod sweep;
 pub mod dispatch;
 
 pub mod bench;
+pub mod verify;
 
 pub mod config;
 pub mod dev;

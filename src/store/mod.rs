@@ -25,6 +25,7 @@ mod link;
 pub mod metrics;
 mod node;
 pub mod poll;
+mod pool;
 pub mod purge;
 pub mod read;
 pub mod release;
@@ -38,6 +39,7 @@ mod slot;
 pub mod statistics;
 pub mod tenants;
 mod url;
+pub mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;

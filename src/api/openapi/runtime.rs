@@ -12,10 +12,9 @@ use crate::api::runtime::decide::{DecisionRequest, DecisionResponse};
 use crate::api::runtime::events::{EventCreateRequest, EventCreateResponse};
 use crate::api::runtime::extend::{ReservationExtendRequest, ReservationExtendResponse};
 use crate::api::runtime::release::{ReleaseRequest, ReleaseResponse};
-use crate::api::runtime::reservations::{
-    Reservation, ReservationListResponse, ReservationSort, ReservationStatus,
-};
+use crate::api::runtime::reservations::{Reservation, ReservationListResponse};
 use crate::api::runtime::reserve::{ReservationCreateRequest, ReservationCreateResponse};
+use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::Level;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -156,12 +155,10 @@ fn limit() -> Value {
     query("limit", "Most rows on the page.", schema)
 }
 
-fn level_filters() -> Vec<Value> {
+fn level_filters(tenant: &'static str) -> Vec<Value> {
     let filter = |level: Level| {
         let description = match level {
-            Level::Tenant => {
-                "The tenant. With an API key only the key's own; with the admin key required."
-            }
+            Level::Tenant => tenant,
             _ => "Only what lies at or below this value of the level, whatever the case.",
         };
         query(level.as_str(), description, text())
@@ -177,13 +174,11 @@ fn list_parameters() -> Vec<Value> {
             "The key under which the reservation was created.",
             json!({"type": "string", "minLength": 1, "maxLength": 256}),
         ),
-        query(
-            "status",
-            "The status as of now.",
-            words(ReservationStatus::WORDS),
-        ),
+        query("status", "The status as of now.", words(Status::WORDS)),
     ];
-    parameters.extend(level_filters());
+    parameters.extend(level_filters(
+        "The tenant. With an API key only the key's own; required with the admin key.",
+    ));
     parameters.extend([
         query("from", "Not created before.", moment()),
         query("to", "Not created after.", moment()),
@@ -213,7 +208,8 @@ fn list_parameters() -> Vec<Value> {
 }
 
 fn balances_parameters() -> Vec<Value> {
-    let mut parameters = level_filters();
+    let mut parameters =
+        level_filters("The tenant: only the API key's own. One of these filters is required.");
     parameters.extend([
         query(
             "include_children",

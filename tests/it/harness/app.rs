@@ -12,6 +12,7 @@ use clap::Parser;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::names::Names;
 use super::redis;
 use super::world::{Start, World};
 
@@ -28,6 +29,8 @@ pub const ADMIN_KEY: &str = "test-admin-key";
 pub struct TestApp {
     pub world: World,
     pub address: SocketAddr,
+    redis_url: String,
+    pub names: &'static Names,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -53,6 +56,12 @@ impl Said {
             .unwrap_or_else(|| panic!("{pointer} of {self:?}"))
     }
 
+    /// A header of the response.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let value = self.headers.get(name)?;
+        value.to_str().ok()
+    }
+
     /// The status and the code of an error.
     pub fn error(&self) -> (u16, &str) {
         (
@@ -68,6 +77,15 @@ impl TestApp {
         Self::spawn_on(&redis::shared().url(), &[]).await
     }
 
+    /// The same in both dialects, one after the other.
+    pub async fn spawn_both() -> [Self; 2] {
+        let url = redis::shared().url();
+        [
+            Self::spawn_on(&url, &[]).await,
+            Self::spawn_on(&url, &["--dialect", "cycles"]).await,
+        ]
+    }
+
     /// On a Redis of the test's choice, with more settings.
     pub async fn spawn_on(redis_url: &str, settings: &[&str]) -> Self {
         super::init_log();
@@ -77,8 +95,25 @@ impl TestApp {
 
     /// On a Redis and under a prefix of the test's choice.
     pub async fn spawn_with(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+        Self::start(redis_url, prefix, settings, None).await
+    }
+
+    /// One more replica of the same deployment.
+    pub async fn replica(&self, settings: &[&str]) -> Self {
+        let prefix = self.world.store.keys().prefix();
+        Self::start(&self.redis_url, prefix, settings, Some(&self.world)).await
+    }
+
+    async fn start(
+        redis_url: &str,
+        prefix: &str,
+        settings: &[&str],
+        existing: Option<&World>,
+    ) -> Self {
         let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
-        words.extend(["--admin-keys", ADMIN_KEY]);
+        if !settings.contains(&"--admin-keys") {
+            words.extend(["--admin-keys", ADMIN_KEY]);
+        }
         words.extend(settings);
         let config = Cli::parse_from(words)
             .serve
@@ -86,7 +121,11 @@ impl TestApp {
             .expect("a configuration");
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
-        let world = World::on(store.clone()).await;
+        let names = Names::of(settings);
+        let world = match existing {
+            Some(world) => world.by_way_of(store.clone()),
+            None => World::with_keys(store.clone(), names.key_prefix).await,
+        };
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners {
             api: bind("BUDGET_LISTEN", any).await.expect("a port"),
@@ -108,6 +147,8 @@ impl TestApp {
         Self {
             world,
             address,
+            redis_url: redis_url.to_owned(),
+            names,
             client: reqwest::Client::new(),
             shutdown,
         }
@@ -138,7 +179,7 @@ impl TestApp {
                 .get(name)
                 .map(|value| value.to_str().expect("text").to_owned())
         };
-        let (request_id, trace_id) = (header("x-request-id"), header("x-service-trace-id"));
+        let (request_id, trace_id) = (header("x-request-id"), header(self.names.trace));
         assert!(request_id.is_some() && trace_id.is_some(), "{said:?}");
         if status.is_client_error() || status.is_server_error() {
             assert_eq!(said.at("/request_id").as_str(), request_id.as_deref());
@@ -151,9 +192,7 @@ impl TestApp {
 
     /// `POST` under the key of a tenant.
     pub async fn post_as(&self, tenant: usize, path: &str, body: &Value) -> Said {
-        let request = self.request(Method::POST, path).json(body);
-        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
-            .await
+        self.post_with(&self.world.keys[tenant], path, body).await
     }
 
     /// `POST` under the key of the first tenant.
@@ -163,8 +202,25 @@ impl TestApp {
 
     /// `GET` under the key of a tenant.
     pub async fn get_as(&self, tenant: usize, path: &str) -> Said {
+        self.get_with(&self.world.keys[tenant], path).await
+    }
+
+    /// `POST` under any API key.
+    pub async fn post_with(&self, key: &str, path: &str, body: &Value) -> Said {
+        let request = self.request(Method::POST, path).json(body);
+        self.send(request.header(self.names.key, key)).await
+    }
+
+    /// `GET` under any API key.
+    pub async fn get_with(&self, key: &str, path: &str) -> Said {
         let request = self.request(Method::GET, path);
-        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
+        self.send(request.header(self.names.key, key)).await
+    }
+
+    /// `GET` under the admin key.
+    pub async fn get_as_admin(&self, path: &str) -> Said {
+        let request = self.request(Method::GET, path);
+        self.send(request.header("X-Admin-API-Key", ADMIN_KEY))
             .await
     }
 
@@ -181,17 +237,13 @@ impl TestApp {
     /// A ledger of the first tenant.
     pub async fn budget_in(&self, scope: &str, unit: Unit, allocated: i64, limit: i64) {
         let scope = scope.to_owned();
-        self.world
-            .seed(
-                0,
-                &Start {
-                    scope,
-                    unit,
-                    allocated,
-                    limit,
-                },
-            )
-            .await;
+        let start = Start {
+            scope,
+            unit,
+            allocated,
+            limit,
+        };
+        self.world.seed(0, &start).await;
     }
 
     /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.
@@ -239,8 +291,10 @@ fn has_null(value: &Value) -> bool {
         Value::Null => false,
         Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
         Value::Object(members) => members
-            .values()
-            .any(|member| member.is_null() || has_null(member)),
+            .iter()
+            // What is in there is the client's own.
+            .filter(|(name, _)| !["metadata", "committed_metadata"].contains(&name.as_str()))
+            .any(|(_, member)| member.is_null() || has_null(member)),
         _ => false,
     }
 }
