@@ -19,6 +19,7 @@ if due_ms and tonumber(due_ms) > now then return {'early'} end
 local _, settings = tenant_refusal(tenant_key)
 local events = events_new(event_log, outbox, tenant, day, now, context)
 
+-- Effects: none can fail.
 denials_flush(events, denials, denial_minutes)
 redis.call('ZREM', denial_minutes, tenant)
 events_point(events)

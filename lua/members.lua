@@ -9,6 +9,8 @@ Reply: members now_ms dispatcher…, all that are alive
 local dispatchers = KEYS[1]
 local dispatcher, duration_ms, action = unpack(ARGV)
 local now = now_ms()
+
+-- Effects: none can fail.
 redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
 if action == 'leave' then
   redis.call('ZREM', dispatchers, dispatcher)

@@ -12,6 +12,7 @@ Writes: all four fields at once, if the key does not exist
 local meta = KEYS[1]
 local layout, partitions, secret, dialect = unpack(ARGV)
 
+-- Effects: none can fail.
 if redis.call('EXISTS', meta) == 0 then
   redis.call('HSET', meta, 'layout', layout, 'partitions', partitions, 'secret', secret, 'dialect', dialect)
 end

@@ -85,7 +85,10 @@ impl Admin {
                     "scope_filter",
                     (!scope_filter.is_empty()).then_some(scope_filter),
                 ),
-                ("metadata", new.metadata.as_ref().map(|free| free.as_str().to_owned())),
+                (
+                    "metadata",
+                    new.metadata.as_ref().map(|free| free.as_str().to_owned()),
+                ),
             ];
             fields.extend(
                 optional

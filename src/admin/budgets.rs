@@ -90,11 +90,21 @@ impl Admin {
         let parts = Parts::of(request, "createBudget", audit);
         let mut fields = vec![("rollover_policy", new.rollover_policy.to_string())];
         let optional = [
-            ("period_start", new.period_start.map(|start| start.to_string())),
+            (
+                "period_start",
+                new.period_start.map(|start| start.to_string()),
+            ),
             ("period_end", new.period_end.map(|end| end.to_string())),
-            ("metadata", new.metadata.as_ref().map(|free| free.as_str().to_owned())),
+            (
+                "metadata",
+                new.metadata.as_ref().map(|free| free.as_str().to_owned()),
+            ),
         ];
-        fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        fields.extend(
+            optional
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         let record = LedgerRecord {
             tenant: &tenant,
             ledger_id: &ledger_id,

@@ -163,7 +163,10 @@ impl Admin {
             let (rows, last) = self.directory_step(query, after.as_deref()).await?;
             for tenant in rows {
                 if page.tenants.len() == query.limit {
-                    page.next = page.tenants.last().map(|tenant| place(tenant.tenant_id.as_str()));
+                    page.next = page
+                        .tenants
+                        .last()
+                        .map(|tenant| place(tenant.tenant_id.as_str()));
                     return Ok(page);
                 }
                 page.tenants.push(tenant);
@@ -206,7 +209,10 @@ impl Admin {
         query: &TenantQuery,
         after: Option<&str>,
     ) -> Result<(Vec<Tenant>, Option<String>), AdminError> {
-        let entries = self.store.directory_page(after, query.descending, STEP_ROWS).await?;
+        let entries = self
+            .store
+            .directory_page(after, query.descending, STEP_ROWS)
+            .await?;
         let last = entries
             .last()
             .filter(|_| entries.len() == STEP_ROWS)
@@ -250,26 +256,44 @@ fn sorted_page(tenants: Vec<Tenant>, query: &TenantQuery) -> TenantPage {
     let sort = query.sort;
     let order = |a: (&str, &str), b: (&str, &str)| -> Ordering {
         let by_value = a.0.cmp(b.0);
-        let by_value = if query.descending { by_value.reverse() } else { by_value };
+        let by_value = if query.descending {
+            by_value.reverse()
+        } else {
+            by_value
+        };
         by_value.then(a.1.cmp(b.1))
     };
-    let mut rows: Vec<(String, Tenant)> =
-        tenants.into_iter().map(|tenant| (sort.value(&tenant), tenant)).collect();
+    let mut rows: Vec<(String, Tenant)> = tenants
+        .into_iter()
+        .map(|tenant| (sort.value(&tenant), tenant))
+        .collect();
     if let Some(after) = &query.after {
         let place = (after.value.as_str(), after.id.as_str());
-        rows.retain(|(value, tenant)| order((value, tenant.tenant_id.as_str()), place) == Ordering::Greater);
+        rows.retain(|(value, tenant)| {
+            order((value, tenant.tenant_id.as_str()), place) == Ordering::Greater
+        });
     }
     rows.sort_by(|(a_value, a), (b_value, b)| {
-        order((a_value, a.tenant_id.as_str()), (b_value, b.tenant_id.as_str()))
+        order(
+            (a_value, a.tenant_id.as_str()),
+            (b_value, b.tenant_id.as_str()),
+        )
     });
     let more = rows.len() > query.limit;
     rows.truncate(query.limit);
-    let next = rows.last().filter(|_| more).map(|(value, tenant)| TenantPlace {
-        value: value.clone(),
-        id: tenant.tenant_id.to_string(),
-    });
+    let next = rows
+        .last()
+        .filter(|_| more)
+        .map(|(value, tenant)| TenantPlace {
+            value: value.clone(),
+            id: tenant.tenant_id.to_string(),
+        });
     let tenants = rows.into_iter().map(|(_, tenant)| tenant).collect();
-    TenantPage { tenants, sort, next }
+    TenantPage {
+        tenants,
+        sort,
+        next,
+    }
 }
 
 #[cfg(test)]
@@ -322,7 +346,11 @@ mod tests {
         let (mut query, mut ids) = (query(sort, descending), Vec::new());
         loop {
             let page = sorted_page(tenants(), &query);
-            ids.extend(page.tenants.into_iter().map(|tenant| tenant.tenant_id.to_string()));
+            ids.extend(
+                page.tenants
+                    .into_iter()
+                    .map(|tenant| tenant.tenant_id.to_string()),
+            );
             if page.next.is_none() {
                 return ids;
             }
@@ -340,7 +368,10 @@ mod tests {
             walked(TenantSort::CreatedAt, true),
             ["aaa", "ccc", "bbb", "ddd"]
         );
-        assert_eq!(walked(TenantSort::Name, false), ["ddd", "ccc", "aaa", "bbb"]);
+        assert_eq!(
+            walked(TenantSort::Name, false),
+            ["ddd", "ccc", "aaa", "bbb"]
+        );
         assert_eq!(
             walked(TenantSort::Status, true),
             ["aaa", "bbb", "ccc", "ddd"]

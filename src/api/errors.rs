@@ -268,7 +268,7 @@ pub struct ErrorResponse<'e> {
     trace_id: String,
     /// Facts for programs; which ones depends on `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, nullable = false)]
+    #[schema(value_type = Object, nullable = false)]
     details: Option<&'e Value>,
     #[serde(flatten, serialize_with = "evidence::serialize_reference")]
     #[schema(ignore)]

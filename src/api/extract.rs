@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::dialect::headers;
+use super::body;
 use super::errors::{ApiError, Code};
 use super::identify::{self, Judged};
 use super::state::AppState;
@@ -66,10 +66,8 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
-        let json = Json::parse(&bytes)?;
-        let payload_hash = PayloadHash::of_body(&json);
-        let request = T::from_json(json)?;
-        check_key_header(&parts.headers, request.idempotency_key())?;
+        let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
+        body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
         Ok(Self {
             request,
             payload_hash,
@@ -81,10 +79,12 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
 ///
 /// # Errors
 /// 415 for another content type, 413 beyond the limit, 400 when the body ends early.
-pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    if let Some(content_type) = headers.get(header::CONTENT_TYPE) {
-        check_content_type(content_type)?;
-    }
+pub async fn body_bytes(
+    headers: &HeaderMap,
+    content: Body,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
+    body::check_media_type(headers)?;
     let too_large = || {
         let message = format!("The request body is larger than {limit} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, message)
@@ -98,53 +98,13 @@ pub async fn body_bytes(headers: &HeaderMap, body: Body, limit: usize) -> Result
     {
         return Err(too_large());
     }
-    to_bytes(body, limit).await.map_err(|error| {
+    to_bytes(content, limit).await.map_err(|error| {
         let source = std::error::Error::source(&error);
         match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             true => too_large(),
             false => ApiError::invalid("Malformed request body: it ended early"),
         }
     })
-}
-
-/// `application/json`, or absent; the only charset is UTF-8.
-fn check_content_type(content_type: &HeaderValue) -> Result<(), ApiError> {
-    let text = content_type
-        .to_str()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let mut parts = text.split(';').map(str::trim);
-    let json = parts.next() == Some("application/json");
-    let charset = parts.find_map(|parameter| parameter.strip_prefix("charset="));
-    let utf8 = charset.is_none_or(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
-    if json && utf8 {
-        return Ok(());
-    }
-    let message = "Content-Type must be application/json in UTF-8";
-    Err(ApiError::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::InvalidRequest,
-        message,
-    ))
-}
-
-/// The header, when sent, repeats the body's key byte for byte.
-fn check_key_header(sent: &HeaderMap, key: &IdempotencyKey) -> Result<(), ApiError> {
-    let Some(value) = sent.get(headers::IDEMPOTENCY_KEY) else {
-        return Ok(());
-    };
-    let text = str::from_utf8(value.as_bytes()).unwrap_or_default();
-    if IdempotencyKey::parse(text).is_none() {
-        return Err(ApiError::invalid(
-            "X-Idempotency-Key must have 1 to 256 characters",
-        ));
-    }
-    if text != key.as_str() {
-        return Err(ApiError::invalid(
-            "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
-        ));
-    }
-    Ok(())
 }
 
 /// The holder of an API key.

@@ -1,6 +1,7 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
 pub mod admin;
+pub mod body;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
@@ -36,8 +37,9 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let agents = runtime_plane(&state);
     let no_path = runtime_nowhere(&state);
     if apart {
+        let document = openapi::page::router(config.store.dialect);
         return Planes {
-            api: wrap(agents.fallback_service(no_path)),
+            api: wrap(agents.merge(document).fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
         };
     }
@@ -46,8 +48,9 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         let plane = if of_operators { no_operation.clone() } else { no_path.clone() };
         plane.oneshot(request)
     };
+    let document = openapi::page::router(config.store.dialect);
     Planes {
-        api: wrap(agents.merge(operators).fallback(neither)),
+        api: wrap(agents.merge(operators).merge(document).fallback(neither)),
         admin: None,
     }
 }

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::Array;
 
-use super::fields::Value;
+use super::fields::{Value, schema};
 use super::json::FreeObject;
 
 /// What an agent is about to do, or did.
@@ -18,7 +19,7 @@ pub struct Action {
     pub name: String,
     /// Labels of the client's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 10, nullable = false)]
+    #[schema(schema_with = tags_schema, required = false)]
     pub tags: Option<Vec<String>>,
 }
 
@@ -47,6 +48,14 @@ impl Action {
     }
 }
 
+fn tags_schema() -> Array {
+    schema::string_array(
+        "Labels of the client's own.",
+        Some(Action::TAGS_MAX),
+        Action::TAG_CHARS_MAX,
+    )
+}
+
 /// What a client measured. Stored with the charge, without influence on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +78,7 @@ pub struct Metrics {
     pub model_version: Option<String>,
     /// Measurements of the client's own: any JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, nullable = false)]
+    #[schema(value_type = Object, nullable = false)]
     pub custom: Option<FreeObject>,
 }
 

@@ -52,9 +52,8 @@ impl ApiKey {
             ApiKeyStatus::Active if now_ms >= expires_at.as_ms() => ApiKeyStatus::Expired,
             status => status,
         };
-        let metadata = text("metadata").map(|json| {
-            FreeObject::from_stored(json).ok_or_else(|| RecordError::of("metadata"))
-        });
+        let metadata = text("metadata")
+            .map(|json| FreeObject::from_stored(json).ok_or_else(|| RecordError::of("metadata")));
         Ok(Self {
             key_id: key_id.clone(),
             tenant_id: record.word("tenant", TenantId::parse)?,
@@ -106,7 +105,10 @@ mod tests {
         ] {
             let key = ApiKey::from_record(&id, &record(status), now_ms).expect("a sound record");
             assert_eq!(key.status, seen, "{status} at {now_ms}");
-            assert_eq!(key.permissions, [Permission::BudgetsRead, Permission::BudgetsWrite]);
+            assert_eq!(
+                key.permissions,
+                [Permission::BudgetsRead, Permission::BudgetsWrite]
+            );
             assert!(key.scope_filter.is_unrestricted());
         }
         assert!(ApiKey::from_record(&id, &record("?"), 0).is_err());

@@ -5,6 +5,7 @@
 //! readers: read every member first, and only then use `?`.
 
 mod problems;
+pub(crate) mod schema;
 mod value;
 
 pub use problems::Problems;

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::Array;
 
-use super::fields::Value;
+use super::fields::{Value, schema};
 
 /// What happens when an action cost more than was reserved for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
@@ -59,16 +60,26 @@ pub struct Caps {
     pub max_steps_remaining: Option<i64>,
     /// Names of actions that may be used. If it has an entry, `tool_denylist` is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = allowlist_schema, required = false)]
     pub tool_allowlist: Option<Vec<String>>,
     /// Names of actions that may not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = denylist_schema, required = false)]
     pub tool_denylist: Option<Vec<String>>,
     /// How long to wait before the next action, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, nullable = false)]
     pub cooldown_ms: Option<i64>,
+}
+
+fn allowlist_schema() -> Array {
+    let description =
+        "Names of actions that may be used. If it has an entry, `tool_denylist` is ignored.";
+    schema::string_array(description, None, 256)
+}
+
+fn denylist_schema() -> Array {
+    schema::string_array("Names of actions that may not be used.", None, 256)
 }
 
 /// What the one policy that was selected for a request decides. All absent: no policy applies.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
-use super::fields::Value;
+use super::fields::{Value, schema};
 use super::scope::{Level, is_segment_value};
 
 /// The place in the hierarchy for which an action is taken; values exactly as they were sent.
@@ -70,7 +71,7 @@ pub struct Subject {
     toolset: Option<String>,
     /// Labels of the client's own; stored and returned, without influence on budgets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = dimensions_schema, required = false)]
     dimensions: Option<BTreeMap<String, String>>,
 }
 
@@ -153,4 +154,14 @@ impl Subject {
             Level::Toolset => &mut self.toolset,
         }
     }
+}
+
+fn dimensions_schema() -> Object {
+    let description =
+        "Labels of the client's own; stored and returned, without influence on budgets.";
+    schema::string_map(
+        description,
+        Subject::DIMENSIONS_MAX,
+        Some(Subject::DIMENSION_CHARS_MAX),
+    )
 }

@@ -187,6 +187,9 @@ mod tests {
         assert_eq!(read.max_reservation_extensions, Some(0));
         assert_eq!(read.metadata, tenant.metadata);
         assert_eq!(read.parent_tenant_id.as_deref(), Some("holding"));
-        assert_eq!((read.status, read.created_at.as_ms()), (TenantStatus::Active, 5));
+        assert_eq!(
+            (read.status, read.created_at.as_ms()),
+            (TenantStatus::Active, 5)
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Store;
 use super::admin::{
-    AdminError, Change, Pairs, caller_words, creation_refused, moment, outcome, push_counted, push_day,
-    push_pairs, refused,
+    AdminError, Change, Pairs, caller_words, creation_refused, moment, outcome, push_counted,
+    push_day, push_pairs, refused,
 };
 use super::clock::Day;
 use super::reply::Reply;
@@ -11,8 +11,8 @@ use super::script::{CREATE_BUDGET, FUND, LOOKUP_BUDGET};
 use super::{Arg, StoreError};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::funding::FundingOperation;
 use crate::domain::caller::Caller;
+use crate::domain::funding::FundingOperation;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;

@@ -18,7 +18,10 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         .create_api_key(&new_key("acme"), &ask().request())
         .await
         .expect("a key");
-    assert_eq!(created.expires_at.as_ms() - created.created_at.as_ms(), 90 * DAY_MS);
+    assert_eq!(
+        created.expires_at.as_ms() - created.created_at.as_ms(),
+        90 * DAY_MS
+    );
     assert_eq!(created.permissions, Permission::DEFAULT);
     assert!(created.key.visible_prefix().starts_with("sk_live_"));
 
@@ -117,10 +120,7 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     assert_eq!(refusal(revoke(None).await), AdminRefusal::KeyRevoked);
     // The key of the first attempt brings its answer back.
     assert_eq!(
-        revoke(Some("k"))
-            .await
-            .expect("answered again")
-            .revoked_at,
+        revoke(Some("k")).await.expect("answered again").revoked_at,
         revoked.revoked_at
     );
 

@@ -9,9 +9,7 @@ use budget_authority::domain::moment::Moment;
 use budget_authority::domain::permission::Permission;
 use budget_authority::domain::refusal::BadKey;
 
-use crate::harness::desk::{
-    Desk, admin_key, ask, asking, new_budget, refusal, scope, tenant_id,
-};
+use crate::harness::desk::{Desk, admin_key, ask, asking, new_budget, refusal, scope, tenant_id};
 
 const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
 

@@ -153,7 +153,11 @@ async fn walk(desk: &Desk, mut query: TenantQuery) -> Vec<String> {
         let page = desk.admin.list_tenants(&query).await.expect("a page");
         assert!(page.tenants.len() <= query.limit);
         assert_eq!(page.sort, query.sort);
-        ids.extend(page.tenants.into_iter().map(|tenant| tenant.tenant_id.to_string()));
+        ids.extend(
+            page.tenants
+                .into_iter()
+                .map(|tenant| tenant.tenant_id.to_string()),
+        );
         match page.next {
             Some(place) => query.after = Some(place),
             None => return ids,

@@ -1,13 +1,15 @@
 //! Random histories against Redis and against a simple pure model: every reply and every ledger after each step.
 
+mod draw;
 mod pure;
+mod sides;
 mod steps;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::harness::world::World;
-use steps::{Step, history};
+use draw::{Step, history};
 
 #[test]
 fn every_reply_and_every_ledger_is_what_the_model_says() {

@@ -18,6 +18,7 @@ use crate::domain::scope::ScopeFilter;
 #[serde(deny_unknown_fields)]
 pub struct ApiKeyCreateRequest {
     /// Whose key it is; cannot change.
+    #[schema(min_length = 1, max_length = 128)]
     pub tenant_id: String,
     /// For people.
     #[schema(min_length = 1, max_length = 256)]
@@ -35,7 +36,7 @@ pub struct ApiKeyCreateRequest {
     #[schema(value_type = String, format = DateTime, required = false)]
     pub expires_at: Option<Moment>,
     /// Data of the operator's own.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 
@@ -170,7 +171,7 @@ pub struct ApiKey {
     pub revoked_reason: Option<String>,
     /// Data of the operator's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

@@ -21,10 +21,10 @@ use crate::domain::scope::{BudgetScope, ScopePath};
 #[serde(deny_unknown_fields)]
 pub struct BudgetCreateRequest {
     /// Whose budget it is. Required with the admin key; must be absent with an API key, which names its tenant itself.
-    #[schema(nullable = false)]
+    #[schema(max_length = 128, nullable = false)]
     pub tenant_id: Option<String>,
     /// Where it hangs, such as `tenant:acme/workspace:prod`.
-    #[schema(min_length = 1)]
+    #[schema(min_length = 1, max_length = 1024)]
     pub scope: String,
     /// What it counts.
     pub unit: Unit,
@@ -46,7 +46,7 @@ pub struct BudgetCreateRequest {
     #[schema(value_type = String, format = DateTime, required = false)]
     pub period_end: Option<Moment>,
     /// Data of the operator's own; not returned.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 
@@ -121,7 +121,7 @@ pub struct BudgetFundingRequest {
     #[schema(value_type = String, min_length = 1, max_length = 256, required = false)]
     pub idempotency_key: Option<IdempotencyKey>,
     /// Data of the operator's own.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

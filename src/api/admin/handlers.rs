@@ -1,7 +1,7 @@
 //! The operations of the admin plane: who calls, about what, with what.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 
 use super::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyRevokeQuery};
 use super::budgets::{
@@ -11,9 +11,8 @@ use super::extract::{AdminJson, Because, Declined, KeyHeader, Named, Outcome};
 use super::refusals::{Asked, error_of};
 use super::shown;
 use super::tenants::{Tenant, TenantCreateRequest, TenantListQuery, TenantListResponse};
-use crate::admin::{
-    Funding, NewApiKey, NewBudget, Request, TenantPlace, TenantQuery, TenantSort,
-};
+use crate::admin::{Funding, NewApiKey, NewBudget, Request, TenantPlace, TenantQuery, TenantSort};
+use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, RawQuery};
 use crate::api::refusals::store_error;
@@ -61,7 +60,11 @@ pub async fn create_tenant(
         error: error_of(error, &asked),
         tenant: Some(new.tenant_id.clone()),
     })?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     Ok(Answer(status, shown::tenant(tenant)))
 }
 
@@ -119,7 +122,10 @@ pub async fn list_tenants(
         query.next_cursor(sort, last, secret)
     });
     let tenants = page.tenants.into_iter().map(shown::tenant).collect();
-    Ok(Answer(StatusCode::OK, TenantListResponse::new(tenants, next)))
+    Ok(Answer(
+        StatusCode::OK,
+        TenantListResponse::new(tenants, next),
+    ))
 }
 
 /// `POST /v1/admin/api-keys`
@@ -195,7 +201,10 @@ pub async fn revoke_api_key(
         idempotency_key: key.as_ref(),
         payload_hash: &PayloadHash::of_body_and_target(&Json::Object(Vec::new()), &target),
     };
-    let revoked = state.admin.revoke_api_key(&key_id, &owner, reason.as_deref(), &request).await;
+    let revoked = state
+        .admin
+        .revoke_api_key(&key_id, &owner, reason.as_deref(), &request)
+        .await;
     let asked = Asked {
         tenant: owner.as_str(),
         ..asked
@@ -238,7 +247,10 @@ pub async fn create_budget(
     };
     let created = state.admin.create_budget(&caller, &new, &request).await;
     let asked = Asked {
-        tenant: tenant.as_ref().map_or(new.tenant_id.as_deref().unwrap_or_default(), TenantId::as_str),
+        tenant: tenant.as_ref().map_or(
+            new.tenant_id.as_deref().unwrap_or_default(),
+            TenantId::as_str,
+        ),
         scope: new.scope.path().as_str(),
         unit: Some(new.allocated.unit()),
         ..Asked::default()
@@ -254,24 +266,20 @@ pub async fn fund_budget(
     State(state): State<AppState>,
     ByEither(caller): ByEither,
     Because(cause): Because,
-    KeyHeader(key): KeyHeader,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: AdminJson<BudgetFundingRequest>,
 ) -> Result<Outcome<BudgetFundingResponse>, ApiError> {
     let target = BudgetTarget::parse(&query)?;
     let sent = body.request;
-    let key = match (key, sent.idempotency_key.clone()) {
-        (Some(header), Some(body)) if header != body => {
-            return Err(ApiError::invalid(
-                "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
-            ));
-        }
-        (header, body) => header.or(body),
-    };
+    let key = idempotency_key(&headers, sent.idempotency_key.as_ref())?;
     let tenant = owner(&caller, target.tenant_id.as_deref());
     let scope = target.scope.path().clone();
     let asked = Asked {
-        tenant: tenant.as_ref().map_or(target.tenant_id.as_deref().unwrap_or_default(), TenantId::as_str),
+        tenant: tenant.as_ref().map_or(
+            target.tenant_id.as_deref().unwrap_or_default(),
+            TenantId::as_str,
+        ),
         scope: scope.as_str(),
         unit: Some(target.unit),
         amount: Some(sent.amount),
@@ -279,8 +287,13 @@ pub async fn fund_budget(
     };
     if let Err(mismatch) = sent.check_units(&target) {
         // A key that is restricted to other scopes learns that first.
-        let access = state.admin.check_access(&caller, "budgets:write", Some(&target.scope)).await;
-        let error = access.err().map_or(mismatch, |error| error_of(error, &asked));
+        let access = state
+            .admin
+            .check_access(&caller, "budgets:write", Some(&target.scope))
+            .await;
+        let error = access
+            .err()
+            .map_or(mismatch, |error| error_of(error, &asked));
         return Ok(answered(StatusCode::OK, Err(error), tenant));
     }
     let selected = [
@@ -315,7 +328,10 @@ pub async fn lookup_budget(
     RawQuery(query): RawQuery,
 ) -> Result<Outcome<BudgetLedger>, ApiError> {
     let target = BudgetTarget::parse(&query)?;
-    let found = state.admin.lookup_budget(&caller, &target.scope, target.unit).await;
+    let found = state
+        .admin
+        .lookup_budget(&caller, &target.scope, target.unit)
+        .await;
     let asked = Asked {
         scope: target.scope.path().as_str(),
         unit: Some(target.unit),
@@ -336,7 +352,11 @@ fn owner(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
     }
 }
 
-fn answered<T>(status: StatusCode, shown: Result<T, ApiError>, tenant: Option<TenantId>) -> Outcome<T> {
+fn answered<T>(
+    status: StatusCode,
+    shown: Result<T, ApiError>,
+    tenant: Option<TenantId>,
+) -> Outcome<T> {
     shown
         .map(|shown| Answer(status, shown))
         .map_err(|error| Declined { error, tenant })

@@ -28,7 +28,10 @@ pub struct About(pub TenantId);
 impl IntoResponseParts for About {
     type Error = std::convert::Infallible;
 
-    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Self::Error> {
+    fn into_response_parts(
+        self,
+        mut response: ResponseParts,
+    ) -> Result<ResponseParts, Self::Error> {
         response.extensions_mut().insert(self);
         Ok(response)
     }
@@ -51,7 +54,9 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
     let cause = cause_of(&state, &parts, correlation, actor);
     let response = match caller.clone() {
         Err(error) => error.into_response(),
-        Ok(_) if is_traversal(&path) => ApiError::invalid("The path must not hold . or .. segments").into_response(),
+        Ok(_) if is_traversal(&path) => {
+            ApiError::invalid("The path must not hold . or .. segments").into_response()
+        }
         Ok(caller) => {
             parts.extensions.insert(caller.clone());
             parts.extensions.insert(cause.clone());
@@ -60,7 +65,14 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
         }
     };
     if let Some(failed) = Failed::of(&response) {
-        audit(&state, &cause, caller.ok().as_ref(), (&method, &path), failed).await;
+        audit(
+            &state,
+            &cause,
+            caller.ok().as_ref(),
+            (&method, &path),
+            failed,
+        )
+        .await;
     }
     response
 }
@@ -76,7 +88,10 @@ fn permission(method: &Method, path: &str) -> Option<&'static str> {
 }
 
 async fn caller_of(state: &AppState, parts: &Parts, path: &str) -> Result<Caller, ApiError> {
-    let sent = parts.headers.get(headers::ADMIN_KEY).filter(|value| !is_blank(value));
+    let sent = parts
+        .headers
+        .get(headers::ADMIN_KEY)
+        .filter(|value| !is_blank(value));
     match (sent, permission(&parts.method, path)) {
         (Some(key), _) => {
             let text = |key: &HeaderValue| key.to_str().unwrap_or_default().to_owned();
@@ -139,7 +154,9 @@ impl Failed {
             status,
             code: serde_json::to_string(&code).unwrap_or_default(),
             message: error.map(ApiError::message).unwrap_or_default(),
-            tenant: extensions.get::<About>().map(|About(tenant)| tenant.clone()),
+            tenant: extensions
+                .get::<About>()
+                .map(|About(tenant)| tenant.clone()),
         })
     }
 }
@@ -187,7 +204,8 @@ fn is_traversal(path: &str) -> bool {
 
 /// Whether a path belongs to the operators' part of the plane.
 pub fn is_admin_path(path: &str) -> bool {
-    path.strip_prefix("/v1/admin").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix("/v1/admin")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -198,8 +216,16 @@ mod tests {
     fn only_three_operations_are_open_to_tenants_keys() {
         for (method, path, needed) in [
             (Method::POST, "/v1/admin/budgets", Some("budgets:write")),
-            (Method::POST, "/v1/admin/budgets/fund", Some("budgets:write")),
-            (Method::GET, "/v1/admin/budgets/lookup", Some("budgets:read")),
+            (
+                Method::POST,
+                "/v1/admin/budgets/fund",
+                Some("budgets:write"),
+            ),
+            (
+                Method::GET,
+                "/v1/admin/budgets/lookup",
+                Some("budgets:read"),
+            ),
             (Method::GET, "/v1/admin/budgets", None),
             (Method::POST, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/tenants", None),

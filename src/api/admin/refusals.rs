@@ -50,14 +50,16 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             Code::IdempotencyMismatch,
             "The idempotency key was first used with another request; use a new key",
         ),
-        R::TenantUnreadable => ApiError::internal("the record of the tenant has no readable status"),
+        R::TenantUnreadable => {
+            ApiError::internal("the record of the tenant has no readable status")
+        }
         R::TenantClosed => ApiError::conflict(
             Code::TenantClosed,
             format!("The tenant {tenant} is closed; what it owns is read-only"),
         ),
-        R::TenantSuspended => {
-            ApiError::forbidden(format!("The tenant {tenant} is suspended; its keys change nothing"))
-        }
+        R::TenantSuspended => ApiError::forbidden(format!(
+            "The tenant {tenant} is suspended; its keys change nothing"
+        )),
         R::TenantNotActive => ApiError::invalid(format!(
             "The tenant {tenant} is suspended; nothing can be created for it"
         )),
@@ -71,37 +73,57 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             "Validation failed: scope: {} does not lie in the tenant {tenant}",
             asked.scope
         )),
-        R::OwnerNotFound => ApiError::new(StatusCode::BAD_REQUEST, Code::TenantNotFound, no_tenant(&tenant)),
-        R::TenantNotFound => ApiError::new(StatusCode::NOT_FOUND, Code::TenantNotFound, no_tenant(&tenant)),
+        R::OwnerNotFound => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::TenantNotFound,
+            no_tenant(&tenant),
+        ),
+        R::TenantNotFound => ApiError::new(
+            StatusCode::NOT_FOUND,
+            Code::TenantNotFound,
+            no_tenant(&tenant),
+        ),
         R::DuplicateTenant => ApiError::conflict(
             Code::DuplicateResource,
             format!("The tenant {tenant} exists under another name"),
         ),
-        R::DuplicateBudget => {
-            ApiError::conflict(Code::DuplicateResource, format!("There is a budget at {} already", budget()))
-        }
+        R::DuplicateBudget => ApiError::conflict(
+            Code::DuplicateResource,
+            format!("There is a budget at {} already", budget()),
+        ),
         R::BudgetNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::BudgetNotFound,
             format!("There is no budget at {}", budget()),
         ),
-        R::ForeignBudget => ApiError::forbidden(format!("The scope {} lies in another tenant", asked.scope)),
-        R::BudgetFrozen => {
-            ApiError::conflict(Code::BudgetFrozen, format!("The budget at {} is frozen", budget()))
+        R::ForeignBudget => {
+            ApiError::forbidden(format!("The scope {} lies in another tenant", asked.scope))
         }
-        R::BudgetClosed => {
-            ApiError::conflict(Code::BudgetClosed, format!("The budget at {} is closed", budget()))
-        }
+        R::BudgetFrozen => ApiError::conflict(
+            Code::BudgetFrozen,
+            format!("The budget at {} is frozen", budget()),
+        ),
+        R::BudgetClosed => ApiError::conflict(
+            Code::BudgetClosed,
+            format!("The budget at {} is closed", budget()),
+        ),
         R::BudgetExceeded { remaining } => exceeded(remaining, asked),
         R::OutOfRange => ApiError::invalid(
             "Validation failed: amount: a figure of the budget would leave the range of 64 bits",
         ),
-        R::KeyNotFound => ApiError::not_found(format!("There is no API key {}", printable(asked.key))),
+        R::KeyNotFound => {
+            ApiError::not_found(format!("There is no API key {}", printable(asked.key)))
+        }
         R::KeyRevoked => ApiError::conflict(
             Code::KeyRevoked,
-            format!("The API key {} has been revoked already", printable(asked.key)),
+            format!(
+                "The API key {} has been revoked already",
+                printable(asked.key)
+            ),
         ),
-        R::ExpiresInThePast => ApiError::invalid("Validation failed: expires_at: must lie in the future"),
+        R::ExpiresInThePast => {
+            ApiError::invalid("Validation failed: expires_at: must lie in the future")
+        }
         R::TooManyToSort { bound } => ApiError::new(
             StatusCode::BAD_REQUEST,
             Code::LimitExceeded,
@@ -121,7 +143,10 @@ fn no_tenant(tenant: &str) -> String {
 fn exceeded(remaining: i64, asked: &Asked<'_>) -> ApiError {
     let amount = asked.amount.map_or(0, Amount::value);
     let unit = asked.unit.map_or("", Unit::as_str);
-    let message = format!("{amount} {unit} exceed the {remaining} that remain at {}", asked.scope);
+    let message = format!(
+        "{amount} {unit} exceed the {remaining} that remain at {}",
+        asked.scope
+    );
     ApiError::conflict(Code::BudgetExceeded, message).with_details(json!({
         "scope": asked.scope, "unit": unit, "requested": amount, "remaining": remaining,
     }))

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::{Problems, read_body, schema};
 use crate::domain::ids::{DeploymentSecret, TenantId};
 use crate::domain::json::Json;
 use crate::domain::moment::Moment;
@@ -35,7 +36,7 @@ pub struct TenantCreateRequest {
     #[schema(max_length = 128, nullable = false)]
     pub parent_tenant_id: Option<String>,
     /// Labels of the operator's own.
-    #[schema(schema_with = crate::api::openapi::metadata_map, required = false)]
+    #[schema(schema_with = metadata_schema, required = false)]
     pub metadata: Option<BTreeMap<String, String>>,
     /// What a commit above its estimate does when nothing nearer decides.
     #[schema(nullable = false)]
@@ -96,6 +97,10 @@ impl TenantCreateRequest {
     }
 }
 
+fn metadata_schema() -> Object {
+    schema::string_map("Labels of the operator's own.", METADATA_MAX, None)
+}
+
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -144,7 +149,7 @@ pub struct Tenant {
     pub reservation_expiry_policy: Option<ReservationExpiryPolicy>,
     /// Labels of the operator's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = crate::api::openapi::metadata_map, required = false)]
+    #[schema(schema_with = metadata_schema, required = false)]
     pub metadata: Option<BTreeMap<String, String>>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]

@@ -24,7 +24,7 @@ pub struct CommitRequest {
     #[schema(nullable = false)]
     pub metrics: Option<Metrics>,
     /// Data of the client's own, returned with the reservation as `committed_metadata`.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

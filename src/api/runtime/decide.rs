@@ -28,7 +28,7 @@ pub struct DecisionRequest {
     /// What it will cost at most.
     pub estimate: Amount,
     /// Data of the client's own.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

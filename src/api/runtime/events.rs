@@ -35,7 +35,7 @@ pub struct EventCreateRequest {
     #[schema(minimum = 0, nullable = false)]
     pub client_time_ms: Option<i64>,
     /// Data of the client's own.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

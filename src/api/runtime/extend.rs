@@ -22,7 +22,7 @@ pub struct ReservationExtendRequest {
     #[schema(minimum = 1, maximum = 86_400_000)]
     pub extend_by_ms: i64,
     /// Data of the client's own, kept for audit.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

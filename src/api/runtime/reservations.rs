@@ -70,11 +70,11 @@ pub struct Reservation {
     pub affected_scopes: Vec<ScopePath>,
     /// Data that the client sent with the create. In a list only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
     /// Data that the client sent with the commit. In a list only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub committed_metadata: Option<FreeObject>,
     /// Where its signed evidence can be read. In a list only on request.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -53,7 +53,7 @@ pub struct ReservationCreateRequest {
     #[schema(default = false, required = false)]
     pub dry_run: bool,
     /// Data of the client's own, returned with the reservation.
-    #[schema(value_type = Object, additional_properties = true, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
 }
 

@@ -1,229 +1,19 @@
-//! The steps of a history: how they are drawn, and how one is taken on both sides.
+//! Takes one step on both sides.
 
-use budget_authority::domain::action::Action;
-use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::budget::Balance;
-use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
-use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::caller::Caller;
+use budget_authority::domain::cause::Cause;
 use budget_authority::domain::policy::OveragePolicy;
-use budget_authority::domain::refusal::Refusal;
-use budget_authority::domain::scope::{Level, SegmentFilter};
-use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::{
-    BalanceQuery, Commit, Decide, Decision, Extend, LedgerError, Post, Release, Reserve, Reserved,
+    Commit, Decide, Decision, Extend, Post, Release, Reserve, Reserved,
 };
 use budget_authority::store::expire::expire_tenant;
-use proptest::prelude::*;
 
+use super::draw::{Step, UNITS};
 use super::pure::{Book, Model, Said};
+use super::sides::{
+    action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
+};
 use crate::harness::world::{Start, World};
-
-/// One step. Selectors are taken modulo what there is.
-#[derive(Debug, Clone)]
-pub enum Step {
-    Open {
-        tenant: usize,
-        place: usize,
-        unit: usize,
-        allocated: i64,
-        limit: i64,
-    },
-    Reserve {
-        tenant: usize,
-        place: usize,
-        unit: usize,
-        amount: i64,
-        policy: usize,
-        key: usize,
-        dry: bool,
-    },
-    Decide {
-        tenant: usize,
-        place: usize,
-        unit: usize,
-        amount: i64,
-        key: usize,
-    },
-    Commit {
-        which: usize,
-        unit: usize,
-        actual: i64,
-        key: usize,
-    },
-    Release {
-        which: usize,
-        key: usize,
-    },
-    Extend {
-        which: usize,
-        key: usize,
-    },
-    Post {
-        tenant: usize,
-        place: usize,
-        unit: usize,
-        actual: i64,
-        policy: usize,
-        key: usize,
-    },
-    Lapse {
-        which: usize,
-    },
-    Sweep {
-        tenant: usize,
-    },
-}
-
-const PLACES: [&[(Level, &str)]; 5] = [
-    &[],
-    &[(Level::Workspace, "prod")],
-    &[(Level::Workspace, "prod"), (Level::Agent, "bot")],
-    &[(Level::Agent, "bot")],
-    &[(Level::App, "chat"), (Level::Toolset, "web.search")],
-];
-const UNITS: [Unit; 2] = [Unit::Tokens, Unit::Credits];
-
-/// Amounts of every size, many of them small enough to meet.
-fn amount() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        12 => 0..60i64,
-        2 => 0..200i64,
-        1 => Just(i64::MAX),
-        1 => (i64::MAX - 3)..=i64::MAX,
-        1 => Just((1i64 << 53) + 1),
-        1 => 99_999_999_999_990..100_000_000_000_010i64,
-        1 => 0..=i64::MAX,
-    ]
-}
-
-/// What ledgers begin with: often so little that a history of small amounts meets the end of it.
-fn allocation() -> impl Strategy<Value = i64> {
-    prop_oneof![4 => 40..200i64, 1 => amount()]
-}
-
-fn limit() -> impl Strategy<Value = i64> {
-    prop_oneof![2 => Just(0i64), 3 => 1..120i64, 1 => amount()]
-}
-
-/// A history: some ledgers first, then anything.
-pub fn history() -> impl Strategy<Value = Vec<Step>> {
-    let open = || {
-        (
-            0..2usize,
-            0..5usize,
-            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
-            allocation(),
-            limit(),
-        )
-            .prop_map(|(tenant, place, unit, allocated, limit)| Step::Open {
-                tenant,
-                place,
-                unit,
-                allocated,
-                limit,
-            })
-    };
-    let some = prop::collection::vec(open(), 2..6);
-    let place = || {
-        (
-            0..2usize,
-            0..5usize,
-            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
-        )
-    };
-    let step = prop_oneof![
-        6 => (place(), amount(), 0..3usize, 0..12usize, prop::bool::weighted(0.1)).prop_map(
-            |((tenant, place, unit), amount, policy, key, dry)| Step::Reserve { tenant, place, unit, amount, policy, key, dry }),
-        2 => (place(), amount(), 0..8usize).prop_map(|((tenant, place, unit), amount, key)| Step::Decide { tenant, place, unit, amount, key }),
-        6 => (0..16usize, prop_oneof![9 => Just(0usize), 1 => Just(1usize)], amount(), 0..6usize).prop_map(
-            |(which, unit, actual, key)| Step::Commit { which, unit, actual, key }),
-        2 => (0..16usize, 0..6usize).prop_map(|(which, key)| Step::Release { which, key }),
-        2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
-        3 => (place(), amount(), 0..3usize, 0..12usize).prop_map(
-            |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
-        2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
-        1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
-        1 => open(),
-    ];
-    (some, prop::collection::vec(step, 1..60)).prop_map(|(mut steps, more)| {
-        steps.extend(more);
-        steps
-    })
-}
-
-fn subject(world: &World, tenant: usize, place: usize) -> (Subject, String) {
-    let name = world.callers[tenant].tenant.as_str().to_owned();
-    let values = std::iter::once((Level::Tenant, name)).chain(
-        PLACES[place]
-            .iter()
-            .map(|(level, value)| (*level, (*value).to_owned())),
-    );
-    let path: Vec<String> = values
-        .clone()
-        .map(|(level, value)| format!("{level}:{value}"))
-        .collect();
-    (
-        Subject::from_values(values).expect("a subject"),
-        path.join("/"),
-    )
-}
-
-fn action() -> Action {
-    Action {
-        kind: "llm.completion".to_owned(),
-        name: "model".to_owned(),
-        tags: None,
-    }
-}
-
-fn key(number: usize) -> IdempotencyKey {
-    IdempotencyKey::parse(&format!("key-{number}")).expect("a key")
-}
-
-fn hashed(payload: &str) -> PayloadHash {
-    PayloadHash::of_body(&Json::String(payload.to_owned()))
-}
-
-fn amount_of(unit: Unit, value: i64) -> Amount {
-    Amount::new(unit, value).expect("not negative")
-}
-
-fn books(balances: &[Balance]) -> Vec<(String, Book)> {
-    let book = |balance: &Balance| Book {
-        allocated: balance.allocated.into(),
-        spent: balance.spent.into(),
-        reserved: balance.reserved.into(),
-        debt: balance.debt.into(),
-        limit: balance.overdraft_limit.into(),
-        over: balance.is_over_limit,
-    };
-    balances
-        .iter()
-        .map(|balance| (balance.scope.as_str().to_owned(), book(balance)))
-        .collect()
-}
-
-fn refused(error: LedgerError) -> Said {
-    match error {
-        LedgerError::Refused(Refusal::Denied { denial, .. }) => Said::Deny(denial.as_str()),
-        LedgerError::Refused(Refusal::UnitMismatch { .. }) => Said::Refused("UnitMismatch"),
-        LedgerError::Refused(Refusal::BudgetNotFound) => Said::Refused("BudgetNotFound"),
-        LedgerError::Refused(Refusal::IdempotencyMismatch) => Said::Refused("IdempotencyMismatch"),
-        LedgerError::Refused(Refusal::Expired) => Said::Refused("Expired"),
-        LedgerError::Refused(Refusal::Finalized(_)) => Said::Refused("Finalized"),
-        LedgerError::Refused(Refusal::OverageRejected { .. }) => Said::Refused("OverageRejected"),
-        LedgerError::Refused(Refusal::TooManyExtensions(_)) => Said::Refused("TooManyExtensions"),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn charged(value: i64, balances: &[Balance]) -> Said {
-    Said::Done {
-        charged: value.into(),
-        books: books(balances),
-    }
-}
 
 /// Takes a step on both sides and compares reply and ledgers.
 pub async fn run(
@@ -467,8 +257,7 @@ pub async fn run(
                 payload_hash: hashed("release"),
                 reason: None,
             };
-            let caller =
-                budget_authority::domain::caller::Caller::Tenant(world.callers[tenant].clone());
+            let caller = Caller::Tenant(world.callers[tenant].clone());
             let answer = world
                 .ledger
                 .release(&caller, &request, &world.cause(tenant))
@@ -515,7 +304,7 @@ pub async fn run(
                 &world.callers[tenant].tenant,
                 world.store.clock().now_ms() + 1_000,
             );
-            let cause = budget_authority::domain::cause::Cause::sweep().lines();
+            let cause = Cause::sweep().lines();
             expire_tenant(&world.store, name, &cause, now)
                 .await
                 .map_err(|error| error.to_string())?;
@@ -529,62 +318,4 @@ pub async fn run(
     compare(world, model)
         .await
         .map_err(|difference| format!("after step {number}: {difference}"))
-}
-
-/// The reservation that a selector means: its place in the model, tenant and id.
-async fn pick(world: &World, model: &Model, which: usize) -> Option<(usize, usize, ReservationId)> {
-    let mut named: Vec<_> = model.reservation_of.iter().collect();
-    named.sort_by_key(|(_, index)| **index);
-    let ((tenant, key), index) = *named.get(which % named.len().max(1))?;
-    let secret = world.store.secret().await.expect("the deployment");
-    let key = IdempotencyKey::parse(key).expect("a key");
-    let id = ReservationId::derive(secret, &world.callers[*tenant].tenant, &key);
-    Some((*index, *tenant, id))
-}
-
-/// Moves an active reservation's deadline into the past, as if its time had gone by.
-async fn lapse(world: &World, tenant: usize, id: &ReservationId) {
-    let caller = &world.callers[tenant];
-    let keys = world.store.keys();
-    let record = keys.reservation(caller.partition, id.as_str());
-    world
-        .redis(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
-        .await;
-    let due = keys.due(caller.partition, caller.tenant.as_str());
-    world
-        .redis(&["ZADD", &due, "XX", "1000", id.as_str()])
-        .await;
-}
-
-/// Every ledger, as balances show it.
-async fn compare(world: &World, model: &Model) -> Result<(), String> {
-    for (tenant, caller) in world.callers.iter().enumerate() {
-        let query = BalanceQuery {
-            segments: SegmentFilter::new([(Level::Tenant, caller.tenant.as_str().to_owned())]),
-            limit: 100,
-            after: None,
-        };
-        let page = world
-            .ledger
-            .balances(caller, &query)
-            .await
-            .map_err(|error| error.to_string())?;
-        let mut expected: Vec<_> = model
-            .books
-            .iter()
-            .filter(|((of, _, _), _)| *of == tenant)
-            .map(|((_, scope, unit), book)| ((scope.clone(), *unit), *book))
-            .collect();
-        expected.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let units = page.balances.iter().map(|balance| balance.unit);
-        let found: Vec<_> = books(&page.balances)
-            .into_iter()
-            .zip(units)
-            .map(|((scope, book), unit)| ((scope, unit), book))
-            .collect();
-        if found != expected {
-            return Err(format!("ledgers {found:?}, the model says {expected:?}"));
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,183 @@
+//! Request bodies: media type, JSON, the request type, and the hash that tells a repetition from another request.
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::dialect::headers::IDEMPOTENCY_KEY;
+use super::errors::{ApiError, Code};
+use crate::domain::fields::Problems;
+use crate::domain::ids::IdempotencyKey;
+use crate::domain::json::Json;
+use crate::domain::payload_hash::PayloadHash;
+
+/// Reads a body as the request that `from_json` makes of it, with its hash.
+///
+/// # Errors
+/// 415 for another media type; 400 naming every problem.
+pub fn read<T>(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    from_json: impl FnOnce(Json) -> Result<T, Problems>,
+) -> Result<(T, PayloadHash), ApiError> {
+    check_media_type(headers)?;
+    let json = Json::parse(bytes)?;
+    let hash = PayloadHash::of_body(&json);
+    Ok((from_json(json)?, hash))
+}
+
+/// Whether a body may be JSON in UTF-8, by what its sender says; who says nothing means that.
+///
+/// # Errors
+/// 415.
+pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return Ok(());
+    };
+    let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let is_json = matches!(parts.next(), Some("application/json" | ""));
+    let is_utf8 = parts
+        .filter_map(|part| part.strip_prefix("charset="))
+        .all(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
+    if is_json && is_utf8 {
+        return Ok(());
+    }
+    let message =
+        format!("Unsupported Content-Type: {text}; the body must be application/json in UTF-8");
+    Err(ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::InvalidRequest,
+        message,
+    ))
+}
+
+/// The idempotency key of a request: the header's, the body's, or both if they are equal byte for byte.
+///
+/// # Errors
+/// 400 when the header is empty, too long or differs from the body.
+pub fn idempotency_key(
+    headers: &HeaderMap,
+    in_body: Option<&IdempotencyKey>,
+) -> Result<Option<IdempotencyKey>, ApiError> {
+    let refused = |reason: &str| ApiError::from(Problems::one("X-Idempotency-Key", reason));
+    let mut lines = headers
+        .get_all(IDEMPOTENCY_KEY)
+        .iter()
+        .map(HeaderValue::as_bytes);
+    let Some(sent) = lines.next() else {
+        return Ok(in_body.cloned());
+    };
+    let sent = std::str::from_utf8(sent)
+        .ok()
+        .and_then(IdempotencyKey::parse);
+    let sent = sent.ok_or_else(|| refused("must be 1 to 256 characters of UTF-8"))?;
+    if lines.any(|line| line != sent.as_str().as_bytes()) {
+        return Err(refused("is given more than once"));
+    }
+    if in_body.is_some_and(|in_body| *in_body != sent) {
+        return Err(refused("must equal idempotency_key of the body"));
+    }
+    Ok(Some(sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content_type(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn json_in_utf8_is_the_only_media_type() {
+        assert!(check_media_type(&HeaderMap::new()).is_ok());
+        for good in [
+            "application/json",
+            "Application/JSON",
+            "application/json; charset=utf-8",
+            "application/json;charset=\"UTF-8\";profile=x",
+            "",
+        ] {
+            assert!(check_media_type(&content_type(good)).is_ok(), "{good}");
+        }
+        for bad in [
+            "text/plain",
+            "application/json; charset=latin-1",
+            "application/json5",
+            "application/x-www-form-urlencoded",
+        ] {
+            let error = check_media_type(&content_type(bad)).unwrap_err();
+            assert_eq!(error.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{bad}");
+        }
+    }
+
+    #[test]
+    fn header_and_body_name_one_key() {
+        let key = |text: &str| IdempotencyKey::parse(text).unwrap();
+        let headers = |lines: &[&str]| {
+            let line = |text: &&str| {
+                (
+                    IDEMPOTENCY_KEY,
+                    HeaderValue::from_bytes(text.as_bytes()).unwrap(),
+                )
+            };
+            lines
+                .iter()
+                .map(line)
+                .fold(HeaderMap::new(), |mut headers, (name, value)| {
+                    headers.append(name, value);
+                    headers
+                })
+        };
+        let of = |lines: &[&str], body: Option<&str>| {
+            idempotency_key(&headers(lines), body.map(key).as_ref())
+                .map_err(|error| error.message())
+        };
+        assert_eq!(of(&[], None), Ok(None));
+        assert_eq!(of(&[], Some("k")), Ok(Some(key("k"))));
+        assert_eq!(of(&["k"], None), Ok(Some(key("k"))));
+        assert_eq!(
+            of(&["schlüssel", "schlüssel"], Some("schlüssel")),
+            Ok(Some(key("schlüssel")))
+        );
+        for (lines, body, reason) in [
+            (
+                &["K"][..],
+                Some("k"),
+                "must equal idempotency_key of the body",
+            ),
+            (&[""], Some("k"), "must be 1 to 256 characters"),
+            (&["k", "l"], Some("k"), "is given more than once"),
+            (&[&*"k".repeat(257)], None, "must be 1 to 256 characters"),
+        ] {
+            let message = of(lines, body).unwrap_err();
+            assert!(
+                message.starts_with("Validation failed: X-Idempotency-Key: "),
+                "{message}"
+            );
+            assert!(message.contains(reason), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_read_with_its_hash() {
+        let read = |bytes: &[u8]| {
+            read(&HeaderMap::new(), bytes, |json| match json {
+                Json::Object(members) => Ok(members.len()),
+                _ => Err(Problems::one("x", "is no object")),
+            })
+        };
+        assert_eq!(read(b"{\"a\":1}").unwrap().0, 1);
+        assert_eq!(
+            read(b"{\"a\":1}").unwrap().1,
+            read(b" { \"a\" : 1 } ").unwrap().1
+        );
+        assert_eq!(
+            read(b"").unwrap_err().message(),
+            "Malformed request body: the body is empty"
+        );
+        assert_eq!(
+            read(b"[]").unwrap_err().message(),
+            "Validation failed: x: is no object"
+        );
+    }
+}

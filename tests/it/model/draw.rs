@@ -1,0 +1,138 @@
+//! The steps of a history, and how they are drawn.
+
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::scope::Level;
+use proptest::prelude::*;
+
+/// One step. Selectors are taken modulo what there is.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Open {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        allocated: i64,
+        limit: i64,
+    },
+    Reserve {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        amount: i64,
+        policy: usize,
+        key: usize,
+        dry: bool,
+    },
+    Decide {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        amount: i64,
+        key: usize,
+    },
+    Commit {
+        which: usize,
+        unit: usize,
+        actual: i64,
+        key: usize,
+    },
+    Release {
+        which: usize,
+        key: usize,
+    },
+    Extend {
+        which: usize,
+        key: usize,
+    },
+    Post {
+        tenant: usize,
+        place: usize,
+        unit: usize,
+        actual: i64,
+        policy: usize,
+        key: usize,
+    },
+    Lapse {
+        which: usize,
+    },
+    Sweep {
+        tenant: usize,
+    },
+}
+
+pub const PLACES: [&[(Level, &str)]; 5] = [
+    &[],
+    &[(Level::Workspace, "prod")],
+    &[(Level::Workspace, "prod"), (Level::Agent, "bot")],
+    &[(Level::Agent, "bot")],
+    &[(Level::App, "chat"), (Level::Toolset, "web.search")],
+];
+pub const UNITS: [Unit; 2] = [Unit::Tokens, Unit::Credits];
+
+/// Amounts of every size, many of them small enough to meet.
+fn amount() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        12 => 0..60i64,
+        2 => 0..200i64,
+        1 => Just(i64::MAX),
+        1 => (i64::MAX - 3)..=i64::MAX,
+        1 => Just((1i64 << 53) + 1),
+        1 => 99_999_999_999_990..100_000_000_000_010i64,
+        1 => 0..=i64::MAX,
+    ]
+}
+
+/// What ledgers begin with: often so little that a history of small amounts meets the end of it.
+fn allocation() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => 40..200i64, 1 => amount()]
+}
+
+fn limit() -> impl Strategy<Value = i64> {
+    prop_oneof![2 => Just(0i64), 3 => 1..120i64, 1 => amount()]
+}
+
+/// A history: some ledgers first, then anything.
+pub fn history() -> impl Strategy<Value = Vec<Step>> {
+    let open = || {
+        (
+            0..2usize,
+            0..5usize,
+            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
+            allocation(),
+            limit(),
+        )
+            .prop_map(|(tenant, place, unit, allocated, limit)| Step::Open {
+                tenant,
+                place,
+                unit,
+                allocated,
+                limit,
+            })
+    };
+    let some = prop::collection::vec(open(), 2..6);
+    let place = || {
+        (
+            0..2usize,
+            0..5usize,
+            prop_oneof![4 => Just(0usize), 1 => Just(1usize)],
+        )
+    };
+    let step = prop_oneof![
+        6 => (place(), amount(), 0..3usize, 0..12usize, prop::bool::weighted(0.1)).prop_map(
+            |((tenant, place, unit), amount, policy, key, dry)| Step::Reserve { tenant, place, unit, amount, policy, key, dry }),
+        2 => (place(), amount(), 0..8usize).prop_map(|((tenant, place, unit), amount, key)| Step::Decide { tenant, place, unit, amount, key }),
+        6 => (0..16usize, prop_oneof![9 => Just(0usize), 1 => Just(1usize)], amount(), 0..6usize).prop_map(
+            |(which, unit, actual, key)| Step::Commit { which, unit, actual, key }),
+        2 => (0..16usize, 0..6usize).prop_map(|(which, key)| Step::Release { which, key }),
+        2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
+        3 => (place(), amount(), 0..3usize, 0..12usize).prop_map(
+            |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
+        2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
+        1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
+        1 => open(),
+    ];
+    (some, prop::collection::vec(step, 1..60)).prop_map(|(mut steps, more)| {
+        steps.extend(more);
+        steps
+    })
+}

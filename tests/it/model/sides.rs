@@ -1,0 +1,151 @@
+//! What both sides share: the requests' parts, the replies reduced to what the model predicts, and the comparison.
+
+use budget_authority::domain::action::Action;
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::budget::Balance;
+use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::refusal::Refusal;
+use budget_authority::domain::scope::{Level, SegmentFilter};
+use budget_authority::domain::subject::Subject;
+use budget_authority::ledger::{BalanceQuery, LedgerError};
+
+use super::draw::PLACES;
+use super::pure::{Book, Model, Said};
+use crate::harness::world::World;
+
+pub fn subject(world: &World, tenant: usize, place: usize) -> (Subject, String) {
+    let name = world.callers[tenant].tenant.as_str().to_owned();
+    let values = std::iter::once((Level::Tenant, name)).chain(
+        PLACES[place]
+            .iter()
+            .map(|(level, value)| (*level, (*value).to_owned())),
+    );
+    let path: Vec<String> = values
+        .clone()
+        .map(|(level, value)| format!("{level}:{value}"))
+        .collect();
+    (
+        Subject::from_values(values).expect("a subject"),
+        path.join("/"),
+    )
+}
+
+pub fn action() -> Action {
+    Action {
+        kind: "llm.completion".to_owned(),
+        name: "model".to_owned(),
+        tags: None,
+    }
+}
+
+pub fn key(number: usize) -> IdempotencyKey {
+    IdempotencyKey::parse(&format!("key-{number}")).expect("a key")
+}
+
+pub fn hashed(payload: &str) -> PayloadHash {
+    PayloadHash::of_body(&Json::String(payload.to_owned()))
+}
+
+pub fn amount_of(unit: Unit, value: i64) -> Amount {
+    Amount::new(unit, value).expect("not negative")
+}
+
+pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
+    let book = |balance: &Balance| Book {
+        allocated: balance.allocated.into(),
+        spent: balance.spent.into(),
+        reserved: balance.reserved.into(),
+        debt: balance.debt.into(),
+        limit: balance.overdraft_limit.into(),
+        over: balance.is_over_limit,
+    };
+    balances
+        .iter()
+        .map(|balance| (balance.scope.as_str().to_owned(), book(balance)))
+        .collect()
+}
+
+pub fn refused(error: LedgerError) -> Said {
+    match error {
+        LedgerError::Refused(Refusal::Denied { denial, .. }) => Said::Deny(denial.as_str()),
+        LedgerError::Refused(Refusal::UnitMismatch { .. }) => Said::Refused("UnitMismatch"),
+        LedgerError::Refused(Refusal::BudgetNotFound) => Said::Refused("BudgetNotFound"),
+        LedgerError::Refused(Refusal::IdempotencyMismatch) => Said::Refused("IdempotencyMismatch"),
+        LedgerError::Refused(Refusal::Expired) => Said::Refused("Expired"),
+        LedgerError::Refused(Refusal::Finalized(_)) => Said::Refused("Finalized"),
+        LedgerError::Refused(Refusal::OverageRejected { .. }) => Said::Refused("OverageRejected"),
+        LedgerError::Refused(Refusal::TooManyExtensions(_)) => Said::Refused("TooManyExtensions"),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn charged(value: i64, balances: &[Balance]) -> Said {
+    Said::Done {
+        charged: value.into(),
+        books: books(balances),
+    }
+}
+
+/// The reservation that a selector means: its place in the model, tenant and id.
+pub async fn pick(
+    world: &World,
+    model: &Model,
+    which: usize,
+) -> Option<(usize, usize, ReservationId)> {
+    let mut named: Vec<_> = model.reservation_of.iter().collect();
+    named.sort_by_key(|(_, index)| **index);
+    let ((tenant, key), index) = *named.get(which % named.len().max(1))?;
+    let secret = world.store.secret().await.expect("the deployment");
+    let key = IdempotencyKey::parse(key).expect("a key");
+    let id = ReservationId::derive(secret, &world.callers[*tenant].tenant, &key);
+    Some((*index, *tenant, id))
+}
+
+/// Moves an active reservation's deadline into the past, as if its time had gone by.
+pub async fn lapse(world: &World, tenant: usize, id: &ReservationId) {
+    let caller = &world.callers[tenant];
+    let keys = world.store.keys();
+    let record = keys.reservation(caller.partition, id.as_str());
+    world
+        .redis(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
+        .await;
+    let due = keys.due(caller.partition, caller.tenant.as_str());
+    world
+        .redis(&["ZADD", &due, "XX", "1000", id.as_str()])
+        .await;
+}
+
+/// Every ledger, as balances show it.
+pub async fn compare(world: &World, model: &Model) -> Result<(), String> {
+    for (tenant, caller) in world.callers.iter().enumerate() {
+        let query = BalanceQuery {
+            segments: SegmentFilter::new([(Level::Tenant, caller.tenant.as_str().to_owned())]),
+            limit: 100,
+            after: None,
+        };
+        let page = world
+            .ledger
+            .balances(caller, &query)
+            .await
+            .map_err(|error| error.to_string())?;
+        let mut expected: Vec<_> = model
+            .books
+            .iter()
+            .filter(|((of, _, _), _)| *of == tenant)
+            .map(|((_, scope, unit), book)| ((scope.clone(), *unit), *book))
+            .collect();
+        expected.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let units = page.balances.iter().map(|balance| balance.unit);
+        let found: Vec<_> = books(&page.balances)
+            .into_iter()
+            .zip(units)
+            .map(|((scope, book), unit)| ((scope, unit), book))
+            .collect();
+        if found != expected {
+            return Err(format!("ledgers {found:?}, the model says {expected:?}"));
+        }
+    }
+    Ok(())
+}

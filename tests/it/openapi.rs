@@ -1,0 +1,71 @@
+//! The served description of the API.
+
+use budget_authority::api::dialect::Dialect;
+use budget_authority::api::openapi::document;
+use serde_json::Value;
+
+const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/openapi.json");
+
+fn text(dialect: Dialect) -> String {
+    let mut text = serde_json::to_string_pretty(&document(dialect)).expect("a document is JSON");
+    text.push('\n');
+    text
+}
+
+/// Run with `UPDATE_SNAPSHOTS=1` to accept a change; the difference then shows in the commit.
+#[test]
+fn the_description_changes_only_on_purpose() {
+    let described = text(Dialect::Service);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(SNAPSHOT, &described).expect("the snapshot can be written");
+    }
+    let accepted = std::fs::read_to_string(SNAPSHOT).unwrap_or_default();
+    let differs = described
+        .lines()
+        .zip(accepted.lines())
+        .find(|(now, then)| now != then);
+    assert_eq!(
+        differs, None,
+        "first line that differs; UPDATE_SNAPSHOTS=1 accepts it"
+    );
+    assert_eq!(described.len(), accepted.len());
+}
+
+#[test]
+fn the_dialects_differ_in_nothing_but_words() {
+    let service = text(Dialect::Service);
+    let cycles = text(Dialect::Cycles);
+    for (ours, theirs) in [
+        ("X-Cycles-", "X-Service-"),
+        ("cycles_evidence_url", "service_evidence_url"),
+        ("cycles_evidence", "evidence"),
+    ] {
+        assert!(cycles.contains(ours) && !service.contains(ours), "{ours}");
+        assert!(theirs == "evidence" || !cycles.contains(theirs), "{theirs}");
+    }
+    let translated = cycles
+        .replace("X-Cycles-", "X-Service-")
+        .replace("cycles_evidence_url", "service_evidence_url")
+        .replace("cycles_evidence", "evidence");
+    let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    assert_eq!(parse(&translated), parse(&service));
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let document = document(Dialect::Service);
+    let mut open = vec![&document];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                if let Some(Value::String(reference)) = members.get("$ref") {
+                    let pointer = reference.strip_prefix('#').expect("a local reference");
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                }
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+}
