@@ -31,26 +31,32 @@ use state::AppState;
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
-    let wrap = |router| trace::outermost(router, config.store.dialect, &config.http.cors_origins);
+    let dialect = config.store.dialect;
+    let wrap = |router: Router| {
+        let router = router.merge(openapi::router(dialect));
+        trace::outermost(router, dialect, &config.http.cors_origins)
+    };
     let apart = config.http.admin_listen.is_some();
     let (operators, no_operation) = (admin::routes(&state), admin::nowhere(&state));
     let agents = runtime_plane(&state);
     let no_path = runtime_nowhere(&state);
     if apart {
-        let document = openapi::page::router(config.store.dialect);
         return Planes {
-            api: wrap(agents.merge(document).fallback_service(no_path)),
+            api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
         };
     }
     let neither = move |request: Request| {
         let of_operators = admin::identify::is_admin_path(request.uri().path());
-        let plane = if of_operators { no_operation.clone() } else { no_path.clone() };
+        let plane = if of_operators {
+            no_operation.clone()
+        } else {
+            no_path.clone()
+        };
         plane.oneshot(request)
     };
-    let document = openapi::page::router(config.store.dialect);
     Planes {
-        api: wrap(agents.merge(operators).merge(document).fallback(neither)),
+        api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
     }
 }

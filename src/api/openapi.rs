@@ -2,7 +2,7 @@
 
 mod admin;
 mod operation;
-pub mod page;
+mod page;
 mod runtime;
 
 pub use page::router;

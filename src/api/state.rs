@@ -33,10 +33,7 @@ impl AppState {
                 http.admin_keys.clone(),
                 http.trusted_proxies.clone(),
             ),
-            admin: Admin::new(
-                store.clone(),
-                config.store.dialect.words().api_key_prefix,
-            ),
+            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),
                 http.denied_events_per_minute,

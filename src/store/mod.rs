@@ -2,10 +2,10 @@
 
 pub mod admin;
 pub mod api_keys;
-pub mod budgets;
 mod assemble;
 mod background;
 mod batch;
+pub mod budgets;
 pub mod clock;
 mod cluster;
 pub mod commit;

@@ -9,6 +9,7 @@ mod admin_http;
 mod admin_http_audit;
 mod admin_tenants;
 mod dev_stack;
+mod events;
 mod expire;
 mod harness;
 mod lease;

@@ -208,7 +208,7 @@ async fn a_corrupt_record_names_script_and_line() {
     else {
         panic!("{error}")
     };
-    assert_eq!((script, place.as_str()), ("meta", "meta.lua:18"));
+    assert_eq!((script, place.as_str()), ("meta", "meta.lua:19"));
     assert!(message.starts_with("WRONGTYPE"), "{message}");
 }
 

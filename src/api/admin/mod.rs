@@ -19,10 +19,16 @@ use super::state::AppState;
 /// The operations. What is not among them is up to [`nowhere`].
 pub fn routes(state: &AppState) -> Router {
     Router::new()
-        .route("/v1/admin/tenants", get(handlers::list_tenants).post(handlers::create_tenant))
+        .route(
+            "/v1/admin/tenants",
+            get(handlers::list_tenants).post(handlers::create_tenant),
+        )
         .route("/v1/admin/tenants/{tenant_id}", get(handlers::get_tenant))
         .route("/v1/admin/api-keys", post(handlers::create_api_key))
-        .route("/v1/admin/api-keys/{key_id}", delete(handlers::revoke_api_key))
+        .route(
+            "/v1/admin/api-keys/{key_id}",
+            delete(handlers::revoke_api_key),
+        )
         .route("/v1/admin/budgets", post(handlers::create_budget))
         .route("/v1/admin/budgets/fund", post(handlers::fund_budget))
         .route("/v1/admin/budgets/lookup", get(handlers::lookup_budget))

@@ -156,12 +156,10 @@ fn limit() -> Value {
     query("limit", "Most rows on the page.", schema)
 }
 
-fn level_filters() -> Vec<Value> {
+fn level_filters(tenant: &'static str) -> Vec<Value> {
     let filter = |level: Level| {
         let description = match level {
-            Level::Tenant => {
-                "The tenant. With an API key only the key's own; with the admin key required."
-            }
+            Level::Tenant => tenant,
             _ => "Only what lies at or below this value of the level, whatever the case.",
         };
         query(level.as_str(), description, text())
@@ -183,7 +181,9 @@ fn list_parameters() -> Vec<Value> {
             words(ReservationStatus::WORDS),
         ),
     ];
-    parameters.extend(level_filters());
+    parameters.extend(level_filters(
+        "The tenant. With an API key only the key's own; required with the admin key.",
+    ));
     parameters.extend([
         query("from", "Not created before.", moment()),
         query("to", "Not created after.", moment()),
@@ -213,7 +213,8 @@ fn list_parameters() -> Vec<Value> {
 }
 
 fn balances_parameters() -> Vec<Value> {
-    let mut parameters = level_filters();
+    let mut parameters =
+        level_filters("The tenant: only the API key's own. One of these filters is required.");
     parameters.extend([
         query(
             "include_children",

@@ -1,7 +1,7 @@
 //! What the tests share: private Redis servers and stores on them.
 
-pub mod desk;
 pub mod app;
+pub mod desk;
 pub mod holds;
 pub mod redis;
 pub mod world;
