@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deadpool_redis::{Hook, HookError, Manager, Pool, PoolError, Runtime};
+use deadpool::managed::{Pool, PoolError};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{Dialer, Link, Live, async_config, require_master};
+use super::link::{Dialer, Link, Live};
+use super::pool::{Opener, Pooled, pool};
 use super::script::Script;
 
 /// Which connections a call uses.
@@ -35,7 +36,7 @@ pub(super) enum Silence {
 /// A connection that is ready to send.
 pub(super) enum Open {
     Shared(Live),
-    Pooled(deadpool_redis::Connection),
+    Pooled(Pooled),
 }
 
 /// See the module documentation.
@@ -45,7 +46,7 @@ pub(super) struct Node {
     pub info: ConnectionInfo,
     links: Box<[Link]>,
     next: AtomicUsize,
-    pool: Pool,
+    pool: Pool<Opener>,
     lost: Arc<AtomicBool>,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
 }
@@ -64,31 +65,12 @@ impl Node {
         let links = (0..dialer.links.max(1))
             .map(|_| Link::new(client.clone(), dialer.clone(), Arc::clone(&lost)))
             .collect();
-        let manager = Manager::new_with_config(info.clone(), async_config(dialer.connect_timeout))?;
-        let mut pool = Pool::builder(manager)
-            .max_size(dialer.pooled.max(1))
-            .create_timeout(Some(dialer.connect_timeout))
-            .recycle_timeout(Some(dialer.connect_timeout))
-            .runtime(Runtime::Tokio1);
-        if dialer.verify_role {
-            pool = pool.post_create(Hook::async_fn(
-                |connection: &mut MultiplexedConnection, _| {
-                    Box::pin(
-                        async move { require_master(connection).await.map_err(HookError::Backend) },
-                    )
-                },
-            ));
-        }
-        let invalid = (
-            redis::ErrorKind::InvalidClientConfig,
-            "the pool cannot be built",
-        );
         Ok(Self {
             address: info.addr().to_string(),
+            pool: pool(info.clone(), dialer)?,
             info,
             links,
             next: AtomicUsize::new(0),
-            pool: pool.build().map_err(|_| RedisError::from(invalid))?,
             lost,
             gates: Mutex::default(),
         })
@@ -113,10 +95,7 @@ impl Node {
             }
             Lane::Background => match timeout_at(deadline, self.pool.get()).await {
                 Ok(Ok(connection)) => Ok(Open::Pooled(connection)),
-                Ok(Err(
-                    PoolError::Backend(error)
-                    | PoolError::PostCreateHook(HookError::Backend(error)),
-                )) => Err(Silence::NotConnected(Some(error))),
+                Ok(Err(PoolError::Backend(error))) => Err(Silence::NotConnected(Some(error))),
                 Ok(Err(_)) | Err(_) => Err(Silence::NotConnected(None)),
             },
         }
@@ -206,7 +185,7 @@ impl Open {
     fn discard(self) {
         match self {
             Self::Shared(live) => live.discard(),
-            Self::Pooled(pooled) => drop(deadpool_redis::Connection::take(pooled)),
+            Self::Pooled(pooled) => drop(Pooled::take(pooled)),
         }
     }
 }

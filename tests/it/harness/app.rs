@@ -28,6 +28,7 @@ pub const ADMIN_KEY: &str = "test-admin-key";
 pub struct TestApp {
     pub world: World,
     pub address: SocketAddr,
+    redis_url: String,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -77,6 +78,21 @@ impl TestApp {
 
     /// On a Redis and under a prefix of the test's choice.
     pub async fn spawn_with(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+        Self::start(redis_url, prefix, settings, None).await
+    }
+
+    /// One more replica of the same deployment.
+    pub async fn replica(&self, settings: &[&str]) -> Self {
+        let prefix = self.world.store.keys().prefix();
+        Self::start(&self.redis_url, prefix, settings, Some(&self.world)).await
+    }
+
+    async fn start(
+        redis_url: &str,
+        prefix: &str,
+        settings: &[&str],
+        existing: Option<&World>,
+    ) -> Self {
         let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
         words.extend(["--admin-keys", ADMIN_KEY]);
         words.extend(settings);
@@ -86,7 +102,10 @@ impl TestApp {
             .expect("a configuration");
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
-        let world = World::on(store.clone()).await;
+        let world = match existing {
+            Some(world) => world.by_way_of(store.clone()),
+            None => World::on(store.clone()).await,
+        };
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners {
             api: bind("BUDGET_LISTEN", any).await.expect("a port"),
@@ -108,6 +127,7 @@ impl TestApp {
         Self {
             world,
             address,
+            redis_url: redis_url.to_owned(),
             client: reqwest::Client::new(),
             shutdown,
         }
@@ -181,17 +201,13 @@ impl TestApp {
     /// A ledger of the first tenant.
     pub async fn budget_in(&self, scope: &str, unit: Unit, allocated: i64, limit: i64) {
         let scope = scope.to_owned();
-        self.world
-            .seed(
-                0,
-                &Start {
-                    scope,
-                    unit,
-                    allocated,
-                    limit,
-                },
-            )
-            .await;
+        let start = Start {
+            scope,
+            unit,
+            allocated,
+            limit,
+        };
+        self.world.seed(0, &start).await;
     }
 
     /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.

@@ -1,9 +1,17 @@
 //! What the tests share: private Redis servers and stores on them.
 
 pub mod app;
+pub mod books;
+pub mod client;
+pub mod customer;
 pub mod desk;
 pub mod holds;
+pub mod past;
+pub mod process;
 pub mod redis;
+pub mod resharding;
+pub mod wire;
+pub mod scene;
 pub mod world;
 
 use std::time::Duration;

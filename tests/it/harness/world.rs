@@ -51,6 +51,27 @@ impl World {
         }
     }
 
+    /// One tenant with a key, and no ledger.
+    pub async fn of_tenant(store: Store, name: &str) -> Self {
+        let (caller, key) = tenant(&store, name).await;
+        Self {
+            ledger: Ledger::new(store.clone(), 600, 30),
+            store,
+            callers: vec![caller],
+            keys: vec![key],
+        }
+    }
+
+    /// The same world by way of another store.
+    pub fn by_way_of(&self, store: Store) -> Self {
+        Self {
+            ledger: Ledger::new(store.clone(), 600, 30),
+            store,
+            callers: self.callers.clone(),
+            keys: self.keys.clone(),
+        }
+    }
+
     /// Who asks, for events.
     pub fn cause(&self, tenant: usize) -> Cause {
         Cause {

@@ -1,0 +1,114 @@
+//! The built binaries as processes of their own, to be killed.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use budget_authority::dev::child;
+
+use super::redis::free_port;
+
+/// A process that can be started again with the same arguments.
+pub struct Process {
+    program: &'static str,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+/// An API replica.
+pub struct Replica {
+    pub process: Process,
+    pub address: SocketAddr,
+}
+
+impl Process {
+    /// A dispatcher on a deployment.
+    pub fn dispatcher(redis_url: &str, prefix: &str) -> Self {
+        Self::start(
+            env!("CARGO_BIN_EXE_budget-dispatcher"),
+            &["--redis-url", redis_url, "--key-prefix", prefix],
+        )
+    }
+
+    fn start(program: &'static str, arguments: &[&str]) -> Self {
+        let mut arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        arguments.extend(["--metrics-listen", "off", "--log", "warn"].map(str::to_owned));
+        let mut process = Self {
+            program,
+            arguments,
+            child: None,
+        };
+        process.restart();
+        process
+    }
+
+    /// Starts it, after a kill if it still runs.
+    pub fn restart(&mut self) {
+        self.kill();
+        let mut command = Command::new(self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        if std::env::var_os("RUST_LOG").is_none() {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        self.child = Some(child::spawn(command).expect("it starts"));
+    }
+
+    /// `SIGKILL`.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// `SIGTERM`, without waiting.
+    pub fn terminate(&self) {
+        let child = self.child.as_ref().expect("it runs");
+        // SAFETY: the child is ours and has not been waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    }
+
+    /// Waits until it has ended by itself; whether that was in order.
+    pub async fn ended(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let child = self.child.as_mut().expect("it runs");
+        loop {
+            if let Some(status) = child.try_wait().expect("it can be waited for") {
+                return status.success();
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Replica {
+    /// An API replica of a deployment, on a port of its own, which it keeps over restarts.
+    pub fn start(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let listen = address.to_string();
+        let mut arguments = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
+        arguments.extend(["--listen", &listen]);
+        arguments.extend(settings);
+        Self {
+            process: Process::start(env!("CARGO_BIN_EXE_budget-authority"), &arguments),
+            address,
+        }
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&self) {
+        let url = format!("http://{}/ready", self.address);
+        super::eventually("the replica is ready", || async {
+            let response = reqwest::get(&url).await.ok()?;
+            response.status().is_success().then_some(())
+        })
+        .await;
+    }
+}

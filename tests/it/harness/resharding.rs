@@ -1,0 +1,59 @@
+//! Moves a slot of a Redis Cluster from its master to another, key by key.
+
+use super::redis::{RedisCluster, RedisServer};
+
+/// A slot on its way.
+pub struct Resharding<'a> {
+    source: &'a RedisServer,
+    target: &'a RedisServer,
+    slot: String,
+}
+
+impl<'a> Resharding<'a> {
+    /// Opens the slot of `key` on both sides; no key has moved yet.
+    pub fn begin(cluster: &'a RedisCluster, key: &str) -> Self {
+        let (source, slot) = cluster.owner(key);
+        let others = cluster.masters.iter();
+        let others: Vec<_> = others.filter(|master| master.port != source.port).collect();
+        let target = others[rand::random_range(0..others.len())];
+        let slot = slot.to_string();
+        let id = |node: &RedisServer| node.run::<String>(&["CLUSTER", "MYID"]);
+        let (from, to) = (id(source), id(target));
+        target.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from]);
+        source.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to]);
+        Self {
+            source,
+            target,
+            slot,
+        }
+    }
+
+    /// The keys that have not moved yet, at most ten.
+    pub fn waiting(&self) -> Vec<String> {
+        let (slot, count) = (&self.slot, "10");
+        self.source.run(&["CLUSTER", "GETKEYSINSLOT", slot, count])
+    }
+
+    /// Moves one key, if it is still there.
+    pub fn migrate(&self, key: &str) {
+        let port = self.target.port.to_string();
+        let moved = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        let answer: String = self.source.run(&moved);
+        assert!(answer == "OK" || answer == "NOKEY", "{answer}");
+    }
+
+    /// Moves what is left and gives the slot to its new master.
+    pub fn finish(self) {
+        loop {
+            let keys = self.waiting();
+            if keys.is_empty() {
+                break;
+            }
+            keys.iter().for_each(|key| self.migrate(key));
+        }
+        let owner: String = self.target.run(&["CLUSTER", "MYID"]);
+        for node in [self.target, self.source] {
+            node.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &owner]);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Real processes, killed at random moments: whoever dies, each key has one outcome and the ledgers are exact.
+
+use std::time::Duration;
+
+use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use tokio::task::block_in_place;
+
+use crate::harness::client::Client;
+use crate::harness::customer::{Crowd, seed_ledgers, settle};
+use crate::harness::process::{Process, Replica};
+use crate::harness::redis::RedisServer;
+use crate::harness::world::World;
+
+/// Two API replicas and two dispatchers on a Redis that loses nothing it has acknowledged.
+struct Deployment {
+    redis: RedisServer,
+    replicas: Vec<Replica>,
+    dispatchers: Vec<Process>,
+    world: World,
+}
+
+#[derive(Clone, Copy)]
+enum Victim {
+    Replica,
+    Dispatcher,
+    Redis,
+}
+
+impl Deployment {
+    async fn start() -> Self {
+        let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+        let url = redis.url();
+        let keys = Keys::new("kill").expect("a prefix");
+        let metrics = StoreMetrics::register(&prometheus::Registry::new());
+        let metrics = metrics.expect("a fresh registry");
+        let store = Store::new(&RedisOptions::new(&url), keys, "service", metrics);
+        let world = World::on(store.expect("a usable URL")).await;
+        seed_ledgers(&world, 0, 1_000_000_000).await;
+        let replicas: Vec<_> = (0..2).map(|_| Replica::start(&url, "kill", &[])).collect();
+        for replica in &replicas {
+            replica.ready().await;
+        }
+        let dispatchers = (0..2).map(|_| Process::dispatcher(&url, "kill")).collect();
+        Self {
+            redis,
+            replicas,
+            dispatchers,
+            world,
+        }
+    }
+
+    fn client(&self) -> Client {
+        let addresses: Vec<_> = self
+            .replicas
+            .iter()
+            .map(|replica| replica.address)
+            .collect();
+        Client::new(&addresses, &self.world.keys[0])
+    }
+
+    fn strike(&mut self, victim: Victim) {
+        match victim {
+            Victim::Replica => {
+                let n = rand::random_range(0..self.replicas.len());
+                self.replicas[n].process.restart();
+            }
+            Victim::Dispatcher => {
+                let n = rand::random_range(0..self.dispatchers.len());
+                self.dispatchers[n].restart();
+            }
+            Victim::Redis => self.redis.restart(),
+        }
+    }
+}
+
+/// Customers act while `times` victims are killed and started again; then everything must add up. Answers how often they
+/// had to ask again.
+async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
+    let mut deployment = Deployment::start().await;
+    let client = deployment.client();
+    let crowd = Crowd::open(&client, "acme", 24);
+    for _ in 0..times {
+        let pause = rand::random_range(pause_ms.clone());
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let victim = victims[rand::random_range(0..victims.len())];
+        block_in_place(|| deployment.strike(victim));
+    }
+    let customers = crowd.close().await;
+    let sums = settle(&deployment.world, 0, &customers).await;
+    // Less would mean that nobody was there to be disturbed.
+    assert!(sums.committed > times * 5, "{} commits", sums.committed);
+    client.repeated()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_replica_loses_and_doubles_nothing() {
+    let repeated = survive(&[Victim::Replica], 30, 20..200).await;
+    assert!(repeated > 30, "{repeated} requests were disturbed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_dispatcher_expires_each_hold_once() {
+    let repeated = survive(&[Victim::Dispatcher], 20, 50..300).await;
+    assert_eq!(repeated, 0, "no request depends on a dispatcher");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_redis_keeps_all_that_it_acknowledged() {
+    let repeated = survive(&[Victim::Redis], 15, 50..400).await;
+    assert!(repeated > 15, "{repeated} requests were disturbed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_killed_the_ledgers_are_what_the_clients_were_told() {
+    let all = [Victim::Replica, Victim::Dispatcher, Victim::Redis];
+    let repeated = survive(&all, 30, 20..250).await;
+    assert!(repeated > 15, "{repeated} requests were disturbed");
+}

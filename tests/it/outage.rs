@@ -1,0 +1,238 @@
+//! Redis goes away and comes back, forgets its scripts; a replica is told to go.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::{JoinSet, block_in_place};
+
+use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::books::Books;
+use crate::harness::client::Client;
+use crate::harness::customer::{Crowd, action, seed_ledgers, settle, tokens};
+use crate::harness::eventually;
+use crate::harness::process::{Process, Replica};
+use crate::harness::redis::RedisServer;
+use crate::harness::wire::Wire;
+
+/// The service promises 2 s; the machine may be busy.
+const BOUND: Duration = Duration::from_millis(3_500);
+
+/// A request of each kind.
+fn requests([first, second]: &[String; 2]) -> Vec<(Method, String, Option<Value>)> {
+    let post = |path: &str, body: Value| (Method::POST, path.to_owned(), Some(body));
+    let get = |path: &str| (Method::GET, path.to_owned(), None);
+    let on = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let event = json!({
+        "idempotency_key": "e", "subject": {"tenant": "acme"}, "action": action(), "actual": tokens(3),
+    });
+    vec![
+        post("/v1/reservations", reserve_body("during", 5)),
+        post("/v1/decide", reserve_body("decide", 5)),
+        post(
+            &on(second, "extend"),
+            json!({"idempotency_key": "x", "extend_by_ms": 1_000}),
+        ),
+        post(
+            &on(first, "commit"),
+            json!({"idempotency_key": "c", "actual": tokens(4)}),
+        ),
+        post("/v1/events", event),
+        get(&format!("/v1/reservations/{second}")),
+        get("/v1/reservations"),
+        get("/v1/balances?tenant=acme"),
+    ]
+}
+
+/// Sends each kind of request at once, three times; each must be refused in time as something that is worth a retry.
+async fn all_unavailable(app: &TestApp, client: &Client, reservations: &[String; 2]) {
+    let mut running = JoinSet::new();
+    for (method, path, body) in [(); 3].iter().flat_map(|()| requests(reservations)) {
+        let client = client.clone();
+        running.spawn(async move {
+            let begun = Instant::now();
+            let answer = client.ask(method, &path, body.as_ref()).await;
+            let answer = answer.expect("the connection stands");
+            assert_eq!(
+                (answer.status, answer.text("error")),
+                (503, "INTERNAL_ERROR"),
+                "{path}"
+            );
+            assert!(begun.elapsed() < BOUND, "{path} took {:?}", begun.elapsed());
+        });
+    }
+    let begun = Instant::now();
+    assert_eq!(probe(app.address, "/ready").await, 503);
+    assert!(begun.elapsed() < BOUND, "/ready took {:?}", begun.elapsed());
+    assert_eq!(probe(app.address, "/live").await, 200);
+    running.join_all().await;
+}
+
+async fn probe(address: SocketAddr, path: &str) -> u16 {
+    let response = reqwest::get(format!("http://{address}{path}")).await;
+    response.expect("a response").status().as_u16()
+}
+
+async fn prepared(server: &RedisServer) -> (TestApp, Client, [String; 2]) {
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let reserved = [
+        app.reserve("first", 10).await,
+        app.reserve("second", 20).await,
+    ];
+    let reservations = reserved.map(|said| said.text("/reservation_id").to_owned());
+    // Every connection is open, also those of lists.
+    for (method, path, body) in requests(&reservations) {
+        if method == Method::GET {
+            assert_eq!(
+                client.insist(method, &path, body.as_ref()).await.status,
+                200
+            );
+        }
+    }
+    (app, client, reservations)
+}
+
+/// It recovers by itself; every request has exactly one outcome, whether or not it ran during the outage.
+async fn all_recovered(app: &TestApp, client: &Client, reservations: &[String; 2]) {
+    eventually("it is ready again", || async {
+        (probe(app.address, "/ready").await == 200).then_some(())
+    })
+    .await;
+    let mut running = JoinSet::new();
+    for (method, path, body) in requests(reservations) {
+        let client = client.clone();
+        running.spawn(async move {
+            let answer = client.ask(method.clone(), &path, body.as_ref()).await;
+            let answer = answer.expect("the connection stands");
+            assert!(answer.status < 300, "{path}: {answer:?}");
+            if let Some(body) = &body {
+                let again = client.post(&path, body).await;
+                assert_eq!(again.lasting(), answer.lasting(), "{path}");
+            }
+        });
+    }
+    running.join_all().await;
+    let books = Books::of(&app.world, 0).await;
+    books.audit();
+    assert_eq!(books.figure("tenant:acme", "spent"), 4 + 3);
+    assert_eq!(books.figure("tenant:acme", "reserved"), 5 + 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_all_is_refused_in_time_and_works_again_by_itself() {
+    let mut server = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+    let (app, client, reservations) = prepared(&server).await;
+    for _ in 0..2 {
+        block_in_place(|| server.kill());
+        all_unavailable(&app, &client, &reservations).await;
+        block_in_place(|| server.restart());
+        eventually("it is ready again", || async {
+            (probe(app.address, "/ready").await == 200).then_some(())
+        })
+        .await;
+    }
+    all_recovered(&app, &client, &reservations).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_falls_silent_is_no_different_from_one_that_is_gone() {
+    let server = block_in_place(RedisServer::start);
+    let (app, client, reservations) = prepared(&server).await;
+    server.freeze();
+    all_unavailable(&app, &client, &reservations).await;
+    server.thaw();
+    all_recovered(&app, &client, &reservations).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_starts_before_redis_waits_for_it() {
+    let mut server = block_in_place(RedisServer::start);
+    block_in_place(|| server.kill());
+    let replica = Replica::start(&server.url(), "early", &[]);
+    eventually("it is alive", || async {
+        let response = reqwest::get(format!("http://{}/live", replica.address))
+            .await
+            .ok()?;
+        (response.status() == 200).then_some(())
+    })
+    .await;
+    assert_eq!(probe(replica.address, "/ready").await, 503);
+    block_in_place(|| server.restart());
+    replica.ready().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_scripts_fail_no_request() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    seed_ledgers(&app.world, 0, 1_000_000).await;
+    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let _dispatcher = Process::dispatcher(&server.url(), app.world.store.keys().prefix());
+    let crowd = Crowd::open(&client, "acme", 12);
+    for _ in 0..60 {
+        block_in_place(|| server.run::<()>(&["SCRIPT", "FLUSH"]));
+        tokio::time::sleep(Duration::from_millis(rand::random_range(5..60))).await;
+    }
+    let customers = crowd.close().await;
+    assert_eq!(client.repeated(), 0, "no request failed");
+    settle(&app.world, 0, &customers).await;
+}
+
+/// Sends creates on one connection after another until nobody listens any more; answers the reservations that it was
+/// told of.
+async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<String> {
+    let (mut told, mut turn) = (BTreeSet::new(), 0);
+    while let Some(mut wire) = Wire::open(address).await {
+        loop {
+            turn += 1;
+            let body = reserve_body(&format!("{name}-{turn}"), 1);
+            let reply = wire.post(&key, "/v1/reservations", &body).await;
+            let reply = reply.expect("what was sent on an open connection is answered");
+            assert_eq!(reply.status, 200, "{reply:?}");
+            let id = reply.body["reservation_id"].as_str().expect("an id");
+            told.insert(id.to_owned());
+            if reply.close {
+                break;
+            }
+            if name % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
+            }
+        }
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000_000, 0).await;
+    let url = crate::harness::redis::shared().url();
+    let prefix = app.world.store.keys().prefix();
+    let mut replica = Replica::start(&url, prefix, &["--shutdown-delay-ms", "400"]);
+    replica.ready().await;
+    let mut clients = JoinSet::new();
+    for name in 0..16 {
+        clients.spawn(use_up(replica.address, app.world.keys[0].clone(), name));
+    }
+    eventually("the load has begun", || async {
+        let books = Books::of(&app.world, 0).await;
+        (books.reservations.len() > 100).then_some(())
+    })
+    .await;
+    replica.process.terminate();
+    let told: BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
+    assert!(
+        replica.process.ended(Duration::from_secs(15)).await,
+        "an orderly end"
+    );
+    let books = Books::of(&app.world, 0).await;
+    books.audit();
+    assert!(
+        books.reservations.keys().eq(&told),
+        "all that was done was told"
+    );
+}

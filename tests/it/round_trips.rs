@@ -1,0 +1,237 @@
+//! One request of the runtime plane is one round trip to Redis, whatever it does.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use crate::harness::app::TestApp;
+use crate::harness::customer::{action, tokens};
+use crate::harness::redis::RedisServer;
+
+/// Sees every command that clients send to a server. What scripts do inside is not a client's command.
+struct Monitor<'a> {
+    server: &'a RedisServer,
+    lines: BufReader<TcpStream>,
+}
+
+impl<'a> Monitor<'a> {
+    fn on(server: &'a RedisServer) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+        let limit = Some(Duration::from_secs(10));
+        stream.set_read_timeout(limit).expect("a socket");
+        stream.write_all(b"MONITOR\r\n").expect("sent");
+        let mut lines = BufReader::new(stream);
+        let mut first = String::new();
+        lines.read_line(&mut first).expect("an answer");
+        assert_eq!(first, "+OK\r\n");
+        Self { server, lines }
+    }
+
+    /// The names of the commands since the last call.
+    fn seen(&mut self) -> Vec<String> {
+        let mark = format!("mark-{:016x}", rand::random::<u64>());
+        self.server.run::<String>(&["ECHO", &mark]);
+        let mut seen = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.lines.read_line(&mut line).expect("the mark comes");
+            if line.contains(&mark) {
+                return seen;
+            }
+            let inside = line.contains(" lua] ");
+            let command = line.split('"').nth(1).unwrap_or_default().to_lowercase();
+            // What the harness's own connection says when it opens.
+            let greeting = matches!(command.as_str(), "client" | "hello" | "select" | "auth");
+            if !inside && !greeting {
+                seen.push(command);
+            }
+        }
+    }
+}
+
+/// A request and what it answers.
+struct Step {
+    name: &'static str,
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    status: u16,
+}
+
+fn post(name: &'static str, path: &str, body: Value, status: u16) -> Step {
+    let (method, path, body) = (Method::POST, path.to_owned(), Some(body));
+    Step {
+        name,
+        method,
+        path,
+        body,
+        status,
+    }
+}
+
+fn get(name: &'static str, path: String, status: u16) -> Step {
+    Step {
+        name,
+        method: Method::GET,
+        path,
+        body: None,
+        status,
+    }
+}
+
+/// Each operation once, its replay, and its refusals. `turn` makes the keys differ.
+fn steps(turn: &str, ids: &[String; 3]) -> Vec<Step> {
+    let key = |name: &str| format!("{turn}-{name}");
+    let on = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let subject = json!({"tenant": "acme", "workspace": "w", "agent": "a"});
+    let asked = |name: &str, amount: &str, value: i64| json!({"idempotency_key": key(name), "subject": subject, "action": action(), amount: tokens(value)});
+    let mut dry = asked("dry", "estimate", 1);
+    dry["dry_run"] = json!(true);
+    let commit = json!({"idempotency_key": key("commit"), "actual": tokens(1)});
+    let release = json!({"idempotency_key": key("release")});
+    let extend = json!({"idempotency_key": key("extend"), "extend_by_ms": 1_000});
+    let other_key = json!({"idempotency_key": key("other"), "actual": tokens(1)});
+    let [first, second, third] = ids;
+    vec![
+        post("create", "/v1/reservations", asked("r", "estimate", 1), 200),
+        post(
+            "create again",
+            "/v1/reservations",
+            asked("r", "estimate", 1),
+            200,
+        ),
+        post(
+            "create mismatch",
+            "/v1/reservations",
+            asked("r", "estimate", 2),
+            409,
+        ),
+        post(
+            "create denied",
+            "/v1/reservations",
+            asked("x", "estimate", i64::MAX),
+            409,
+        ),
+        post("dry run", "/v1/reservations", dry.clone(), 200),
+        post("dry run again", "/v1/reservations", dry, 200),
+        post("decide", "/v1/decide", asked("d", "estimate", 1), 200),
+        post("decide again", "/v1/decide", asked("d", "estimate", 1), 200),
+        post(
+            "decide denied",
+            "/v1/decide",
+            asked("y", "estimate", i64::MAX),
+            200,
+        ),
+        post("extend", &on(first, "extend"), extend.clone(), 200),
+        post("extend again", &on(first, "extend"), extend, 200),
+        post("commit", &on(first, "commit"), commit.clone(), 200),
+        post("commit again", &on(first, "commit"), commit, 200),
+        post("commit finalized", &on(first, "commit"), other_key, 409),
+        post("release", &on(second, "release"), release.clone(), 200),
+        post("release again", &on(second, "release"), release, 200),
+        post("event", "/v1/events", asked("e", "actual", 1), 201),
+        post("event again", "/v1/events", asked("e", "actual", 1), 201),
+        get("get", format!("/v1/reservations/{third}"), 200),
+        get("list", "/v1/reservations?limit=2".to_owned(), 200),
+        get(
+            "list sorted",
+            "/v1/reservations?sort_by=reserved".to_owned(),
+            200,
+        ),
+        get(
+            "list filtered",
+            "/v1/reservations?status=COMMITTED&workspace=w".to_owned(),
+            200,
+        ),
+        get(
+            "balances",
+            "/v1/balances?tenant=acme&include_children=true".to_owned(),
+            200,
+        ),
+        get(
+            "balances filtered",
+            "/v1/balances?workspace=w".to_owned(),
+            200,
+        ),
+        post("no body", "/v1/decide", json!({}), 400),
+        post("foreign tenant", "/v1/decide", foreign(&key("f")), 403),
+        get("bad parameter", "/v1/reservations?limit=0".to_owned(), 400),
+        get("no such path", "/v1/nothing".to_owned(), 404),
+    ]
+}
+
+fn foreign(key: &str) -> Value {
+    json!({
+        "idempotency_key": key, "subject": {"tenant": "bolt"}, "action": action(), "estimate": tokens(1),
+    })
+}
+
+async fn reserved(app: &TestApp, turn: &str) -> [String; 3] {
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        let said = app.reserve(&format!("{turn}-seed-{n}"), 5).await;
+        ids.push(said.text("/reservation_id").to_owned());
+    }
+    ids.try_into().expect("three")
+}
+
+async fn send(app: &TestApp, step: &Step) {
+    let mut request = app.request(step.method.clone(), &step.path);
+    request = request.header("X-Service-API-Key", &app.world.keys[0]);
+    if let Some(body) = &step.body {
+        request = request.json(body);
+    }
+    let said = app.send(request).await;
+    assert_eq!(said.status, step.status, "{}: {said:?}", step.name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_request_costs_one_round_trip_once_warm() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    for scope in ["tenant:acme", "tenant:acme/workspace:w"] {
+        app.budget(scope, 1_000_000, 1_000).await;
+    }
+    // Warm: the deployment and the key's tenant are known, the scripts are loaded, the connections open.
+    let ids = reserved(&app, "warm").await;
+    for step in steps("warm", &ids) {
+        send(&app, &step).await;
+    }
+    let ids = reserved(&app, "hot").await;
+    let mut monitor = Monitor::on(&server);
+    let mut wrong = Vec::new();
+    for step in steps("hot", &ids) {
+        send(&app, &step).await;
+        let seen = block_in_place(|| monitor.seen());
+        if seen != ["evalsha"] {
+            wrong.push(format!("{}: {seen:?}", step.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_request_of_a_key_costs_one_look_up_more() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.budget("tenant:acme", 1_000_000, 0).await;
+    app.reserve("warm", 1).await;
+    let replica = app.replica(&[]).await;
+    // Twice: requests take turns on two connections, and each opens with its first.
+    for _ in 0..2 {
+        replica.reserve("warm", 1).await;
+    }
+    let key_of_bolt = json!({
+        "idempotency_key": "k", "subject": {"tenant": "bolt"}, "action": action(), "estimate": tokens(1),
+    });
+    let mut monitor = Monitor::on(&server);
+    for expected in [&["hget", "evalsha"][..], &["evalsha"]] {
+        replica.post_as(1, "/v1/reservations", &key_of_bolt).await;
+        let seen = block_in_place(|| monitor.seen());
+        assert_eq!(seen, expected);
+    }
+}
