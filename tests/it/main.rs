@@ -51,6 +51,6 @@ mod retention;
 mod round_trips;
 mod serving;
 mod settings;
+mod thresholds;
 mod tidy;
 mod verify;
-mod thresholds;
