@@ -6,6 +6,7 @@ use budget_authority::api;
 use budget_authority::bench::{self, BenchArgs};
 use budget_authority::config::{ServeArgs, StoreVerbArgs};
 use budget_authority::dev::{self, DevArgs};
+use budget_authority::locate::sizes::{SizesArgs, sizes};
 use budget_authority::locate::{LocateArgs, locate};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
@@ -52,6 +53,13 @@ enum LedgerVerb {
 enum KeysVerb {
     /// Show where the records of a tenant are: partition, cluster slot and keys
     Locate(LocateArgs),
+    /// Show the keys that a tenant has now, with type, entries and memory
+    Sizes {
+        #[command(flatten)]
+        args: SizesArgs,
+        #[command(flatten)]
+        store: StoreVerbArgs,
+    },
 }
 
 #[tokio::main]
@@ -63,6 +71,7 @@ async fn main() -> ExitCode {
             return verify_ledgers(&args, store).await;
         }
         Verb::Bench(args) => return bench::run(*args).await,
+        Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,
         Verb::Keys(KeysVerb::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())
@@ -107,4 +116,21 @@ async fn verify_ledgers(args: &VerifyArgs, store: StoreVerbArgs) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+async fn show_sizes(
+    args: &SizesArgs,
+    store: StoreVerbArgs,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let store = store.into_config()?.open(&prometheus::Registry::new())?;
+    let sizes = sizes(&store, &args.tenant).await?;
+    print!(
+        "{}",
+        if args.json {
+            sizes.json()
+        } else {
+            sizes.table()
+        }
+    );
+    Ok(())
 }

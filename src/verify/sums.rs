@@ -134,7 +134,7 @@ mod tests {
             spent,
             reserved,
             debt,
-            remaining: 1_000 - spent - reserved - debt,
+            remaining: 0,
             base_spent: 5,
             base_debt: 0,
         }

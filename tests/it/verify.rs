@@ -13,6 +13,7 @@ use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::{Commit, Post, Release, Reserve, Reserved};
+use budget_authority::locate::sizes::sizes;
 use budget_authority::store::Store;
 use budget_authority::verify::{Report, VerifyArgs, run, verify};
 
@@ -313,6 +314,22 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
     assert_eq!(json["quarantine"][0]["reservation_id"], ids[0]);
     assert_eq!(json["ledgers"][0]["reserved"], 10);
     assert_eq!(json["differences"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn the_keys_of_a_tenant_are_shown_with_their_sizes() {
+    let store = store(&shared().url());
+    let mut tenant = Tenant::new(&store, "acme").await;
+    tenant.hold(7, now_ms(&store).await + 60_000).await;
+    let found = sizes(&store, &tenant.id).await.expect("Redis answers");
+    let size = |key: &str| {
+        let found = found.keys.iter().find(|size| size.key == key);
+        found.map(|size| (size.kind.as_str(), size.entries, size.memory_bytes > 0))
+    };
+    assert_eq!(size(&tenant.due_key()), Some(("zset", 7, true)));
+    assert_eq!(size(&tenant.ledger_key()), Some(("hash", 8, true)));
+    assert_eq!(found.keys.len(), 5, "{}", found.table());
+    assert!(found.json().contains(&format!("\"slot\":{}", found.slot)));
 }
 
 #[tokio::test]
