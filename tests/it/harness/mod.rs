@@ -9,6 +9,7 @@ pub mod holds;
 pub mod process;
 pub mod redis;
 pub mod resharding;
+pub mod stage;
 pub mod wire;
 pub mod world;
 
