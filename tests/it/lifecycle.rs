@@ -1,38 +1,237 @@
-//! A reservation's life over HTTP, on one Redis, on a cluster, and through a failover.
+//! A reservation's life over HTTP, told once and then lived on every kind of Redis.
 
-use serde_json::json;
+mod overage;
+
+use std::collections::BTreeSet;
+
+use budget_authority::store::Store;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
 
 use crate::harness::app::TestApp;
+use crate::harness::customer::tokens;
+use crate::harness::eventually;
+use crate::harness::holds::now_ms;
+use crate::harness::stage::Stage;
+
+/// The names of the tenants that [`live`] makes of one.
+pub fn cast(name: &str) -> Vec<String> {
+    let overage = (0..overage::TABLE.len()).map(|row| format!("{name}-o{row}"));
+    let single = ["life", "list", "dead", "other"].map(|part| format!("{name}-{part}"));
+    overage.chain(single).collect()
+}
+
+/// All of it, for tenants whose names begin with `name`. Each request must be answered rightly the first time.
+pub async fn live(store: &Store, service: SocketAddr, name: &str) {
+    let stage = async |part: &str| Stage::set(store, service, &format!("{name}-{part}")).await;
+    let (life, other) = (stage("life").await, stage("other").await);
+    tokio::join!(
+        reserve_and_finish(&life, &other),
+        async { lists(&stage("list").await).await },
+        async { dead_holds(&stage("dead").await).await },
+        async {
+            for (row, case) in overage::TABLE.iter().enumerate() {
+                overage::check(&stage(&format!("o{row}")).await, case).await;
+            }
+        },
+    );
+}
+
+fn on(id: &str, verb: &str) -> String {
+    format!("/v1/reservations/{id}/{verb}")
+}
+
+async fn reserve_and_finish(stage: &Stage, other: &Stage) {
+    stage.ledgers([[1_000, 0], [800, 0], [500, 0]]).await;
+    let untouched = [[1_000, 0, 0, 0], [800, 0, 0, 0], [500, 0, 0, 0]];
+
+    // Questions change nothing.
+    let mut dry = stage.asked("dry", "estimate", 300);
+    dry["dry_run"] = json!(true);
+    let allowed = stage.post_twice("/v1/reservations", &dry, 200).await;
+    assert_eq!(allowed.text("decision"), "ALLOW");
+    assert_eq!(allowed.body.get("reservation_id"), None);
+    let mut too_much = stage.asked("dry too much", "estimate", 501);
+    too_much["dry_run"] = json!(true);
+    let denied = stage.post_twice("/v1/reservations", &too_much, 200).await;
+    assert_eq!(denied.text("reason_code"), "BUDGET_EXCEEDED");
+    let question = stage.asked("d1", "estimate", 500);
+    let decided = stage.post_twice("/v1/decide", &question, 200).await;
+    assert_eq!(decided.text("decision"), "ALLOW");
+    let question = stage.asked("d2", "estimate", 501);
+    let decided = stage.post_twice("/v1/decide", &question, 200).await;
+    assert_eq!(decided.text("decision"), "DENY");
+    assert_eq!(stage.figures().await, untouched);
+
+    // A hold stands on every scope.
+    let create = stage.asked("r1", "estimate", 300);
+    let reserved = stage.post_twice("/v1/reservations", &create, 200).await;
+    let id = reserved.text("reservation_id").to_owned();
+    assert_eq!(reserved.body["affected_scopes"], json!(stage.scopes()));
+    assert_eq!(reserved.body["balances"].as_array().map(Vec::len), Some(3));
+    let held = [[700, 300, 0, 0], [500, 300, 0, 0], [200, 300, 0, 0]];
+    assert_eq!(stage.figures().await, held);
+    let changed = stage.asked("r1", "estimate", 301);
+    stage
+        .refused("/v1/reservations", &changed, 409, "IDEMPOTENCY_MISMATCH")
+        .await;
+    let second = stage.asked("r2", "estimate", 201);
+    stage
+        .refused("/v1/reservations", &second, 409, "BUDGET_EXCEEDED")
+        .await;
+    let second = stage.asked("r2", "estimate", 100);
+    let second = stage.post("/v1/reservations", &second, 200).await;
+    let second = second.text("reservation_id").to_owned();
+
+    // It is extended, read, and hidden from others.
+    let expires_at_ms = reserved.body["expires_at_ms"].as_i64().expect("a time");
+    let extend = json!({"idempotency_key": "x", "extend_by_ms": 5_000});
+    let extended = stage.post_twice(&on(&id, "extend"), &extend, 200).await;
+    assert_eq!(extended.body["expires_at_ms"], expires_at_ms + 5_000);
+    let path = format!("/v1/reservations/{id}");
+    let found = stage.get(&path, 200).await;
+    assert_eq!(found.text("status"), "ACTIVE");
+    assert_eq!(found.body["expires_at_ms"], expires_at_ms + 5_000);
+    other.get(&path, 403).await;
+    stage.get("/v1/reservations/nothing", 404).await;
+
+    // It ends once.
+    let commit = json!({"idempotency_key": "c", "actual": tokens(200)});
+    let committed = stage.post_twice(&on(&id, "commit"), &commit, 200).await;
+    assert_eq!(committed.amount("charged"), Some(200));
+    assert_eq!(committed.amount("released"), Some(100));
+    let changed = json!({"idempotency_key": "c", "actual": tokens(201)});
+    stage
+        .refused(&on(&id, "commit"), &changed, 409, "IDEMPOTENCY_MISMATCH")
+        .await;
+    let late = json!({"idempotency_key": "c2", "actual": tokens(200)});
+    stage
+        .refused(&on(&id, "commit"), &late, 409, "RESERVATION_FINALIZED")
+        .await;
+    let release = json!({"idempotency_key": "c"});
+    stage
+        .refused(&on(&id, "release"), &release, 409, "RESERVATION_FINALIZED")
+        .await;
+    let released = stage
+        .post_twice(&on(&second, "release"), &release, 200)
+        .await;
+    assert_eq!(released.amount("released"), Some(100));
+    let again = stage.post("/v1/reservations", &create, 200).await;
+    assert_eq!(
+        (again.lasting(), &again.body["remaining_ttl_ms"]),
+        (reserved.lasting(), &json!(0))
+    );
+
+    // An event charges without a hold.
+    let event = stage.asked("c", "actual", 40);
+    let applied = stage.post_twice("/v1/events", &event, 201).await;
+    assert_eq!(applied.text("status"), "APPLIED");
+    let spent = [[760, 0, 240, 0], [560, 0, 240, 0], [260, 0, 240, 0]];
+    assert_eq!(stage.figures().await, spent);
+    stage.audit().await;
+}
+
+/// Follows cursors to the end; the rows of `member` in order.
+async fn pages(stage: &Stage, path: &str, member: &str) -> Vec<Value> {
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = stage.get(&format!("{path}{cursor}"), 200).await;
+        rows.extend(page.body[member].as_array().expect("rows").iter().cloned());
+        match page.body["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+        assert!(rows.len() < 1_000, "it ends");
+    }
+    rows
+}
+
+async fn lists(stage: &Stage) {
+    stage.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
+    let mut ids = Vec::new();
+    for n in 0..7 {
+        ids.push(stage.reserve(&format!("r{n}"), 10 + n).await);
+    }
+    let commit = json!({"idempotency_key": "c", "actual": tokens(1)});
+    stage.post(&on(&ids[2], "commit"), &commit, 200).await;
+    let id = |row: &Value| row["reservation_id"].as_str().expect("an id").to_owned();
+    let listed = pages(
+        stage,
+        "/v1/reservations?limit=2&sort_dir=asc",
+        "reservations",
+    )
+    .await;
+    let created: Vec<_> = listed
+        .iter()
+        .map(|row| row["created_at_ms"].as_i64())
+        .collect();
+    assert!(created.is_sorted(), "{created:?}");
+    let all: BTreeSet<_> = ids.iter().cloned().collect();
+    assert_eq!(
+        (listed.len(), listed.iter().map(id).collect::<BTreeSet<_>>()),
+        (7, all)
+    );
+    let largest = pages(
+        stage,
+        "/v1/reservations?limit=3&sort_by=reserved&sort_dir=desc",
+        "reservations",
+    )
+    .await;
+    assert!(largest.iter().map(id).eq(ids.iter().rev().cloned()));
+    let committed = pages(
+        stage,
+        "/v1/reservations?status=COMMITTED&limit=1",
+        "reservations",
+    )
+    .await;
+    assert_eq!(
+        committed.iter().map(id).collect::<Vec<_>>(),
+        [ids[2].clone()]
+    );
+    let path = format!(
+        "/v1/balances?tenant={}&include_children=true&limit=1",
+        stage.name
+    );
+    let ledgers = pages(stage, &path, "balances").await;
+    let scopes = ledgers
+        .iter()
+        .map(|row| row["scope_path"].as_str().expect("a path"));
+    assert!(scopes.eq(stage.scopes()));
+    stage.audit().await;
+}
+
+/// A hold whose time is over stands in nobody's way, though no sweeper runs.
+async fn dead_holds(stage: &Stage) {
+    stage.ledgers([[1_000, 0], [800, 0], [500, 0]]).await;
+    let mut dying = stage.asked("dead", "estimate", 450);
+    dying["ttl_ms"] = json!(1_000);
+    dying["grace_period_ms"] = json!(0);
+    let reserved = stage.post("/v1/reservations", &dying, 200).await;
+    let id = reserved.text("reservation_id");
+    let ends_ms = reserved.body["expires_at_ms"].as_i64().expect("a time");
+    eventually("its time is over", || async {
+        (now_ms(&stage.world.store).await > ends_ms).then_some(())
+    })
+    .await;
+    stage.get(&format!("/v1/reservations/{id}"), 410).await;
+    let commit = json!({"idempotency_key": "late", "actual": tokens(100)});
+    stage
+        .refused(&on(id, "commit"), &commit, 410, "RESERVATION_EXPIRED")
+        .await;
+    stage
+        .post_twice("/v1/events", &stage.asked("late", "actual", 100), 201)
+        .await;
+    stage.reserve("next", 400).await;
+    let figures = [[500, 400, 100, 0], [300, 400, 100, 0], [0, 400, 100, 0]];
+    assert_eq!(stage.figures().await, figures);
+    let again = stage.post("/v1/reservations", &dying, 200).await;
+    assert_eq!(again.body["remaining_ttl_ms"], 0);
+    let books = stage.audit().await;
+    assert_eq!(books.events_of("reservation.expired"), 1);
+}
 
 #[tokio::test]
-async fn a_commit_below_the_reservation_returns_the_rest_to_every_enclosing_budget() {
+async fn on_one_redis() {
     let app = TestApp::spawn().await;
-    app.budget("tenant:acme", 1_000, 0).await;
-    let reserved = app.reserve("k1", 300).await;
-    assert_eq!(reserved.status, 200, "{reserved:?}");
-    let id = reserved.text("/reservation_id").to_owned();
-    assert_eq!(app.figures("tenant:acme").await, (700, 300, 0, 0));
-    let path = format!("/v1/reservations/{id}/commit");
-    let body = json!({"idempotency_key": "c1", "actual": {"unit": "TOKENS", "amount": 200}});
-    let committed = app.post(&path, body.clone()).await;
-    assert_eq!(
-        committed.body["charged"],
-        json!({"unit": "TOKENS", "amount": 200}),
-        "{committed:?}"
-    );
-    assert_eq!(
-        committed.body["released"],
-        json!({"unit": "TOKENS", "amount": 100})
-    );
-    assert_eq!(app.figures("tenant:acme").await, (800, 0, 200, 0));
-    let again = app.post(&path, body).await;
-    assert_eq!(again.body, committed.body);
-    let found = app.get(&format!("/v1/reservations/{id}")).await;
-    assert_eq!(found.body["status"], "COMMITTED", "{found:?}");
-    let listed = app.get("/v1/reservations").await;
-    assert_eq!(
-        listed.at("/reservations/0/reservation_id"),
-        &json!(id),
-        "{listed:?}"
-    );
+    live(&app.world.store, app.address, "one").await;
 }
