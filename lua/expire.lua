@@ -12,7 +12,7 @@ Reply: clock now_ms | fenced | expired now_ms count more(1|0) next_due_ms|'' the
 A record that is corrupt leaves the index for the quarantine; its budgets are not touched. Whoever calls and however
 often: each reservation expires once, because its status and its due time are read here.
 ]]
--- @include time, tenant, days, int64, thresholds, budgets, events, ledger_hold, ledger_events
+-- @include time, tenant, days, int64, thresholds, budgets, events, hash_fields, ledger_hold, ledger_events
 local tenant_key, due, due_tenants, event_log, outbox, days, quarantine, lease = unpack(KEYS)
 local tenant, day, day_start_ms, rows, reservation_prefix, budget_prefix, context, before_ms, token = unpack(ARGV)
 local now = now_ms()
@@ -63,7 +63,7 @@ end
 local function time_ms(text) return text and #text <= 15 and text:find('^%d+$') and tonumber(text) end
 
 for _, id in ipairs(ids) do
-  local record = redis.pcall('HMGET', reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
+  local record = hash_fields(reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
     'budgeted', 'created_at_ms', 'expires_at_ms', 'extensions', 'action_kind', 'grace_ms')
   local status, estimate = record[1], int64(record[4])
   local ended = not record.err and (not status or status == 'COMMITTED' or status == 'RELEASED' or status == 'EXPIRED')

@@ -11,7 +11,7 @@ Only rows created before ended_before_ms are examined, for nothing ends before i
 no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
 not examined.
 ]]
--- @include int64, int64_wrapping, budgets
+-- @include int64, int64_wrapping, budgets, hash_fields
 local index, lease = unpack(KEYS)
 local record_prefix, budget_prefix, ended_before_ms, rows, token, kept_before = unpack(ARGV)
 if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
@@ -23,7 +23,7 @@ local removed, bases, kept, first_ended = {}, {}, 0, nil
 -- The present base of a ledger, false when it is gone, nil when it is corrupt.
 local function ledger_base(key)
   if bases[key] == nil then
-    local stored = redis.pcall('HMGET', key, 'status', 'base_spent', 'base_debt')
+    local stored = hash_fields(key, 'status', 'base_spent', 'base_debt')
     local spent, debt = int64(stored[2] or '0'), int64(stored[3] or '0')
     if stored.err or (stored[1] and not (spent and debt)) then return nil end
     bases[key] = stored[1] and {spent = spent, debt = debt} or false
@@ -52,7 +52,7 @@ local function moved_to_bases(id, record)
 end
 
 for _, id in ipairs(ids) do
-  local record = redis.pcall('HMGET', record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
+  local record = hash_fields(record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
     'finalized_at_ms', 'expired_at_ms', 'created_at_ms')
   local status = record[1]
   local ended = tonumber(record[6] or record[7] or (status == 'APPLIED' and record[8]) or '')

@@ -25,8 +25,7 @@ local function denial_append(events, key, index, per_minute, scope, data)
   local kept = redis.call('HMGET', key, 'minute_ms', 'count')
   if tonumber(kept[1] or 0) ~= minute then
     denials_flush(events, key, index)
-    redis.call('HSET', key, 'minute_ms', minute, 'count', 1)
-    return event_append(events, 'reservation.denied', scope, data)
+    redis.call('HSET', key, 'minute_ms', minute, 'count', 0)
   end
   if redis.call('HINCRBY', key, 'count', 1) <= tonumber(per_minute) then
     return event_append(events, 'reservation.denied', scope, data)

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::args::BenchArgs;
 use super::error::BenchError;
 use super::provision::{Service, Tenant};
-use super::report::time;
+use super::report::{clients, time};
 use super::script::{Script, ScriptRun};
 use super::session::Bare;
 use super::table::Table;
@@ -109,7 +109,7 @@ pub(super) const COLUMNS: [&str; 5] = ["per s", "p50", "p99", "in Redis", "trips
 
 impl ScriptRun {
     pub fn name(&self) -> String {
-        format!("{}, {} clients", self.calls.operation, self.clients)
+        clients(self.calls.operation, self.clients)
     }
 
     pub fn cells(&self) -> [String; 5] {

@@ -12,7 +12,7 @@ use super::args::{BenchArgs, LoadArgs, Workload};
 use super::bare::COLUMNS;
 use super::error::BenchError;
 use super::provision::Service;
-use super::report::{Report, time};
+use super::report::{Report, clients, time};
 use super::script::{Script, ScriptRun, round_trips};
 use super::stack::Stack;
 use super::table::Table;
@@ -97,7 +97,7 @@ async fn one_run(
     service: &Service,
     load: &LoadArgs,
 ) -> Result<Report, BenchError> {
-    eprintln!("{}, {} clients", load.workload.as_str(), load.clients);
+    eprintln!("{}", clients(load.workload.as_str(), load.clients));
     run_load(service, load, args.progress).await
 }
 
@@ -113,7 +113,7 @@ async fn counted(
         ..load.clone()
     };
     run_load(service, &short, args.progress).await?;
-    eprintln!("{}, {} clients", load.workload.as_str(), load.clients);
+    eprintln!("{}", clients(load.workload.as_str(), load.clients));
     let tenant = service.provision(load.scopes).await?;
     store.reset_statistics().await?;
     let measured = load::run(service, &tenant, load, args.progress).await?;
@@ -152,7 +152,7 @@ impl fmt::Display for Comparison {
                 "DIFFERS"
             };
             table.row(
-                &format!("{}, {} clients", run.workload.as_str(), run.clients),
+                &clients(run.workload.as_str(), run.clients),
                 [
                     format!("{:.0}", all.per_second),
                     ratio(all.per_second),
@@ -190,6 +190,16 @@ impl fmt::Display for Comparison {
                 "memory of the service: {:.1} MB at first, {:.1} MB after the load",
                 mb(before),
                 mb(after)
+            )?;
+        }
+        let generator = self
+            .http
+            .iter()
+            .filter_map(|run| run.generator_us_per_request);
+        if let Some(most) = generator.reduce(f64::max) {
+            writeln!(
+                f,
+                "generator: at most {most:.1} µs of processor time per request"
             )?;
         }
         for run in self

@@ -83,11 +83,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (workload, clients, scopes) = (self.workload.as_str(), self.clients, self.scopes);
+        let (name, scopes) = (clients(self.workload.as_str(), self.clients), self.scopes);
         let seconds = self.seconds;
         writeln!(
             f,
-            "{workload}, {clients} clients, {scopes} scopes, {seconds:.1} s, tenant {}\n",
+            "{name}, {scopes} scopes, {seconds:.1} s, tenant {}\n",
             self.tenant
         )?;
         writeln!(
@@ -196,6 +196,12 @@ fn line(figures: &Figures) -> String {
     // Writing to a string cannot fail.
     let _ = write!(text, ", spent {spent}, debt {debt}");
     text
+}
+
+/// The name of a run.
+pub(super) fn clients(what: &str, clients: u16) -> String {
+    let plural = if clients == 1 { "" } else { "s" };
+    format!("{what}, {clients} client{plural}")
 }
 
 /// Microseconds in the unit that reads best, three digits.

@@ -129,6 +129,8 @@ fn start_redis(folder: &Folder, port: u16) -> io::Result<Process> {
             "no",
             "--maxmemory-policy",
             "noeviction",
+            "--hash-max-listpack-value",
+            "1024",
             "--dir",
         ])
         .arg(&folder.0)
@@ -156,7 +158,7 @@ fn start_api(port: u16, redis_url: &str, admin_key: &str, dialect: Dialect) -> i
             "--metrics-listen",
             "off",
             "--log",
-            "warn",
+            "error",
             "--log-format",
             "text",
         ])

@@ -69,15 +69,15 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Scaling, BenchError> {
             stored += filled.held.len() as u64;
             known.extend(filled.held.into_iter().take(READS));
         }
-        let mut costs = Vec::new();
-        let (reserve, made) = reserve(args, &stack, &tenant, &store).await?;
-        costs.push(reserve);
+        // Reads first: a reserve stores.
         let reader = Reader {
             store: &store,
             caller: stack.service.caller(&tenant)?,
             limit: args.load.duration,
         };
-        costs.extend(reader.all(&tenant, &known).await?);
+        let mut costs = reader.all(&tenant, &known).await?;
+        let (reserve, made) = reserve(args, &stack, &tenant, &store).await?;
+        costs.push(reserve);
         stages.push(Stage { stored, costs });
         stored += made;
     }

@@ -44,8 +44,9 @@ impl Walker {
             .start_ms();
         // The estimate of the store's clock may lag: look a day further.
         let newest = Day::of_ms(now_ms).plus(2).start_ms() - 1;
+        // Nothing is older than what retention keeps, so an earlier bound only costs empty days.
         let (mut low, mut high) = (
-            query.created.from_ms.unwrap_or(oldest).max(0),
+            query.created.from_ms.unwrap_or(oldest).max(oldest),
             query.created.to_ms.unwrap_or(newest).min(newest),
         );
         let mut after_id = None;

@@ -187,6 +187,19 @@ impl Connection {
                         .await?;
                     }
                 }
+                // The slot's next node takes a key that has not arrived for one that is not there. A script that reaches
+                // for keys which it was not given waits until the slot has moved.
+                Verdict::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
+                    self.dialer.metrics.extra_trip(ExtraTrip::TryAgain);
+                    failures += 1;
+                    self.pause(
+                        failures,
+                        deadline,
+                        ExtraTrip::TryAgain,
+                        not_ready(&node, refusal),
+                    )
+                    .await?;
+                }
                 Verdict::Ask(host, port) => {
                     self.dialer.metrics.extra_trip(ExtraTrip::Ask);
                     failures += 1;

@@ -117,6 +117,7 @@ parts! {
     "events",
     "funding",
     "idempotency",
+    "hash_fields",
     "int64",
     "int64_wrapping",
     "ledger_charge",
@@ -153,6 +154,11 @@ impl Script {
     /// The SHA-1 of the text, by which Redis knows it.
     pub fn sha(&self) -> &str {
         &self.assembled().sha
+    }
+
+    /// Whether it builds names of keys from what it reads, besides those in KEYS. Its header says so.
+    pub(super) fn builds_keys(&self) -> bool {
+        self.text.contains("Keys built:")
     }
 
     /// Whether all parts are there. A test checks every script.
@@ -287,6 +293,19 @@ mod tests {
             assert_eq!(script.check(), Ok(()), "{}", script.name());
             assert!(script.source().starts_with("#!lua"), "{}", script.name());
         }
+    }
+
+    #[test]
+    fn a_script_that_is_given_a_prefix_of_keys_says_that_it_builds_keys() {
+        for script in ALL {
+            assert_eq!(
+                script.builds_keys(),
+                script.text.contains("_prefix"),
+                "{}",
+                script.name()
+            );
+        }
+        assert!(super::COMMIT.builds_keys() && !super::GET.builds_keys());
     }
 
     #[test]

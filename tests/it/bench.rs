@@ -104,11 +104,11 @@ fn what_is_stored_is_measured_in_stages() {
     assert_eq!(
         names,
         [
-            "reserve",
             "get",
             "balances page",
             "list, first page",
-            "list, page by page"
+            "list, page by page",
+            "reserve"
         ]
     );
 }

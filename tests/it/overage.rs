@@ -86,10 +86,40 @@ async fn overage_on_one_scope_is_refused_capped_or_owed_as_the_policy_says() {
     }
 }
 
+/// 300 held on each of three nested scopes, and what was left of 1000 before: 40, 70 and 500. Outermost first.
+fn before_overage() -> [Ledger; 3] {
+    [
+        ledger(40, 300, 660, 0),
+        ledger(70, 300, 630, 0),
+        ledger(500, 300, 200, 0),
+    ]
+}
+
+/// Puts three nested scopes with these limits in place; answers them, and the reservation that holds on them.
+pub async fn three_scopes(
+    app: &TestApp,
+    outer: &str,
+    policy: &str,
+    limits: [i64; 3],
+) -> ([String; 3], String) {
+    let scopes = ["", "/app:m", "/app:m/agent:i"].map(|below| format!("{outer}{below}"));
+    for scope in &scopes {
+        app.budget(scope, 1_000, 0).await;
+    }
+    let id = app
+        .held(&scopes[2], 300, json!({"overage_policy": policy}))
+        .await;
+    for (scope, (limit, found)) in scopes.iter().zip(limits.into_iter().zip(before_overage())) {
+        app.place(scope, 1_000, limit, found).await;
+    }
+    (scopes, id)
+}
+
 #[tokio::test]
 async fn overage_on_three_scopes_is_one_figure_for_all_of_them() {
     let app = TestApp::spawn().await;
     let (aia, awo) = ("ALLOW_IF_AVAILABLE", "ALLOW_WITH_OVERDRAFT");
+    let limited = "OVERDRAFT_LIMIT_EXCEEDED";
     let capped = [
         over(ledger(0, 0, 1_000, 0)),
         over(ledger(30, 0, 970, 0)),
@@ -106,50 +136,26 @@ async fn overage_on_three_scopes_is_one_figure_for_all_of_them() {
         ledger(400, 0, 600, 0),
     ];
     let rows = [
-        (aia, [0, 0, 0], Some((capped, 340))),
-        (aia, [200, 200, 200], Some((capped, 340))),
-        (awo, [0, 0, 0], Some((capped, 340))),
-        (awo, [200, 0, 50], Some((mixed, 370))),
-        (awo, [200, 200, 0], Some((owed, 400))),
-        (awo, [50, 200, 0], None),
+        (aia, [0, 0, 0], Ok(340), capped),
+        (aia, [200, 200, 200], Ok(340), capped),
+        (awo, [0, 0, 0], Ok(340), capped),
+        (awo, [200, 0, 50], Ok(370), mixed),
+        (awo, [200, 200, 0], Ok(400), owed),
+        (awo, [50, 200, 0], Err(limited), before_overage()),
     ];
-    for (row, (policy, limits, outcome)) in rows.into_iter().enumerate() {
+    for (row, (policy, limits, outcome, after)) in rows.into_iter().enumerate() {
         let outer = format!("workspace:row{row}");
-        let scopes = [
-            outer.clone(),
-            format!("{outer}/app:w"),
-            format!("{outer}/app:w/agent:a"),
-        ];
-        for scope in &scopes {
-            app.budget(scope, 1_000, 0).await;
-        }
-        let id = app
-            .held(&scopes[2], 300, json!({"overage_policy": policy}))
-            .await;
-        let before = [
-            ledger(40, 300, 660, 0),
-            ledger(70, 300, 630, 0),
-            ledger(500, 300, 200, 0),
-        ];
-        for i in 0..3 {
-            app.place(&scopes[i], 1_000, limits[i], before[i]).await;
-        }
+        let (scopes, id) = three_scopes(&app, &outer, policy, limits).await;
         let said = app.commit(&id, "c", 400).await;
-        let (after, charged) = outcome.unwrap_or((before, 0));
         match outcome {
-            None => {
-                assert_eq!(said.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"), "row {row}");
-                assert_eq!(said.at("/details/scope"), &json!(scopes[0]), "row {row}");
+            Ok(charged) => assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}"),
+            Err(code) => {
+                assert_eq!(said.error(), (409, code), "row {row}");
+                assert_eq!(said.at("/details/scope"), &json!(outer), "row {row}");
             }
-            Some(_) => assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}"),
         }
-        for i in 0..3 {
-            assert_eq!(
-                app.books(&scopes[i]).await,
-                after[i],
-                "row {row}, {}",
-                scopes[i]
-            );
+        for (scope, after) in scopes.iter().zip(after) {
+            assert_eq!(app.books(scope).await, after, "row {row}, {scope}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{event_body, ledger, over, tokens, with};
+use crate::harness::scene::{Fields, event_body, ledger, over, tokens, with};
 
 const ROOT: &str = "tenant:acme";
 const AIA: &str = "ALLOW_IF_AVAILABLE";
@@ -111,7 +111,7 @@ async fn an_event_of_nothing_passes_below_zero_and_flags_nothing() {
 #[tokio::test]
 async fn debt_and_the_limit_do_not_stop_an_event_and_a_closed_ledger_does() {
     let app = TestApp::spawn().await;
-    let rows: [(&[(&str, &str)], u16, &str); 4] = [
+    let rows: [(Fields, u16, &str); 4] = [
         (&[("is_over_limit", "1")], 201, "none"),
         (&[("debt", "100"), ("remaining", "900")], 201, "none"),
         (&[("status", "FROZEN")], 409, "BUDGET_FROZEN"),

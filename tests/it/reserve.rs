@@ -4,7 +4,7 @@ use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ask_body, ledger, over, tokens};
+use crate::harness::scene::{Fields, ask_body, ledger, over, tokens};
 
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
@@ -287,17 +287,18 @@ async fn of_two_hundred_parallel_reserves_exactly_those_succeed_that_fit() {
 
 #[tokio::test]
 async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped_in_silence() {
+    const DEFAULT: &str = "default_reservation_ttl_ms";
+    const MAX: &str = "max_reservation_ttl_ms";
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    let (default, max) = ("default_reservation_ttl_ms", "max_reservation_ttl_ms");
-    let rows: [(&[(&str, &str)], Value, i64); 7] = [
+    let rows: [(Fields, Value, i64); 7] = [
         (&[], json!({}), 60_000),
         (&[], json!({"ttl_ms": 1_000}), 1_000),
         (&[], json!({"ttl_ms": 86_400_000}), 3_600_000),
-        (&[(default, "5000")], json!({}), 5_000),
-        (&[(default, "5000")], json!({"ttl_ms": 7_000}), 7_000),
-        (&[(default, "90000"), (max, "30000")], json!({}), 30_000),
-        (&[(max, "7200000")], json!({"ttl_ms": 7_000_000}), 7_000_000),
+        (&[(DEFAULT, "5000")], json!({}), 5_000),
+        (&[(DEFAULT, "5000")], json!({"ttl_ms": 7_000}), 7_000),
+        (&[(DEFAULT, "90000"), (MAX, "30000")], json!({}), 30_000),
+        (&[(MAX, "7200000")], json!({"ttl_ms": 7_000_000}), 7_000_000),
     ];
     for (row, (tenant, more, granted)) in rows.into_iter().enumerate() {
         let record = app.tenant_key();

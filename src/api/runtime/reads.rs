@@ -61,7 +61,15 @@ pub async fn list(
         return Ok(Err(failed(error)));
     }
     let secret = state.store.secret().await.map_err(store_error)?;
-    let Start { sort, after } = query.start(&tenant, secret)?;
+    let start = query.start(&tenant, secret);
+    // Who may not list is not told what is wrong with a cursor either.
+    if start.is_err()
+        && let Caller::Tenant(caller) = &caller
+        && let Err(error) = state.ledger.authenticate(caller, "reservations:list").await
+    {
+        return Ok(Err(failed(error)));
+    }
+    let Start { sort, after } = start?;
     let asked = ledger_query(&query, &tenant, sort, after);
     Ok(match state.ledger.list(&caller, &asked).await {
         Err(error) => Err(Refused(list_error(error))),

@@ -5,13 +5,16 @@ pub mod books;
 pub mod client;
 pub mod customer;
 pub mod desk;
+pub mod digest;
 pub mod holds;
+pub mod names;
 pub mod past;
 pub mod process;
+pub mod raw;
 pub mod redis;
 pub mod resharding;
-pub mod wire;
 pub mod scene;
+pub mod wire;
 pub mod world;
 
 use std::time::Duration;

@@ -28,9 +28,9 @@ impl<'a> Resharding<'a> {
         }
     }
 
-    /// The keys that have not moved yet, at most ten.
+    /// The keys that have not moved yet, at most a hundred.
     pub fn waiting(&self) -> Vec<String> {
-        let (slot, count) = (&self.slot, "10");
+        let (slot, count) = (&self.slot, "100");
         self.source.run(&["CLUSTER", "GETKEYSINSLOT", slot, count])
     }
 

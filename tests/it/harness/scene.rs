@@ -10,6 +10,9 @@ use super::app::{ADMIN_KEY, Said, TestApp};
 use super::holds::now_ms;
 use super::world::Start;
 
+/// Fields of a record, names and values.
+pub type Fields = &'static [(&'static str, &'static str)];
+
 /// A ledger as it is set and as it is found. `spent` follows from the other figures when it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ledger {
