@@ -47,6 +47,6 @@ mod retention;
 mod round_trips;
 mod serving;
 mod settings;
+mod thresholds;
 mod tidy;
 mod verify;
-mod thresholds;
