@@ -25,3 +25,4 @@ mod round_trips;
 mod serving;
 mod settings;
 mod tidy;
+mod topologies;
