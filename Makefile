@@ -25,8 +25,8 @@ lint: deps ## Check format, Rust and Lua
 fmt: ## Format the Rust code
 	cargo fmt
 
-bench: deps ## Measure the runtime plane on this machine
-	cargo run --quiet --release --bin budget-authority -- bench $(ARGS)
+bench: deps ## Measure the runtime plane on this machine, beside the bare scripts
+	cargo run --quiet --release --bin budget-authority -- bench $(or $(ARGS),--compare)
 
 # Installs what is missing, and nothing when all is there.
 deps:

@@ -84,7 +84,7 @@ redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', charged, 'fina
   'finish_key', key_digest, 'finish_hash', payload_hash, unpack(kept))
 redis.call('ZREM', due, reservation_id)
 if not quiet or int64_lt(0, overage) then
-  local events = events_new(event_log, outbox, tenant, day, now, context .. '\nkind ' .. (action_kind or '*'))
+  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind or '*')
   if int64_lt(0, overage) then
     local debt_incurred = 0
     for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end

@@ -77,7 +77,7 @@ redis.call('HSET', post, 'status', 'APPLIED', 'create_hash', payload_hash, 'tena
 redis.call('ZADD', posts, now, post_id)
 day_register(days, tenant_key, settings, tenant, day, now)
 if not quiet then
-  local events = events_new(event_log, outbox, tenant, day, now, context .. '\nkind ' .. action_kind)
+  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
   for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,
       {'data.overage_policy', overage_policy})

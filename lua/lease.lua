@@ -2,16 +2,18 @@
 --[[
 lease: makes one dispatcher the owner of a partition for a while, or renews its lease.
 KEYS[1] lease hash
-ARGV[1] owner    ARGV[2] duration_ms    ARGV[3] action: take | release
+ARGV[1] owner    ARGV[2] duration_ms    ARGV[3] action: take | release    ARGV[4] dispatchers that are alive, by blanks
 Reply: leased token now_ms | held now_ms until_ms | released
-The token rises with each new owner: whoever writes under the lease presents it, so that a former owner that wakes up
-late is refused (a fencing token).
+A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new
+owner: whoever writes under the lease presents it, so that a former owner that wakes up late is refused (fencing).
 ]]
 -- @include time
-local lease, owner, duration_ms, action = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local lease = KEYS[1]
+local owner, duration_ms, action, alive = unpack(ARGV)
 local now = now_ms()
 local holder, token, until_ms = unpack(redis.call('HMGET', lease, 'owner', 'token', 'until_ms'))
 local lapsed = not until_ms or tonumber(until_ms) <= now
+  or not (' ' .. alive .. ' '):find(' ' .. (holder or '') .. ' ', 1, true)
 if action == 'take' and holder ~= owner and not lapsed then return {'held', now, until_ms} end
 
 -- Effects: none can fail.
@@ -19,6 +21,10 @@ if action == 'release' then
   if holder == owner then redis.call('HSET', lease, 'until_ms', 0) end
   return {'released'}
 end
-if holder ~= owner or not token or lapsed then token = (tonumber(token) or 0) + 1 end
-redis.call('HSET', lease, 'owner', owner, 'token', token, 'until_ms', now + duration_ms)
+if holder == owner and token and not lapsed then
+  redis.call('HSET', lease, 'until_ms', now + duration_ms)
+else
+  token = (tonumber(token) or 0) + 1
+  redis.call('HSET', lease, 'owner', owner, 'token', token, 'until_ms', now + duration_ms)
+end
 return {'leased', token, now}

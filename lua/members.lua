@@ -4,6 +4,7 @@ members: tells that a dispatcher is alive, and who else is. A dispatcher that st
 KEYS[1] dispatchers zset, by the time until which each counts as alive
 ARGV[1] dispatcher    ARGV[2] duration_ms    ARGV[3] action: stay | leave
 Reply: members now_ms dispatcher…, all that are alive
+Writes the list.
 ]]
 -- @include time
 local dispatchers = KEYS[1]

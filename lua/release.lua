@@ -61,7 +61,7 @@ for _, budget in ipairs(budgets) do ledger_write_hold(budget) end
 redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', now, 'finish_key', key_digest,
   'finish_hash', payload_hash, unpack(kept))
 redis.call('ZREM', due, reservation_id)
-local events = events_new(event_log, outbox, owner, day, now, context .. '\nkind ' .. (action_kind or '*'))
+local events = events_new(event_log, outbox, owner, day, now, context, action_kind or '*')
 if not quiet then
   for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, false)

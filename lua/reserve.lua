@@ -14,8 +14,8 @@ ARGV[3] day  yyyymmdd     ARGV[9]  ttl_ms          or ''    ARGV[15] policy or '
 ARGV[4] day_start_ms      ARGV[10] grace_ms                          max_ttl_ms max_extensions, '-' what it leaves open
 ARGV[5] payload_hash      ARGV[11] overage_policy  or ''    ARGV[16] denied_per_minute
 ARGV[6] scope_path        ARGV[12] swept_until_ms  or ''    ARGV[17] context of events, lines of name and value
-ARGV[18] n, then n names and values of action and subject, kept by the record and told by a denial, then the names and
-values that only the record keeps.
+ARGV[18] n, then n names and values of action and subject, action_kind first, kept by the record and told by a denial,
+then the names and values that only the record keeps.
 Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | corrupt what
   | unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining
@@ -28,7 +28,7 @@ local api_key, tenant_key, reservation, reservations, due, due_tenants, event_lo
   unpack(KEYS, 1, 11)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, ttl_text, grace_ms,
   overage_requested, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context = unpack(ARGV, 1, 17)
-local request_end = 18 + ARGV[18]
+local request_end, action_kind = 18 + ARGV[18], ARGV[20]
 
 -- Refusals: read only, but for the event that tells of a denial.
 local now = now_ms()
@@ -42,7 +42,7 @@ if stored_hash then return {'replayed', now, redis.call('HGETALL', reservation)}
 
 local tenant_refused, settings = tenant_refusal(tenant_key)
 local amount = int64(amount_text)
-local events = events_new(event_log, outbox, tenant, day, now, context)
+local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
 local function denied(reason, budget, scope)
   local facts = denial_facts(reason, unit, amount, budget, scope, {unpack(ARGV, 19, request_end)})
   denial_append(events, denials, denial_minutes, denied_per_minute, scope_path, facts)

@@ -16,6 +16,9 @@ pub mod sweep;
 
 pub mod dispatch;
 
+pub mod bench;
+pub mod verify;
+
 pub mod config;
 pub mod dev;
 pub mod locate;

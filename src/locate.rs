@@ -1,5 +1,7 @@
 //! `keys locate`: where the records of a tenant are, for an operator with `redis-cli`.
 
+pub mod sizes;
+
 use clap::Args;
 
 use crate::domain::ids::TenantId;

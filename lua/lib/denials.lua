@@ -1,21 +1,27 @@
 --[[
 denials: a refusal is an event too, but refusals are free for the caller: above a rate per tenant and minute they are
 only counted, exactly, and summed up in one event for the minute. The hash of the tenant keeps the minute, its count,
-and the facts of its first uncounted denial.
+and the facts of its first uncounted denial, whose cause the event tells too: not that of the request which happens to
+come next.
 ]]
 
 -- Appends the event that sums up a past minute, if it has one.
 local function denials_flush(events, key, index)
   local kept = redis.call('HGETALL', key)
-  local scope, suppressed, data = nil, nil, {}
+  local scope, suppressed, context, kind, data = nil, nil, nil, nil, {}
   for i = 1, #kept, 2 do
     if kept[i] == 'suppressed' then suppressed = kept[i + 1]
     elseif kept[i] == 'scope' then scope = kept[i + 1]
+    elseif kept[i] == 'context' then context = kept[i + 1]
+    elseif kept[i] == 'kind' then kind = kept[i + 1]
     elseif kept[i]:find('^data%.') then data[#data + 1], data[#data + 2] = kept[i], kept[i + 1] end
   end
   if not suppressed then return end
   data[#data + 1], data[#data + 2] = 'metadata.count', suppressed
+  local present = {events.cause, events.context, events.kind}
+  events.cause, events.context, events.kind = nil, context or events.context, kind
   event_append(events, 'reservation.denied', scope, data)
+  events.cause, events.context, events.kind = present[1], present[2], present[3]
   redis.call('DEL', key)
   redis.call('ZREM', index, events.tenant)
 end
@@ -25,14 +31,13 @@ local function denial_append(events, key, index, per_minute, scope, data)
   local kept = redis.call('HMGET', key, 'minute_ms', 'count')
   if tonumber(kept[1] or 0) ~= minute then
     denials_flush(events, key, index)
-    redis.call('HSET', key, 'minute_ms', minute, 'count', 1)
-    return event_append(events, 'reservation.denied', scope, data)
+    redis.call('HSET', key, 'minute_ms', minute, 'count', 0)
   end
   if redis.call('HINCRBY', key, 'count', 1) <= tonumber(per_minute) then
     return event_append(events, 'reservation.denied', scope, data)
   end
   if redis.call('HINCRBY', key, 'suppressed', 1) == 1 then
-    redis.call('HSET', key, 'scope', scope, unpack(data))
+    redis.call('HSET', key, 'scope', scope, 'context', events.context, 'kind', events.kind or '*', unpack(data))
     redis.call('ZADD', index, minute + 60000, events.tenant)
   end
 end

@@ -3,9 +3,11 @@ events: appends the facts of what an operation caused, each once, to the tenant'
 all of them to the partition's outbox. The envelope is rendered from the facts by whoever reads them.
 ]]
 
--- context: what every event of the operation carries, lines of name and value: 'request_id req_…'.
-local function events_new(log, outbox, tenant, day, now, context)
-  return {log = log, outbox = outbox, tenant = tenant, day = day, now = now, context = context, first = false, count = 0}
+-- context: what every event of the operation carries, lines of name and value: 'request_id req_…'. kind, of the action,
+-- may be nil; the client chose it, so it is no line: a break in it would forge the next.
+local function events_new(log, outbox, tenant, day, now, context, kind)
+  return {log = log, outbox = outbox, tenant = tenant, day = day, now = now, context = context, kind = kind,
+    first = false, count = 0}
 end
 
 -- scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
@@ -13,7 +15,7 @@ local function event_append(events, event_type, scope, data)
   local cause = events.cause
   if not cause then
     -- Once per operation, however many events it causes.
-    cause = {}
+    cause = events.kind and {'kind', events.kind} or {}
     for name, value in events.context:gmatch('(%S+) ([^\n]*)') do cause[#cause + 1], cause[#cause + 2] = name, value end
     events.cause = cause
   end

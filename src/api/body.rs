@@ -29,9 +29,13 @@ pub fn read<T>(
 /// # Errors
 /// 415.
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Ok(());
-    };
+    headers
+        .get_all(header::CONTENT_TYPE)
+        .iter()
+        .try_for_each(check_one_media_type)
+}
+
+fn check_one_media_type(value: &HeaderValue) -> Result<(), ApiError> {
     let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let is_json = matches!(parts.next(), Some("application/json" | ""));

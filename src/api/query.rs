@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::errors::ApiError;
-use crate::domain::moment::Moment;
+use crate::domain::moment::{Moment, Window};
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};
 
@@ -181,51 +181,30 @@ pub fn segments(query: &Query<'_>) -> Result<SegmentFilter, ApiError> {
     Ok(SegmentFilter::new(wanted))
 }
 
-/// A span of time, both ends included, each optional; milliseconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Window {
-    /// Not before.
-    pub from_ms: Option<i64>,
-    /// Not after.
-    pub to_ms: Option<i64>,
-}
-
-impl Window {
-    /// Reads two parameters.
-    ///
-    /// # Errors
-    /// 400 for what is no date and time, and when the first is after the second.
-    pub fn parse(query: &Query<'_>, from: &str, to: &str) -> Result<Self, ApiError> {
-        let wanted = "it must be a date and time such as 2026-07-04T12:00:00Z";
-        // The `+` of an offset that was not escaped arrives as a blank.
-        let read = |text: &str| Moment::parse(&text.trim().replace(' ', "+")).map(Moment::as_ms);
-        let window = Self {
-            from_ms: query.parsed(from, read, wanted)?,
-            to_ms: query.parsed(to, read, wanted)?,
+/// A span of time from two parameters.
+///
+/// # Errors
+/// 400 for what is no date and time, and when the first is after the second.
+pub fn window(query: &Query<'_>, from: &str, to: &str) -> Result<Window, ApiError> {
+    let wanted = "it must be a date and time such as 2026-07-04T12:00:00Z";
+    // The `+` of an offset that was not escaped arrives as a blank.
+    let read = |text: &str| Moment::parse(&text.trim().replace(' ', "+")).map(Moment::as_ms);
+    let window = Window {
+        from_ms: query.parsed(from, read, wanted)?,
+        to_ms: query.parsed(to, read, wanted)?,
+    };
+    if window
+        .from_ms
+        .zip(window.to_ms)
+        .is_some_and(|(from, to)| from > to)
+    {
+        let sent = |name| {
+            query
+                .get(name)
+                .map(|text| printable(text.unwrap_or_default()))
         };
-        if window
-            .from_ms
-            .zip(window.to_ms)
-            .is_some_and(|(from, to)| from > to)
-        {
-            let sent = |name| {
-                query
-                    .get(name)
-                    .map(|text| printable(text.unwrap_or_default()))
-            };
-            let what = format!("{} is after {to} {}", sent(from)?, sent(to)?);
-            return Err(query.refusal(from, &what));
-        }
-        Ok(window)
+        let what = format!("{} is after {to} {}", sent(from)?, sent(to)?);
+        return Err(query.refusal(from, &what));
     }
-
-    /// Whether neither end is given.
-    pub fn is_open(self) -> bool {
-        self == Self::default()
-    }
-
-    /// Whether a time lies inside.
-    pub fn contains(self, ms: i64) -> bool {
-        self.from_ms.is_none_or(|from| from <= ms) && self.to_ms.is_none_or(|to| ms <= to)
-    }
+    Ok(window)
 }

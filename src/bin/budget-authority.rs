@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 
 use budget_authority::api;
-use budget_authority::config::ServeArgs;
+use budget_authority::bench::{self, BenchArgs};
+use budget_authority::config::{ServeArgs, StoreVerbArgs};
 use budget_authority::dev::{self, DevArgs};
+use budget_authority::locate::sizes::{SizesArgs, sizes};
 use budget_authority::locate::{LocateArgs, locate};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::telemetry::{self, Telemetry};
+use budget_authority::verify::{self, VerifyArgs};
 use clap::{Parser, Subcommand};
 
 /// Hard budget limits for autonomous agents: reserve before acting, commit what it cost, release the rest.
@@ -25,15 +28,38 @@ enum Verb {
     Serve(Box<ServeArgs>),
     /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
     Dev(DevArgs),
+    /// Measure a running service, and check its ledgers afterwards
+    Bench(Box<BenchArgs>),
     /// Look at the keys in Redis
     #[command(subcommand)]
     Keys(KeysVerb),
+    /// Look at the ledgers in Redis
+    #[command(subcommand)]
+    Ledger(LedgerVerb),
+}
+
+#[derive(Subcommand)]
+enum LedgerVerb {
+    /// Recompute every ledger from its records; exits with 0 if all is right, 1 if something differs, 2 if it cannot be told
+    Verify {
+        #[command(flatten)]
+        args: VerifyArgs,
+        #[command(flatten)]
+        store: StoreVerbArgs,
+    },
 }
 
 #[derive(Subcommand)]
 enum KeysVerb {
     /// Show where the records of a tenant are: partition, cluster slot and keys
     Locate(LocateArgs),
+    /// Show the keys that a tenant has now, with type, entries and memory
+    Sizes {
+        #[command(flatten)]
+        args: SizesArgs,
+        #[command(flatten)]
+        store: StoreVerbArgs,
+    },
 }
 
 #[tokio::main]
@@ -41,6 +67,11 @@ async fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Serve(args) => serve(*args).await.map_err(Into::into),
         Verb::Dev(args) => develop(args).await,
+        Verb::Ledger(LedgerVerb::Verify { args, store }) => {
+            return verify_ledgers(&args, store).await;
+        }
+        Verb::Bench(args) => return bench::run(*args).await,
+        Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,
         Verb::Keys(KeysVerb::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())
@@ -72,4 +103,34 @@ async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {
     telemetry::start_log(&args.log());
     let shutdown = Shutdown::on_signals()?;
     Ok(dev::run(args, shutdown).await?)
+}
+
+async fn verify_ledgers(args: &VerifyArgs, store: StoreVerbArgs) -> ExitCode {
+    let opened = store
+        .into_config()
+        .and_then(|config| config.open(&prometheus::Registry::new()));
+    match opened {
+        Ok(store) => ExitCode::from(verify::run(&store, args, std::io::stdout()).await),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn show_sizes(
+    args: &SizesArgs,
+    store: StoreVerbArgs,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let store = store.into_config()?.open(&prometheus::Registry::new())?;
+    let sizes = sizes(&store, &args.tenant).await?;
+    print!(
+        "{}",
+        if args.json {
+            sizes.json()
+        } else {
+            sizes.table()
+        }
+    );
+    Ok(())
 }

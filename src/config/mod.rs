@@ -69,6 +69,23 @@ pub struct DispatcherArgs {
     pub log: LogArgs,
 }
 
+/// Settings of a verb that looks into the data of a deployment.
+#[derive(Debug, Clone, Args)]
+pub struct StoreVerbArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl StoreVerbArgs {
+    /// Judges the settings together.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
+        self.store.into_config()
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
 struct ProcessArgs {

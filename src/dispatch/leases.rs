@@ -5,7 +5,7 @@
 //! right without it, and the scripts refuse the fencing token of a former owner.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -17,11 +17,17 @@ use crate::domain::ids::Partition;
 use crate::store::lease::{Lease, Taken};
 use crate::store::{Store, StoreError};
 
-/// A lease lapses after this long without renewal; so long the partitions of a killed dispatcher are without one.
-pub const LEASE: Duration = Duration::from_secs(10);
+/// How often a dispatcher tells that it is alive.
+pub const BEAT: Duration = Duration::from_secs(3);
 
-/// How often leases are renewed: two renewals may fail before one lapses.
-pub const RENEWAL: Duration = Duration::from_secs(3);
+/// A dispatcher that was silent for so long is taken for dead, and its partitions are taken over.
+pub const ALIVE: Duration = Duration::from_secs(10);
+
+/// A lease lapses after this long without renewal, also where nobody can tell whether its owner is alive.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// How often a lease is renewed within its duration: each renewal is a write of its own.
+const RENEWALS: u32 = 3;
 
 /// How soon to try again for partitions that another dispatcher has not given back yet.
 const HANDOVER: Duration = Duration::from_millis(500);
@@ -102,6 +108,14 @@ pub struct LeaseKeeper {
     leases: Leases,
     metrics: LeaseMetrics,
     lease: Duration,
+    last: Mutex<Option<Last>>,
+}
+
+/// The last pass that took or renewed leases.
+struct Last {
+    at: Instant,
+    members: Vec<String>,
+    complete: bool,
 }
 
 impl LeaseKeeper {
@@ -113,6 +127,7 @@ impl LeaseKeeper {
             leases: Leases::default(),
             metrics,
             lease: LEASE,
+            last: Mutex::default(),
         }
     }
 
@@ -127,12 +142,22 @@ impl LeaseKeeper {
         self.leases.clone()
     }
 
-    /// Renews once what it should hold, and gives back what it should not.
+    /// Tells that it is alive. Where that is due, or others came or went, renews what it should hold and gives back what
+    /// it should not.
     ///
     /// # Errors
     /// [`StoreError`]; the leases that are held stay so until they lapse.
     pub async fn run_once(&self) -> Result<Renewal, StoreError> {
-        let members = self.store.stay_member(&self.name, self.lease).await?;
+        let begun = Instant::now();
+        let alive = ALIVE.min(self.lease);
+        let members = self.store.stay_member(&self.name, alive).await?;
+        if self.holds_still(&members) {
+            return Ok(Renewal {
+                dispatchers: members.len(),
+                held: self.leases.current().len(),
+                waiting: 0,
+            });
+        }
         let share = share_of(&self.name, &members);
         let wanted: HashSet<_> = share.iter().copied().collect();
         let mut surplus = self.leases.partitions();
@@ -146,10 +171,10 @@ impl LeaseKeeper {
             self.leases.drop_all(&surplus);
             self.store.release_leases(&self.name, &surplus).await?;
         }
-        let valid_until = Instant::now() + self.lease.saturating_sub(MARGIN.min(self.lease / 4));
+        let valid_until = begun + self.lease.saturating_sub(MARGIN.min(self.lease / 4));
         let taken = self
             .store
-            .take_leases(&self.name, self.lease, &share)
+            .take_leases(&self.name, self.lease, &members, &share)
             .await?;
         let mut waiting = 0;
         for (partition, taken) in share.iter().zip(taken) {
@@ -171,13 +196,26 @@ impl LeaseKeeper {
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);
         self.metrics.partitions.set(renewal.held as i64);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last {
+            at: begun,
+            members,
+            complete: renewal.held == share.len(),
+        });
         Ok(renewal)
     }
 
-    /// When to renew next, after a pass with this outcome.
+    /// Whether everything is as the last pass left it, and no lease needs renewal yet.
+    fn holds_still(&self, members: &[String]) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().is_some_and(|last| {
+            last.complete && last.members == members && last.at.elapsed() < self.lease / RENEWALS
+        })
+    }
+
+    /// When to come back, after a pass with this outcome.
     pub fn pause_after(&self, outcome: &Result<Renewal, StoreError>) -> Duration {
         match outcome {
-            Ok(renewal) if renewal.waiting == 0 => RENEWAL.min(self.lease / 3),
+            Ok(renewal) if renewal.waiting == 0 => BEAT.min(self.lease / RENEWALS),
             _ => HANDOVER,
         }
     }

@@ -1,7 +1,7 @@
 //! The dispatcher: whatever follows from time. Any number of them run at once and share the partitions by leases.
 //!
 //! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
-//! A dispatcher can be killed at any moment: its leases lapse after [`LEASE`], and others go on where it stopped.
+//! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
 mod denials;
 mod leases;
@@ -15,7 +15,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 
 pub use denials::{DenialSums, Flush};
-pub use leases::{LEASE, LeaseKeeper, Leases, RENEWAL, Renewal};
+pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
 
 use crate::config::{Dialect, RetentionConfig};

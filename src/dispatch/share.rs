@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn every_partition_has_one_owner_and_nobody_more_than_its_share() {
-        for count in [1, 2, 3, 7, 50, 1024] {
+        for count in [1, 2, 3, 7, 50] {
             let members = members(count);
             let mut seen = HashSet::new();
             for member in &members {

@@ -58,6 +58,27 @@ impl serde::Serialize for Moment {
     }
 }
 
+/// A span of time, both ends included, each optional; milliseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Window {
+    /// Not before.
+    pub from_ms: Option<i64>,
+    /// Not after.
+    pub to_ms: Option<i64>,
+}
+
+impl Window {
+    /// Whether no end is given.
+    pub fn is_open(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Whether a time lies in it.
+    pub fn contains(self, ms: i64) -> bool {
+        self.from_ms.is_none_or(|from| from <= ms) && self.to_ms.is_none_or(|to| ms <= to)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,49 +1,44 @@
 //! A reservation as it is recorded.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use super::amount::Unit;
 use super::budget::Balance;
 use super::moment::Moment;
 use super::scope::ScopePath;
+use super::words::words;
 
-/// What has become of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// Its hold stands.
-    Active,
-    /// It was settled.
-    Committed,
-    /// It was given back.
-    Released,
-    /// Its time is over.
-    Expired,
-}
-
-impl Status {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Active, Self::Committed, Self::Released, Self::Expired];
-
-    /// The word of the wire and of the record.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::Committed => "COMMITTED",
-            Self::Released => "RELEASED",
-            Self::Expired => "EXPIRED",
-        }
-    }
-
-    /// Reads the word; case matters.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+words! {
+    /// What has become of a reservation.
+    Status {
+        /// Its hold stands.
+        Active = "ACTIVE",
+        /// It was settled.
+        Committed = "COMMITTED",
+        /// It was given back.
+        Released = "RELEASED",
+        /// Its time is over.
+        Expired = "EXPIRED",
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// What a list of reservations can be sorted by.
+    ReservationSort {
+        /// The id, by code point.
+        ReservationId = "reservation_id",
+        /// The subject's tenant, by code point; absent is empty.
+        Tenant = "tenant",
+        /// The subject's scope, by code point.
+        ScopePath = "scope_path",
+        /// The status, by code point.
+        Status = "status",
+        /// The estimate, whatever its unit.
+        Reserved = "reserved",
+        /// The time of creation; the indexed order.
+        CreatedAtMs = "created_at_ms",
+        /// The time at which the hold lapses.
+        ExpiresAtMs = "expires_at_ms",
     }
 }
 

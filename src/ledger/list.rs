@@ -6,48 +6,10 @@ use super::walk::{Step, Walker};
 use super::{Ledger, LedgerError, done};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::moment::Window;
 use crate::domain::refusal::Refusal;
-use crate::domain::reservation::{Record, RecordError, Status};
+use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
-
-/// What rows are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SortKey {
-    /// Time of creation; the indexed order.
-    CreatedAt,
-    /// Expiry.
-    ExpiresAt,
-    /// The amount held, units ignored.
-    Reserved,
-    /// Id, by code point.
-    ReservationId,
-    /// Deepest scope, by code point.
-    ScopePath,
-    /// Status word, by code point.
-    Status,
-    /// The subject's tenant as it was sent; absent is empty.
-    Tenant,
-}
-
-/// An inclusive window in milliseconds; an open side is `None`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Window {
-    /// Not before.
-    pub from: Option<i64>,
-    /// Not after.
-    pub to: Option<i64>,
-}
-
-impl Window {
-    /// Whether no side is bound.
-    pub fn is_open(self) -> bool {
-        self.from.is_none() && self.to.is_none()
-    }
-
-    fn holds(self, at: i64) -> bool {
-        self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at <= to)
-    }
-}
 
 /// Where a page ended: the sort value and id of its last row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +38,7 @@ pub struct ReservationQuery {
     /// Bounds on the end by commit or release; rows without one are left out once a side is bound.
     pub finalized: Window,
     /// What rows are sorted by.
-    pub sort: SortKey,
+    pub sort: ReservationSort,
     /// Largest first; ties are always by ascending id.
     pub descending: bool,
     /// Rows at most.
@@ -141,7 +103,7 @@ impl Ledger {
         if let Some(key) = &query.idempotency_key {
             return Ok(self.list_one(caller, query, key).await?);
         }
-        if query.sort == SortKey::CreatedAt {
+        if query.sort == ReservationSort::CreatedAtMs {
             return Ok(self.list_indexed(caller, query).await?);
         }
         self.list_gathered(caller, query).await
@@ -194,7 +156,7 @@ impl Ledger {
         while let Some(step) = walker.step(self, caller, query.limit + 1).await? {
             for Step { row, visible } in step {
                 examined += 1;
-                let position = position_of(&row, SortKey::CreatedAt)?;
+                let position = position_of(&row, ReservationSort::CreatedAtMs)?;
                 if visible && matches(&row, query)? {
                     if rows.len() == query.limit {
                         return Ok(ReservationPage { rows, next: last });
@@ -253,21 +215,21 @@ fn matches(row: &ReservationRow, query: &ReservationQuery) -> Result<bool, Recor
     let finalized = record.optional_integer("finalized_at_ms")?;
     Ok(query.status.is_none_or(|status| status == row.status)
         && query.segments.matches(&record.scope_path()?)
-        && query.created.holds(record.integer("created_at_ms")?)
-        && query.expires.holds(record.integer("expires_at_ms")?)
-        && (query.finalized.is_open() || finalized.is_some_and(|at| query.finalized.holds(at))))
+        && query.created.contains(record.integer("created_at_ms")?)
+        && query.expires.contains(record.integer("expires_at_ms")?)
+        && (query.finalized.is_open() || finalized.is_some_and(|at| query.finalized.contains(at))))
 }
 
-fn position_of(row: &ReservationRow, sort: SortKey) -> Result<Position, RecordError> {
+fn position_of(row: &ReservationRow, sort: ReservationSort) -> Result<Position, RecordError> {
     let record = &row.record;
     let value = match sort {
-        SortKey::CreatedAt => record.integer("created_at_ms")?.to_string(),
-        SortKey::ExpiresAt => record.integer("expires_at_ms")?.to_string(),
-        SortKey::Reserved => record.integer("estimate")?.to_string(),
-        SortKey::ReservationId => row.reservation_id.clone(),
-        SortKey::ScopePath => record.text("scope_path")?.to_owned(),
-        SortKey::Status => row.status.as_str().to_owned(),
-        SortKey::Tenant => {
+        ReservationSort::CreatedAtMs => record.integer("created_at_ms")?.to_string(),
+        ReservationSort::ExpiresAtMs => record.integer("expires_at_ms")?.to_string(),
+        ReservationSort::Reserved => record.integer("estimate")?.to_string(),
+        ReservationSort::ReservationId => row.reservation_id.clone(),
+        ReservationSort::ScopePath => record.text("scope_path")?.to_owned(),
+        ReservationSort::Status => row.status.as_str().to_owned(),
+        ReservationSort::Tenant => {
             let subject = super::facts::subject_of(record)?;
             subject.value(Level::Tenant).unwrap_or_default().to_owned()
         }
@@ -281,13 +243,14 @@ fn position_of(row: &ReservationRow, sort: SortKey) -> Result<Position, RecordEr
 /// The order of the list: by value in the direction asked for, ties by ascending id.
 fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
     let by_value = match query.sort {
-        SortKey::CreatedAt | SortKey::ExpiresAt | SortKey::Reserved => {
+        ReservationSort::CreatedAtMs | ReservationSort::ExpiresAtMs | ReservationSort::Reserved => {
             let number = |position: &Position| position.value.parse::<i64>().unwrap_or(0);
             number(a).cmp(&number(b))
         }
-        SortKey::ReservationId | SortKey::ScopePath | SortKey::Status | SortKey::Tenant => {
-            a.value.cmp(&b.value)
-        }
+        ReservationSort::ReservationId
+        | ReservationSort::ScopePath
+        | ReservationSort::Status
+        | ReservationSort::Tenant => a.value.cmp(&b.value),
     };
     let directed = if query.descending {
         by_value.reverse()

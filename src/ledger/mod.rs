@@ -16,9 +16,7 @@ pub use commit::{Commit, Committed};
 pub use decide::{Decide, DecidedFor, Decision};
 pub use event::{Post, Posted};
 pub use extend::{Extend, Extended};
-pub use list::{
-    ListError, Position, ReservationPage, ReservationQuery, ReservationRow, SortKey, Window,
-};
+pub use list::{ListError, Position, ReservationPage, ReservationQuery, ReservationRow};
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 

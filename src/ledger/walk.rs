@@ -4,7 +4,7 @@ use super::list::{ReservationQuery, ReservationRow};
 use super::{Ledger, LedgerError, done};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Status;
+use crate::domain::reservation::{ReservationSort, Status};
 use crate::store::Day;
 use crate::store::read::{Index, Walk};
 
@@ -44,13 +44,14 @@ impl Walker {
             .start_ms();
         // The estimate of the store's clock may lag: look a day further.
         let newest = Day::of_ms(now_ms).plus(2).start_ms() - 1;
+        // Nothing is older than what retention keeps, so an earlier bound only costs empty days.
         let (mut low, mut high) = (
-            query.created.from.unwrap_or(oldest).max(0),
-            query.created.to.unwrap_or(newest).min(newest),
+            query.created.from_ms.unwrap_or(oldest).max(oldest),
+            query.created.to_ms.unwrap_or(newest).min(newest),
         );
         let mut after_id = None;
         if let Some(after) = &query.after
-            && query.sort == super::list::SortKey::CreatedAt
+            && query.sort == ReservationSort::CreatedAtMs
             && let Ok(score) = after.value.parse::<i64>()
         {
             after_id = Some(after.reservation_id.clone());
@@ -84,8 +85,8 @@ impl Walker {
         if query.status != Some(Status::Active) {
             return Self::by_creation(ledger, query);
         }
-        let low = query.expires.from.unwrap_or(0);
-        let high = query.expires.to.unwrap_or(i64::MAX >> 11);
+        let low = query.expires.from_ms.unwrap_or(0);
+        let high = query.expires.to_ms.unwrap_or(i64::MAX >> 11);
         Self {
             tenant: query.tenant.clone(),
             indexes: vec![Index::Due],

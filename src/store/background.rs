@@ -105,34 +105,37 @@ impl Store {
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Vec<(String, Value)>, StoreError> {
-        let connection = &self.inner.connection;
         let mut replies = Vec::new();
-        for node in connection.nodes(deadline).await? {
-            let reply = match node.open(Lane::Background, deadline).await {
-                Ok(open) => open.send(command, deadline).await,
-                Err(silence) => Err(silence),
-            };
-            let address = node.address.clone();
-            match reply {
-                Ok(Value::ServerError(refusal)) => return Err(failed(&refusal, None)),
-                Ok(reply) => replies.push((address, reply)),
-                Err(silence) => {
-                    connection.distrust(&node);
-                    let unavailable = match silence {
-                        Silence::NotConnected(source) => Unavailable::NotConnected {
-                            node: address,
-                            source,
-                        },
-                        Silence::ReplyLost(source) => Unavailable::ReplyLost {
-                            node: address,
-                            source,
-                        },
-                        Silence::NoReply => Unavailable::NoReply { node: address },
-                    };
-                    return Err(unavailable.into());
-                }
-            }
+        for node in self.inner.connection.nodes(deadline).await? {
+            let reply = self.ask(&node, command, deadline).await?;
+            replies.push((node.address.clone(), reply));
         }
         Ok(replies)
+    }
+
+    /// Runs a command on one node.
+    pub(super) async fn ask(
+        &self,
+        node: &Node,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, StoreError> {
+        let reply = match node.open(Lane::Background, deadline).await {
+            Ok(open) => open.send(command, deadline).await,
+            Err(silence) => Err(silence),
+        };
+        let silence = match reply {
+            Ok(Value::ServerError(refusal)) => return Err(failed(&refusal, None)),
+            Ok(reply) => return Ok(reply),
+            Err(silence) => silence,
+        };
+        self.inner.connection.distrust(node);
+        let node = node.address.clone();
+        let unavailable = match silence {
+            Silence::NotConnected(source) => Unavailable::NotConnected { node, source },
+            Silence::ReplyLost(source) => Unavailable::ReplyLost { node, source },
+            Silence::NoReply => Unavailable::NoReply { node },
+        };
+        Err(unavailable.into())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::script::{LEASE, MEMBERS};
-use super::{Lane, Reply, Store, StoreError};
+use super::{Arg, Lane, Reply, Store, StoreError};
 use crate::domain::ids::Partition;
 use crate::script_args;
 
@@ -73,7 +73,8 @@ impl Store {
         }
     }
 
-    /// Takes or renews the leases of `partitions` for `owner`, in one pipeline per node. `None` where Redis gave no answer.
+    /// Takes or renews the leases of `partitions` for `owner`, one of the dispatchers `alive`, in one pipeline per node.
+    /// The lease of a dispatcher that is not alive counts as lapsed. `None` where Redis gave no answer.
     ///
     /// # Errors
     /// [`StoreError`] when nothing could be asked at all, or an answer is not understood.
@@ -81,9 +82,12 @@ impl Store {
         &self,
         owner: &str,
         duration: Duration,
+        alive: &[String],
         partitions: &[Partition],
     ) -> Result<Vec<Option<Taken>>, StoreError> {
-        let replies = self.lease(owner, duration, "take", partitions).await?;
+        let alive = alive.join(" ");
+        let args = script_args![owner, duration.as_millis() as i64, "take", &alive];
+        let replies = self.lease(partitions, args).await?;
         let taken = |(reply, partition): (Option<Value>, &Partition)| match reply {
             Some(reply) => read(reply, *partition).map(Some),
             None => Ok(None),
@@ -100,20 +104,16 @@ impl Store {
         owner: &str,
         partitions: &[Partition],
     ) -> Result<(), StoreError> {
-        self.lease(owner, Duration::ZERO, "release", partitions)
-            .await
-            .map(drop)
+        let args = script_args![owner, 0_i64, "release", ""];
+        self.lease(partitions, args).await.map(drop)
     }
 
     async fn lease(
         &self,
-        owner: &str,
-        duration: Duration,
-        action: &str,
         partitions: &[Partition],
+        args: &[Arg<'_>],
     ) -> Result<Vec<Option<Value>>, StoreError> {
         let keys: Vec<_> = partitions.iter().map(|p| self.keys().lease(*p)).collect();
-        let args = script_args![owner, duration.as_millis() as i64, action];
         self.call_each(&LEASE, &keys, args).await
     }
 }

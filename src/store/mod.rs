@@ -13,6 +13,7 @@ mod connection;
 pub mod decide;
 pub mod denials;
 pub mod deployment;
+mod erase;
 pub mod error;
 pub mod event;
 pub mod expire;
@@ -35,8 +36,10 @@ pub mod runtime;
 pub mod script;
 mod sentinel;
 mod slot;
+pub mod statistics;
 pub mod tenants;
 mod url;
+pub mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +60,7 @@ pub use metrics::{ExtraTrip, StoreMetrics};
 pub use node::Lane;
 pub use reply::Reply;
 pub use script::{Arg, Script};
+pub use statistics::{CommandStatistics, Statistics};
 pub use url::RedisUrlError;
 
 use crate::domain::ids::DeploymentSecret;

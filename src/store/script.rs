@@ -101,6 +101,8 @@ scripts! {
     RETIRE = "retire",
     /// Reads ledgers at one moment.
     LEDGERS = "ledgers",
+    /// Reads records with their place in the indexes.
+    RECORDS = "records",
 }
 
 parts! {

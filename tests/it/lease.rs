@@ -92,11 +92,34 @@ async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_to
 #[tokio::test]
 async fn renewals_keep_the_token() {
     let store = store(&shared().url());
-    let keeper = keeper(&store, "steady");
+    let keeper = keeper(&store, "steady").with_lease(Duration::from_millis(900));
     renew(&[&keeper]).await;
     let before = keeper.leases().current();
-    renew(&[&keeper]).await;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        renew(&[&keeper]).await;
+    }
     assert_eq!(keeper.leases().current(), before);
+}
+
+#[tokio::test]
+async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_lapse() {
+    let store = store(&shared().url());
+    let (silent, heir) = (keeper(&store, "silent"), keeper(&store, "heir"));
+    renew(&[&silent]).await;
+    let lost = silent.leases().current();
+    store.leave_members("silent").await.expect("Redis answers");
+    assert_eq!(heir.run_once().await.expect("Redis answers").held, 1024);
+    assert!(
+        heir.leases()
+            .current()
+            .iter()
+            .all(|lease| lease.token == lost[0].token + 1)
+    );
+
+    // When it speaks again, it shares anew.
+    renew(&[&silent, &heir]).await;
+    assert_eq!(counts(&renew(&[&silent, &heir]).await, 2), [512, 512]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod pure;
 mod sides;
 mod steps;
 
+use budget_authority::verify::verify;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -35,7 +36,13 @@ fn every_reply_and_every_ledger_is_what_the_model_says() {
                     )));
                 }
             }
-            Ok(())
+            let report = verify(&world.store, None, |_| {})
+                .await
+                .expect("Redis answers");
+            match report.is_right() {
+                true => Ok(()),
+                false => Err(TestCaseError::fail(report.table(true))),
+            }
         })
     });
     if let Err(failure) = result {

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
 use super::identify::About;
-use crate::api::dialect::{headers, is_blank};
+use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, Refused, body_bytes};
 use crate::api::state::AppState;
@@ -67,18 +67,7 @@ impl FromRequestParts<AppState> for KeyHeader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let value = parts
-            .headers
-            .get(headers::IDEMPOTENCY_KEY)
-            .filter(|value| !is_blank(value));
-        let Some(value) = value else {
-            return Ok(Self(None));
-        };
-        let key = str::from_utf8(value.as_bytes())
-            .ok()
-            .and_then(IdempotencyKey::parse);
-        let wrong = || ApiError::invalid("X-Idempotency-Key must have 1 to 256 characters");
-        key.map(|key| Self(Some(key))).ok_or_else(wrong)
+        idempotency_key(&parts.headers, None).map(Self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operations of the admin plane: who calls, about what, with what.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 
 use super::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyRevokeQuery};
 use super::budgets::{
@@ -12,6 +12,7 @@ use super::refusals::{Asked, error_of};
 use super::shown;
 use super::tenants::{Tenant, TenantCreateRequest, TenantListQuery, TenantListResponse};
 use crate::admin::{Funding, NewApiKey, NewBudget, Request, TenantPlace, TenantQuery, TenantSort};
+use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, RawQuery};
 use crate::api::refusals::store_error;
@@ -265,20 +266,13 @@ pub async fn fund_budget(
     State(state): State<AppState>,
     ByEither(caller): ByEither,
     Because(cause): Because,
-    KeyHeader(key): KeyHeader,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
     body: AdminJson<BudgetFundingRequest>,
 ) -> Result<Outcome<BudgetFundingResponse>, ApiError> {
     let target = BudgetTarget::parse(&query)?;
     let sent = body.request;
-    let key = match (key, sent.idempotency_key.clone()) {
-        (Some(header), Some(body)) if header != body => {
-            return Err(ApiError::invalid(
-                "X-Idempotency-Key differs from idempotency_key of the body; they must be equal",
-            ));
-        }
-        (header, body) => header.or(body),
-    };
+    let key = idempotency_key(&headers, sent.idempotency_key.as_ref())?;
     let tenant = owner(&caller, target.tenant_id.as_deref());
     let scope = target.scope.path().clone();
     let asked = Asked {

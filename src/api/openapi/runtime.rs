@@ -12,10 +12,9 @@ use crate::api::runtime::decide::{DecisionRequest, DecisionResponse};
 use crate::api::runtime::events::{EventCreateRequest, EventCreateResponse};
 use crate::api::runtime::extend::{ReservationExtendRequest, ReservationExtendResponse};
 use crate::api::runtime::release::{ReleaseRequest, ReleaseResponse};
-use crate::api::runtime::reservations::{
-    Reservation, ReservationListResponse, ReservationSort, ReservationStatus,
-};
+use crate::api::runtime::reservations::{Reservation, ReservationListResponse};
 use crate::api::runtime::reserve::{ReservationCreateRequest, ReservationCreateResponse};
+use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::Level;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -175,11 +174,7 @@ fn list_parameters() -> Vec<Value> {
             "The key under which the reservation was created.",
             json!({"type": "string", "minLength": 1, "maxLength": 256}),
         ),
-        query(
-            "status",
-            "The status as of now.",
-            words(ReservationStatus::WORDS),
-        ),
+        query("status", "The status as of now.", words(Status::WORDS)),
     ];
     parameters.extend(level_filters(
         "The tenant. With an API key only the key's own; required with the admin key.",

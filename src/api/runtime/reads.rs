@@ -5,21 +5,17 @@ use axum::http::StatusCode;
 
 use super::balances::{BalanceQuery, BalanceResponse};
 use super::handlers::{amount, failed, shown};
-use super::reservations::{
-    Include, Reservation, ReservationListQuery, ReservationListResponse, ReservationSort,
-    ReservationStatus,
-};
+use super::reservations::{Include, Reservation, ReservationListQuery, ReservationListResponse};
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, ByKey, OfPath, RawQuery, Refused};
 use crate::api::identify::own_tenant;
-use crate::api::query::Window as QueryWindow;
 use crate::api::refusals::{Asked, error_of, list_error, store_error};
 use crate::api::sort::{Last, Sort, Start};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ReservationId, TenantId};
-use crate::domain::reservation::{Record, RecordError, Status};
-use crate::ledger::{self, LedgerError, Position, ReservationPage, SortKey, Window, facts};
+use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
+use crate::ledger::{self, LedgerError, Position, ReservationPage, facts};
 
 /// `GET /v1/reservations/{reservation_id}`
 pub async fn get(
@@ -65,7 +61,15 @@ pub async fn list(
         return Ok(Err(failed(error)));
     }
     let secret = state.store.secret().await.map_err(store_error)?;
-    let Start { sort, after } = query.start(&tenant, secret)?;
+    let start = query.start(&tenant, secret);
+    // Who may not list is not told what is wrong with a cursor either.
+    if start.is_err()
+        && let Caller::Tenant(caller) = &caller
+        && let Err(error) = state.ledger.authenticate(caller, "reservations:list").await
+    {
+        return Ok(Err(failed(error)));
+    }
+    let Start { sort, after } = start?;
     let asked = ledger_query(&query, &tenant, sort, after);
     Ok(match state.ledger.list(&caller, &asked).await {
         Err(error) => Err(Refused(list_error(error))),
@@ -89,10 +93,6 @@ fn ledger_query(
     sort: Sort<ReservationSort>,
     after: Option<Last>,
 ) -> ledger::ReservationQuery {
-    let window = |window: QueryWindow| Window {
-        from: window.from_ms,
-        to: window.to_ms,
-    };
     ledger::ReservationQuery {
         tenant: tenant.clone(),
         segments: query.segments.clone(),
@@ -100,18 +100,10 @@ fn ledger_query(
         status: query
             .status
             .and_then(|status| Status::parse(status.as_str())),
-        created: window(query.created),
-        expires: window(query.expires),
-        finalized: window(query.finalized),
-        sort: match sort.by {
-            ReservationSort::ReservationId => SortKey::ReservationId,
-            ReservationSort::Tenant => SortKey::Tenant,
-            ReservationSort::ScopePath => SortKey::ScopePath,
-            ReservationSort::Status => SortKey::Status,
-            ReservationSort::Reserved => SortKey::Reserved,
-            ReservationSort::CreatedAtMs => SortKey::CreatedAt,
-            ReservationSort::ExpiresAtMs => SortKey::ExpiresAt,
-        },
+        created: query.created,
+        expires: query.expires,
+        finalized: query.finalized,
+        sort: sort.by,
         descending: sort.descending,
         limit: query.limit,
         after: after.map(|last| Position {
@@ -153,8 +145,7 @@ fn shown_record(
     let scope_path = record.scope_path().map_err(unsound)?;
     Ok(Reservation {
         reservation_id: reservation_id.clone(),
-        status: ReservationStatus::parse(status.as_str())
-            .ok_or_else(|| failed(LedgerError::Record(RecordError::of("status"))))?,
+        status,
         idempotency_key: record.text("idempotency_key").map_err(unsound)?.to_owned(),
         subject: facts::subject_of(record).map_err(unsound)?,
         action: facts::action_of(record).map_err(unsound)?,

@@ -2,7 +2,7 @@
 
 mod list;
 
-pub use list::{Include, ReservationListQuery, ReservationSort};
+pub use list::{Include, ReservationListQuery};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,23 +12,9 @@ use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
 use crate::domain::json::FreeObject;
+use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::domain::words::words;
-
-words! {
-    /// What has become of a reservation.
-    ReservationStatus {
-        /// It holds its estimate.
-        Active = "ACTIVE",
-        /// It was charged.
-        Committed = "COMMITTED",
-        /// It was given back.
-        Released = "RELEASED",
-        /// Its time was over.
-        Expired = "EXPIRED",
-    }
-}
 
 /// A reservation, in full or as a row of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -38,7 +24,7 @@ pub struct Reservation {
     #[schema(value_type = String)]
     pub reservation_id: ReservationId,
     /// What has become of it.
-    pub status: ReservationStatus,
+    pub status: Status,
     /// The key under which it was created.
     #[schema(min_length = 1, max_length = 256, required = false)]
     pub idempotency_key: String,

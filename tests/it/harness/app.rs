@@ -12,6 +12,7 @@ use clap::Parser;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::names::Names;
 use super::redis;
 use super::world::{Start, World};
 
@@ -29,6 +30,7 @@ pub struct TestApp {
     pub world: World,
     pub address: SocketAddr,
     redis_url: String,
+    pub names: &'static Names,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -54,6 +56,12 @@ impl Said {
             .unwrap_or_else(|| panic!("{pointer} of {self:?}"))
     }
 
+    /// A header of the response.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let value = self.headers.get(name)?;
+        value.to_str().ok()
+    }
+
     /// The status and the code of an error.
     pub fn error(&self) -> (u16, &str) {
         (
@@ -67,6 +75,15 @@ impl TestApp {
     /// On the shared Redis, under a prefix of its own, in the service dialect.
     pub async fn spawn() -> Self {
         Self::spawn_on(&redis::shared().url(), &[]).await
+    }
+
+    /// The same in both dialects, one after the other.
+    pub async fn spawn_both() -> [Self; 2] {
+        let url = redis::shared().url();
+        [
+            Self::spawn_on(&url, &[]).await,
+            Self::spawn_on(&url, &["--dialect", "cycles"]).await,
+        ]
     }
 
     /// On a Redis of the test's choice, with more settings.
@@ -94,7 +111,9 @@ impl TestApp {
         existing: Option<&World>,
     ) -> Self {
         let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
-        words.extend(["--admin-keys", ADMIN_KEY]);
+        if !settings.contains(&"--admin-keys") {
+            words.extend(["--admin-keys", ADMIN_KEY]);
+        }
         words.extend(settings);
         let config = Cli::parse_from(words)
             .serve
@@ -102,9 +121,10 @@ impl TestApp {
             .expect("a configuration");
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
+        let names = Names::of(settings);
         let world = match existing {
             Some(world) => world.by_way_of(store.clone()),
-            None => World::on(store.clone()).await,
+            None => World::with_keys(store.clone(), names.key_prefix).await,
         };
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners {
@@ -128,6 +148,7 @@ impl TestApp {
             world,
             address,
             redis_url: redis_url.to_owned(),
+            names,
             client: reqwest::Client::new(),
             shutdown,
         }
@@ -158,7 +179,7 @@ impl TestApp {
                 .get(name)
                 .map(|value| value.to_str().expect("text").to_owned())
         };
-        let (request_id, trace_id) = (header("x-request-id"), header("x-service-trace-id"));
+        let (request_id, trace_id) = (header("x-request-id"), header(self.names.trace));
         assert!(request_id.is_some() && trace_id.is_some(), "{said:?}");
         if status.is_client_error() || status.is_server_error() {
             assert_eq!(said.at("/request_id").as_str(), request_id.as_deref());
@@ -171,9 +192,7 @@ impl TestApp {
 
     /// `POST` under the key of a tenant.
     pub async fn post_as(&self, tenant: usize, path: &str, body: &Value) -> Said {
-        let request = self.request(Method::POST, path).json(body);
-        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
-            .await
+        self.post_with(&self.world.keys[tenant], path, body).await
     }
 
     /// `POST` under the key of the first tenant.
@@ -183,8 +202,25 @@ impl TestApp {
 
     /// `GET` under the key of a tenant.
     pub async fn get_as(&self, tenant: usize, path: &str) -> Said {
+        self.get_with(&self.world.keys[tenant], path).await
+    }
+
+    /// `POST` under any API key.
+    pub async fn post_with(&self, key: &str, path: &str, body: &Value) -> Said {
+        let request = self.request(Method::POST, path).json(body);
+        self.send(request.header(self.names.key, key)).await
+    }
+
+    /// `GET` under any API key.
+    pub async fn get_with(&self, key: &str, path: &str) -> Said {
         let request = self.request(Method::GET, path);
-        self.send(request.header("X-Service-API-Key", &self.world.keys[tenant]))
+        self.send(request.header(self.names.key, key)).await
+    }
+
+    /// `GET` under the admin key.
+    pub async fn get_as_admin(&self, path: &str) -> Said {
+        let request = self.request(Method::GET, path);
+        self.send(request.header("X-Admin-API-Key", ADMIN_KEY))
             .await
     }
 
@@ -255,8 +291,10 @@ fn has_null(value: &Value) -> bool {
         Value::Null => false,
         Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
         Value::Object(members) => members
-            .values()
-            .any(|member| member.is_null() || has_null(member)),
+            .iter()
+            // What is in there is the client's own.
+            .filter(|(name, _)| !["metadata", "committed_metadata"].contains(&name.as_str()))
+            .any(|(_, member)| member.is_null() || has_null(member)),
         _ => false,
     }
 }

@@ -166,7 +166,10 @@ pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> AdminRefus
 
 impl Desk {
     pub fn new() -> Self {
-        let store = super::store(&shared().url());
+        Self::on(super::store(&shared().url()))
+    }
+
+    pub fn on(store: Store) -> Self {
         let admin = Admin::new(store.clone(), "sk_live_");
         Self { store, admin }
     }

@@ -147,7 +147,10 @@ impl Tenant {
     /// The lease of the tenant's partition, taken for `owner`.
     pub async fn lease(&self, owner: &str, duration: Duration) -> Lease {
         let partitions = [self.id.partition()];
-        let taken = self.store.take_leases(owner, duration, &partitions).await;
+        let taken = self
+            .store
+            .take_leases(owner, duration, &[owner.to_owned()], &partitions)
+            .await;
         match taken.expect("an answer")[..] {
             [Some(Taken::Mine(lease))] => lease,
             ref other => panic!("no lease for {owner}: {other:?}"),

@@ -17,6 +17,7 @@ pub struct World {
     pub callers: Vec<RuntimeCaller>,
     /// The texts of their keys.
     pub keys: Vec<String>,
+    key_prefix: &'static str,
 }
 
 /// A ledger to begin with.
@@ -36,9 +37,14 @@ impl World {
 
     /// The same on a store of the test's choice.
     pub async fn on(store: Store) -> Self {
+        Self::with_keys(store, "sk_live_").await
+    }
+
+    /// The same with keys that start so.
+    pub async fn with_keys(store: Store, key_prefix: &'static str) -> Self {
         let (mut callers, mut keys) = (Vec::new(), Vec::new());
         for name in ["acme", "bolt"] {
-            let (caller, key) = tenant(&store, name).await;
+            let (caller, key) = tenant(&store, name, key_prefix).await;
             callers.push(caller);
             keys.push(key);
         }
@@ -48,17 +54,19 @@ impl World {
             ledger,
             callers,
             keys,
+            key_prefix,
         }
     }
 
     /// One tenant with a key, and no ledger.
     pub async fn of_tenant(store: Store, name: &str) -> Self {
-        let (caller, key) = tenant(&store, name).await;
+        let (caller, key) = tenant(&store, name, "sk_live_").await;
         Self {
             ledger: Ledger::new(store.clone(), 600, 30),
             store,
             callers: vec![caller],
             keys: vec![key],
+            key_prefix: "sk_live_",
         }
     }
 
@@ -69,7 +77,43 @@ impl World {
             store,
             callers: self.callers.clone(),
             keys: self.keys.clone(),
+            key_prefix: self.key_prefix,
         }
+    }
+
+    /// One more tenant with a key; its index.
+    pub async fn add(&mut self, name: &str) -> usize {
+        let (caller, key) = tenant(&self.store, name, self.key_prefix).await;
+        self.callers.push(caller);
+        self.keys.push(key);
+        self.keys.len() - 1
+    }
+
+    /// One more key of a tenant, with further fields of its record.
+    pub async fn add_key(&self, tenant: usize, fields: &[(&str, &str)]) -> String {
+        let caller = &self.callers[tenant];
+        let key = ApiKeyText::generate(self.key_prefix, caller.partition);
+        let record = self.key_record(&key);
+        let (hash, name) = (key.hash(), caller.tenant.as_str());
+        let mut words = vec!["HSET", &record, "hash", hash.as_str(), "tenant", name];
+        words.extend(["status", "ACTIVE"]);
+        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
+        self.redis(&words).await;
+        key.expose().to_owned()
+    }
+
+    /// Changes fields of a key's record.
+    pub async fn change_key(&self, key: &str, fields: &[(&str, &str)]) {
+        let key = ApiKeyText::parse(key, &[self.key_prefix]).expect("a key");
+        let record = self.key_record(&key);
+        let mut words = vec!["HSET", &record];
+        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
+        self.redis(&words).await;
+    }
+
+    fn key_record(&self, key: &ApiKeyText) -> String {
+        let id = key.key_id();
+        self.store.keys().api_key(id.partition(), id.as_str())
     }
 
     /// Who asks, for events.
@@ -125,10 +169,10 @@ impl World {
     }
 }
 
-async fn tenant(store: &Store, name: &str) -> (RuntimeCaller, String) {
+async fn tenant(store: &Store, name: &str, key_prefix: &str) -> (RuntimeCaller, String) {
     let tenant = TenantId::parse(name).expect("a tenant id");
     let partition: Partition = tenant.partition();
-    let key = ApiKeyText::generate("sk_live_", partition);
+    let key = ApiKeyText::generate(key_prefix, partition);
     let caller = RuntimeCaller {
         key_id: key.key_id().clone(),
         key_hash: key.hash(),

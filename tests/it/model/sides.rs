@@ -115,6 +115,11 @@ pub async fn lapse(world: &World, tenant: usize, id: &ReservationId) {
     world
         .redis(&["ZADD", &due, "XX", "1000", id.as_str()])
         .await;
+    let tenants = keys.due_tenants(caller.partition);
+    let name = caller.tenant.as_str();
+    world
+        .redis(&["ZADD", &tenants, "XX", "LT", "1000", name])
+        .await;
 }
 
 /// Every ledger, as balances show it.

@@ -1,34 +1,14 @@
 //! What a client may ask of the list of reservations.
 
-use super::ReservationStatus;
 use crate::api::errors::ApiError;
-use crate::api::query::{self, Query, Window};
+use crate::api::query::{self, Query};
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
 use crate::domain::ids::{DeploymentSecret, IdempotencyKey, TenantId};
+use crate::domain::moment::Window;
+use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::SegmentFilter;
-use crate::domain::words::words;
 
 const LIST: &str = "reservations";
-
-words! {
-    /// What a list of reservations can be sorted by.
-    ReservationSort {
-        /// The id, by code point.
-        ReservationId = "reservation_id",
-        /// The subject's tenant, by code point; absent is empty.
-        Tenant = "tenant",
-        /// The subject's scope, by code point.
-        ScopePath = "scope_path",
-        /// The status, by code point.
-        Status = "status",
-        /// The estimate, whatever its unit.
-        Reserved = "reserved",
-        /// The time of creation.
-        CreatedAtMs = "created_at_ms",
-        /// The time at which the hold lapses.
-        ExpiresAtMs = "expires_at_ms",
-    }
-}
 
 impl SortKey for ReservationSort {
     const DEFAULT: Self = Self::CreatedAtMs;
@@ -80,7 +60,7 @@ pub struct ReservationListQuery {
     /// The key of the create.
     pub idempotency_key: Option<IdempotencyKey>,
     /// The status as of now.
-    pub status: Option<ReservationStatus>,
+    pub status: Option<Status>,
     /// Bounds on the time of creation.
     pub created: Window,
     /// Bounds on the time at which the hold lapses.
@@ -113,10 +93,10 @@ impl ReservationListQuery {
                 IdempotencyKey::parse,
                 "it must be 1 to 256 characters long",
             )?,
-            status: query.word("status", ReservationStatus::parse, ReservationStatus::WORDS)?,
-            created: Window::parse(&query, "from", "to")?,
-            expires: Window::parse(&query, "expires_from", "expires_to")?,
-            finalized: Window::parse(&query, "finalized_from", "finalized_to")?,
+            status: query.word("status", Status::parse, Status::WORDS)?,
+            created: query::window(&query, "from", "to")?,
+            expires: query::window(&query, "expires_from", "expires_to")?,
+            finalized: query::window(&query, "finalized_from", "finalized_to")?,
             include: Include::parse(query.all("include")),
             limit: query::page_limit(&query)?,
             order: OrderQuery::parse(&query)?,
@@ -160,7 +140,7 @@ impl ReservationListQuery {
             (
                 "status",
                 self.status
-                    .map(ReservationStatus::as_str)
+                    .map(Status::as_str)
                     .unwrap_or_default()
                     .to_owned(),
             ),

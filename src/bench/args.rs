@@ -1,0 +1,227 @@
+//! What to measure, and against what.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use secrecy::SecretString;
+
+use super::target::Target;
+use crate::config::Dialect;
+
+/// Settings of `budget-authority bench`.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// Where the API is, plain HTTP
+    #[arg(
+        long,
+        env = "BUDGET_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7878"
+    )]
+    pub(super) url: Target,
+    /// Where the admin plane is, if it has an address of its own
+    #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL")]
+    pub(super) admin_url: Option<Target>,
+    /// A key of the admin plane: the benchmark makes a tenant of its own
+    #[arg(
+        long,
+        env = "BUDGET_ADMIN_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
+    pub(super) admin_key: Option<SecretString>,
+    /// Vendor names that the service was started with
+    #[arg(long, env = "BUDGET_DIALECT", default_value = "service")]
+    pub(super) dialect: Dialect,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    /// Share of requests that may fail, 0 to 1, before the exit code says so
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    pub(super) max_error_rate: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print a line per second even when nobody watches
+    #[arg(long)]
+    pub(super) progress: bool,
+    /// Run the scripts against Redis without HTTP
+    #[arg(long, requires = "redis_url")]
+    pub(super) bare: bool,
+    /// Redis for --bare
+    #[arg(
+        long,
+        env = "BUDGET_REDIS_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    pub(super) redis_url: Option<SecretString>,
+    /// What every key of --bare starts with; by default something random, removed at the end
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) key_prefix: Option<String>,
+    /// Start a private Redis and a service, and measure both side by side
+    #[arg(long, conflicts_with = "bare")]
+    pub(super) compare: bool,
+    /// Start them likewise, and measure with that many stored reservations: 1000,1000000
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["bare", "compare"]
+    )]
+    pub(super) compare_stored: Vec<u64>,
+}
+
+/// The shape of the load.
+#[derive(Debug, Clone, Args)]
+pub(super) struct LoadArgs {
+    /// Clients, each with a connection and one request in flight
+    #[arg(long, value_name = "N", default_value = "50",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub clients: u16,
+    /// How long to measure: 10s, 500ms, 2m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+    /// How long to run before that
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub warmup: Duration,
+    /// Budgets on the path of each request, tenant included
+    #[arg(long, value_name = "N", default_value = "3",
+          value_parser = clap::value_parser!(u8).range(1..=6))]
+    pub scopes: u8,
+    /// What the clients do
+    #[arg(long, value_name = "KIND", default_value = "mixed")]
+    pub workload: Workload,
+}
+
+/// What each client does, over and over. Every operation is measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Workload {
+    /// Only reserves; the holds stay
+    Reserve,
+    /// Reserves, then commits
+    Commit,
+    /// Reserves, then releases
+    Release,
+    /// Of ten requests four reserve, three commit, one releases, one decides, one posts an event
+    Mixed,
+    /// Only asks
+    Decide,
+    /// Only posts events, which charge without a hold
+    Event,
+}
+
+/// One request of the runtime plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Reserve,
+    Commit,
+    Release,
+    Decide,
+    Event,
+}
+
+impl Operation {
+    pub const ALL: [Self; 5] = [
+        Self::Reserve,
+        Self::Commit,
+        Self::Release,
+        Self::Decide,
+        Self::Event,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Commit => "commit",
+            Self::Release => "release",
+            Self::Decide => "decide",
+            Self::Event => "event",
+        }
+    }
+}
+
+impl Workload {
+    /// One round. A commit or release settles the reserve just before it, so clients may start at any even step.
+    pub fn steps(self) -> &'static [Operation] {
+        use Operation::{Commit, Decide, Event, Release, Reserve};
+        match self {
+            Self::Reserve => &[Reserve],
+            Self::Commit => &[Reserve, Commit],
+            Self::Release => &[Reserve, Release],
+            Self::Mixed => &[
+                Reserve, Commit, Reserve, Commit, Reserve, Commit, Reserve, Release, Decide, Event,
+            ],
+            Self::Decide => &[Decide],
+            Self::Event => &[Event],
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Commit => "commit",
+            Self::Release => "release",
+            Self::Mixed => "mixed",
+            Self::Decide => "decide",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// A number and its unit, `ms`, `s` or `m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let in_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return Err("write a time with its unit: 10s, 500ms, 2m".to_owned()),
+    };
+    let ms = number
+        .parse::<u64>()
+        .map(|number| number.checked_mul(in_ms));
+    match ms {
+        Ok(Some(ms)) if ms <= 86_400_000 => Ok(Duration::from_millis(ms)),
+        _ => Err("at most a day".to_owned()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a number from 0 to 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("0ms"), Ok(Duration::ZERO));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "10", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whatever_settles_follows_a_reserve_wherever_a_client_starts() {
+        use Workload::{Commit, Decide, Event, Mixed, Release, Reserve};
+        for workload in [Reserve, Commit, Release, Mixed, Decide, Event] {
+            let steps = workload.steps();
+            for (at, step) in steps.iter().enumerate() {
+                if matches!(step, Operation::Commit | Operation::Release) {
+                    assert_eq!(at % 2, 1);
+                    assert_eq!(steps[at - 1], Operation::Reserve);
+                }
+            }
+        }
+    }
+}

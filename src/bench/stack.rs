@@ -1,0 +1,176 @@
+//! A Redis and a service of our own, as child processes on free ports, gone with us.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use secrecy::SecretString;
+use tokio::time::sleep;
+
+use super::error::BenchError;
+use super::provision::{Service, Tenant};
+use super::session::Bare;
+use super::target::Target;
+use crate::config::Dialect;
+use crate::dev::child;
+
+/// How long the service may take to be ready.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a child may take to end by itself.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+const KEY_PREFIX: &str = "ba";
+
+/// The two processes, in the order in which they end.
+pub(super) struct Stack {
+    pub service: Service,
+    redis_url: SecretString,
+    api: Process,
+    _redis: Process,
+    _folder: Folder,
+}
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        child::stop(&mut self.0, STOP_LIMIT);
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Stack {
+    /// Starts both and waits until the service is ready.
+    pub async fn start(dialect: Dialect) -> Result<Self, BenchError> {
+        let name = format!("budget-authority-bench-{:08x}", rand::random::<u32>());
+        let folder = Folder(std::env::temp_dir().join(name));
+        fs::create_dir(&folder.0).map_err(BenchError::Stack)?;
+        let redis_port = free_port().map_err(BenchError::Stack)?;
+        let redis = start_redis(&folder, redis_port).map_err(BenchError::Stack)?;
+        let redis_url = format!("redis://127.0.0.1:{redis_port}");
+        let admin_key = format!("{:032x}", rand::random::<u128>());
+        let port = free_port().map_err(BenchError::Stack)?;
+        let api = start_api(port, &redis_url, &admin_key, dialect).map_err(BenchError::Stack)?;
+        let target: Target = format!("http://127.0.0.1:{port}").parse()?;
+        let target = Arc::new(target);
+        let mut stack = Self {
+            service: Service {
+                runtime: Arc::clone(&target),
+                admin: target,
+                admin_key: admin_key.into(),
+                dialect,
+            },
+            redis_url: redis_url.into(),
+            api,
+            _redis: redis,
+            _folder: folder,
+        };
+        stack.until_ready().await?;
+        Ok(stack)
+    }
+
+    /// The scripts of this Redis for a tenant of this service.
+    pub fn bare(&self, tenant: &Tenant) -> Bare {
+        Bare::of(
+            tenant,
+            self.redis_url.clone(),
+            KEY_PREFIX,
+            self.service.dialect,
+        )
+    }
+
+    /// Memory of the service that is in RAM, in bytes; `None` where the system does not tell.
+    pub fn resident_memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.api.0.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(kilobytes * 1024)
+    }
+
+    async fn until_ready(&mut self) -> Result<(), BenchError> {
+        let deadline = Instant::now() + START_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.api.0.try_wait() {
+                let ended = io::Error::other(format!("the service has ended: {status}"));
+                return Err(BenchError::Stack(ended));
+            }
+            if self.service.is_ready().await {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Err(BenchError::Stack(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Without persistence: what the disk does is measured elsewhere.
+fn start_redis(folder: &Folder, port: u16) -> io::Result<Process> {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args([
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--maxmemory-policy",
+            "noeviction",
+            "--hash-max-listpack-value",
+            "1024",
+            "--dir",
+        ])
+        .arg(&folder.0)
+        .stdin(Stdio::null())
+        .stdout(File::create(folder.0.join("redis.log"))?)
+        .stderr(Stdio::null());
+    let started = child::spawn(command).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other("redis-server is not installed"),
+        _ => error,
+    });
+    started.map(Process)
+}
+
+/// This very program, with the defaults and nothing of our own environment.
+fn start_api(port: u16, redis_url: &str, admin_key: &str, dialect: Dialect) -> io::Result<Process> {
+    let mut command = Command::new(std::env::current_exe()?);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BUDGET_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
+        .args([
+            "--metrics-listen",
+            "off",
+            "--log",
+            "error",
+            "--log-format",
+            "text",
+        ])
+        .args(["--shutdown-delay-ms", "0", "--redis-url", redis_url])
+        .args(["--key-prefix", KEY_PREFIX, "--dialect", dialect.as_str()])
+        .env("BUDGET_ADMIN_KEYS", admin_key)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    child::spawn(command).map(Process)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

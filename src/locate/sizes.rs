@@ -1,0 +1,178 @@
+//! `keys sizes`: the keys that a tenant has now, with type, number of entries and memory.
+
+use clap::Args;
+use redis::{Cmd, Value};
+use serde::Serialize;
+
+use crate::domain::ids::TenantId;
+use crate::store::{Keys, Store, StoreError};
+
+/// Settings of `budget-authority keys sizes`; the store's come beside it.
+#[derive(Debug, Clone, Args)]
+pub struct SizesArgs {
+    /// The tenant's id
+    #[arg(value_parser = super::tenant)]
+    pub tenant: TenantId,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The keys of a tenant. Its records are named by their own ids: the day indexes tell how many there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sizes {
+    /// The tenant's partition.
+    pub partition: String,
+    /// The partition's cluster slot.
+    pub slot: u16,
+    /// In the order of their names.
+    pub keys: Vec<Size>,
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// The whole key.
+    pub key: String,
+    /// `hash`, `zset`, `stream` or `string`.
+    pub kind: String,
+    /// Fields, members, entries or bytes.
+    pub entries: i64,
+    /// What Redis estimates it to take.
+    pub memory_bytes: i64,
+}
+
+/// Reads the keys of a tenant.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError> {
+    let (partition, name) = (tenant.partition(), tenant.as_str());
+    let prefix = format!("{}:{{{partition}}}:", store.keys().prefix());
+    let mut keys = Vec::new();
+    store
+        .scan(&format!("{prefix}*"), Some(partition), |key| {
+            if key
+                .strip_prefix(&prefix)
+                .is_some_and(|rest| is_of(rest, name))
+            {
+                keys.push(key.to_owned());
+            }
+        })
+        .await?;
+    let index = store.keys().api_keys(partition, name);
+    for key_id in store.members_of(&index).await? {
+        keys.push(store.keys().api_key(partition, &key_id));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    let kinds = ask(store, &keys, |key| command(&["TYPE", key])).await?;
+    let kinds: Vec<String> = kinds.into_iter().map(text).collect();
+    let counts = keys.iter().zip(&kinds).map(|(key, kind)| {
+        let count = match kind.as_str() {
+            "hash" => "HLEN",
+            "zset" => "ZCARD",
+            "stream" => "XLEN",
+            "string" => "STRLEN",
+            // Gone meanwhile, or nothing of ours.
+            _ => "EXISTS",
+        };
+        (key.clone(), command(&[count, key]))
+    });
+    let counts = store.query_all(&counts.collect::<Vec<_>>()).await?;
+    let memory = ask(store, &keys, |key| command(&["MEMORY", "USAGE", key])).await?;
+    let rows = keys.into_iter().zip(kinds).zip(counts).zip(memory);
+    let size = |(((key, kind), entries), memory): (((String, String), Value), Value)| Size {
+        key,
+        kind,
+        entries: redis::from_redis_value(entries).unwrap_or(0),
+        memory_bytes: redis::from_redis_value(memory).unwrap_or(0),
+    };
+    Ok(Sizes {
+        partition: partition.to_string(),
+        slot: Keys::slot(partition),
+        keys: rows.map(size).collect(),
+    })
+}
+
+impl Sizes {
+    /// One JSON object, and a line break.
+    pub fn json(&self) -> String {
+        serde_json::json!(self).to_string() + "\n"
+    }
+
+    /// A table.
+    pub fn table(&self) -> String {
+        let widest = self
+            .keys
+            .iter()
+            .map(|size| size.key.len())
+            .max()
+            .unwrap_or(3);
+        let mut lines = format!(
+            "partition     {}\ncluster slot  {}\n\n",
+            self.partition, self.slot
+        );
+        lines += &format!(
+            "{:<widest$}  {:<6}  {:>10}  {:>12}\n",
+            "KEY", "TYPE", "ENTRIES", "BYTES"
+        );
+        for Size {
+            key,
+            kind,
+            entries,
+            memory_bytes,
+        } in &self.keys
+        {
+            lines += &format!("{key:<widest$}  {kind:<6}  {entries:>10}  {memory_bytes:>12}\n");
+        }
+        lines
+    }
+}
+
+/// Whether a key, without its prefix, is `<kind>:<tenant>` or `<kind>:<tenant>:…`.
+fn is_of(rest: &str, tenant: &str) -> bool {
+    let name = rest
+        .split_once(':')
+        .and_then(|(_, rest)| rest.strip_prefix(tenant));
+    name.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+async fn ask(
+    store: &Store,
+    keys: &[String],
+    build: impl Fn(&str) -> Cmd,
+) -> Result<Vec<Value>, StoreError> {
+    let commands: Vec<_> = keys.iter().map(|key| (key.clone(), build(key))).collect();
+    store.query_all(&commands).await
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
+}
+
+fn text(value: Value) -> String {
+    redis::from_redis_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of;
+
+    #[test]
+    fn a_key_belongs_to_the_tenant_that_it_names_whole() {
+        for (rest, belongs) in [
+            ("tenant:acme", true),
+            ("budget:acme:TOKENS:tenant:acme", true),
+            ("rsvs:acme:20260101", true),
+            ("tenant:acme-corp", false),
+            ("budget:bolt:TOKENS:tenant:acme", false),
+            ("due", false),
+            ("rsv:r05f_acme", false),
+        ] {
+            assert_eq!(is_of(rest, "acme"), belongs, "{rest}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! API keys and the admin key.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::{operations, send_with, with_a_reservation};
+use crate::harness::app::{ADMIN_KEY, TestApp, reserve_body};
+use crate::harness::redis::shared;
+
+#[tokio::test]
+async fn without_a_key_everything_is_401_whatever_else_is_wrong_with_it() {
+    for app in TestApp::spawn_both().await {
+        for (method, path) in [
+            (Method::POST, "/v1/reservations"),
+            (Method::PUT, "/v1/reservations"),
+            (Method::POST, "/v1/decide"),
+            (Method::GET, "/v1/balances"),
+            (Method::GET, "/no/such/path"),
+            (Method::DELETE, "/"),
+        ] {
+            for key in [None, Some(""), Some("   ")] {
+                let mut request = app.request(method.clone(), path).body("{broken");
+                if let Some(key) = key {
+                    request = request.header(app.names.key, key);
+                }
+                let said = app.send(request).await;
+                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}: {said:?}");
+                assert_eq!(said.text("/message"), "Missing API key");
+                assert_eq!(said.header(app.names.tenant), None);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_a_key_an_unknown_path_is_404_and_an_unknown_method_405_naming_the_known_ones() {
+    let app = TestApp::spawn().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v1/reservation",
+        "/v1/reservations/",
+        "/v1/reservations/x/commit/",
+        "/V1/reservations",
+        "//v1/reservations",
+    ] {
+        assert_eq!(app.get(path).await.error(), (404, "NOT_FOUND"), "{path}");
+    }
+    for (method, path, allowed) in [
+        (Method::PUT, "/v1/reservations", "GET,HEAD,POST"),
+        (Method::DELETE, "/v1/reservations/x", "GET,HEAD"),
+        (Method::GET, "/v1/reservations/x/commit", "POST"),
+        (Method::GET, "/v1/decide", "POST"),
+        (Method::POST, "/v1/balances", "GET,HEAD"),
+        (Method::from_bytes(b"FROB").unwrap(), "/v1/decide", "POST"),
+    ] {
+        let request = app.request(method.clone(), path);
+        let request = request.header(app.names.key, &app.world.keys[0]);
+        let said = app.send(request).await;
+        assert_eq!(said.error(), (405, "INVALID_REQUEST"), "{method} {path}");
+        let mut allow: Vec<_> = said.header("allow").expect("Allow").split(',').collect();
+        allow.sort_unstable();
+        assert_eq!(allow.join(","), allowed, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
+    for dialect in ["service", "cycles"] {
+        let settings = ["--dialect", dialect];
+        let app = TestApp::spawn_on(&shared().url(), &settings).await;
+        let prefix = app.world.store.keys().prefix();
+        let replica = TestApp::spawn_with(&shared().url(), prefix, &settings).await;
+        let id = with_a_reservation(&app).await;
+        let key = app.world.add_key(0, &[]).await;
+        for service in [&app, &replica] {
+            assert_eq!(
+                service.get_with(&key, "/v1/reservations").await.status,
+                200,
+                "both know the key"
+            );
+        }
+        app.world.change_key(&key, &[("status", "REVOKED")]).await;
+        for service in [&app, &replica] {
+            for (_, path, body) in operations(&id) {
+                let said = send_with(service, &key, &path, &body).await;
+                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}");
+                assert!(said.text("/message").starts_with("KEY_REVOKED: "));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_key_is_told_only_to_who_knows_its_secret() {
+    let app = TestApp::spawn().await;
+    let (good, revoked) = (
+        app.world.add_key(0, &[]).await,
+        app.world.add_key(0, &[("status", "REVOKED")]).await,
+    );
+    let expired = app.world.add_key(0, &[("expires_at_ms", "1")]).await;
+    let other_secret = |key: &str| {
+        let last = if key.ends_with('A') { 'B' } else { 'A' };
+        format!("{}{last}", &key[..key.len() - 1])
+    };
+    let unknown = good.replace("sk_live_", "sk_test_");
+    for (key, message) in [
+        (good.as_str(), None),
+        (&unknown, Some("INVALID_KEY")),
+        (&other_secret(&good), Some("INVALID_KEY")),
+        (&revoked, Some("KEY_REVOKED")),
+        (&other_secret(&revoked), Some("INVALID_KEY")),
+        (&expired, Some("KEY_EXPIRED")),
+        (&other_secret(&expired), Some("INVALID_KEY")),
+        ("sk_live_", Some("KEY_NOT_FOUND")),
+        ("cyc_live_000aaaaaaaaaaaa", Some("KEY_NOT_FOUND")),
+        (&good[..good.len() - 1], Some("KEY_NOT_FOUND")),
+        (&format!("{good}A"), Some("KEY_NOT_FOUND")),
+        (&good.to_uppercase(), Some("KEY_NOT_FOUND")),
+    ] {
+        let said = app.get_with(key, "/v1/reservations").await;
+        match message {
+            None => assert_eq!(said.status, 200, "{said:?}"),
+            Some(message) => {
+                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{said:?}");
+                assert!(said.text("/message").starts_with(message), "{said:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_whose_record_moves_to_another_tenant_opens_neither() {
+    let app = TestApp::spawn().await;
+    let key = app.world.add_key(0, &[]).await;
+    assert_eq!(app.get_with(&key, "/v1/reservations").await.status, 200);
+    app.world.change_key(&key, &[("tenant", "bolt")]).await;
+    let said = app.get_with(&key, "/v1/reservations").await;
+    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    assert!(
+        said.text("/message")
+            .starts_with("KEY_NOT_OWNED_BY_TENANT: ")
+    );
+}
+
+#[tokio::test]
+async fn either_dialects_key_header_is_understood_and_the_native_one_counts_alone() {
+    for app in TestApp::spawn_both().await {
+        let (native, alias) = (app.names.key, app.names.other().key);
+        let good = app.world.keys[0].as_str();
+        for (headers, status) in [
+            (vec![(alias, good)], 200),
+            (vec![(native, good), (alias, "nonsense")], 200),
+            (vec![(native, "nonsense"), (alias, good)], 401),
+            (vec![(native, " "), (alias, good)], 200),
+        ] {
+            let mut request = app.request(Method::GET, "/v1/reservations");
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            assert_eq!(app.send(request).await.status, status, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_admin_key_opens_list_get_and_release_and_nothing_else() {
+    let app = TestApp::spawn().await;
+    let id = with_a_reservation(&app).await;
+    for (_, path, body) in operations(&id) {
+        let request = match &body {
+            Some(body) => app.request(Method::POST, &path).json(body),
+            None => app.request(Method::GET, &path),
+        };
+        let said = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
+        let expected = match (path.rsplit('/').next(), &body) {
+            (Some("release"), _) => 200,
+            (Some(last), None) if last == id => 200,
+            (Some("reservations"), None) => 400,
+            _ => 401,
+        };
+        assert_eq!(said.status, expected, "{path}: {said:?}");
+        assert_eq!(said.header(app.names.tenant), None, "{path}");
+    }
+    for path in [
+        "/v1/reservations/",
+        "//v1/reservations",
+        "/v1/Reservations",
+        "/V1/reservations",
+        "/v1/reservations//release",
+        "/v1/reservations/x/release/",
+        "/v1/reservations/x/release",
+        "/v1/reservations/x/y",
+        "/no/such/path",
+    ] {
+        let said = app.get_as_admin(path).await;
+        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn where_the_admin_key_counts_it_alone_decides() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let id = with_a_reservation(&app).await;
+    let send = async |admin: &str, tenant: usize, path: &str| {
+        let request = app
+            .request(Method::GET, path)
+            .header("X-Admin-API-Key", admin);
+        app.send(request.header(app.names.key, &app.world.keys[tenant]))
+            .await
+    };
+    let of_acme = format!("/v1/reservations/{id}");
+    let list = "/v1/reservations?tenant=acme";
+    assert_eq!(send("wrong", 0, list).await.error(), (401, "UNAUTHORIZED"));
+    assert_eq!(
+        send("wrong", 0, &of_acme).await.error(),
+        (401, "UNAUTHORIZED")
+    );
+    assert_eq!(send(" ", 0, list).await.status, 200, "blank is absent");
+    assert_eq!(send(ADMIN_KEY, 1, &of_acme).await.status, 200);
+    let listed = send(ADMIN_KEY, 1, list).await;
+    assert_eq!(listed.at("/reservations/0/reservation_id"), &json!(id));
+    let elsewhere = send("wrong", 0, "/v1/balances?tenant=acme").await;
+    assert_eq!(elsewhere.status, 200, "not honoured there: {elsewhere:?}");
+}
+
+#[tokio::test]
+async fn an_admin_list_names_its_tenant() {
+    let app = TestApp::spawn().await;
+    let id = with_a_reservation(&app).await;
+    let required = "tenant query parameter is required when using admin key authentication";
+    for query in ["", "?tenant=", "?tenant=%20", "?status=ACTIVE"] {
+        let said = app.get_as_admin(&format!("/v1/reservations{query}")).await;
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert_eq!(said.text("/message"), required);
+    }
+    let listed = app.get_as_admin("/v1/reservations?tenant=acme").await;
+    assert_eq!(listed.at("/reservations/0/reservation_id"), &json!(id));
+    for unknown in ["nobody", "ACME", "a/b", "%00", "x"] {
+        let said = app
+            .get_as_admin(&format!("/v1/reservations?tenant={unknown}"))
+            .await;
+        assert_eq!(said.status, 200, "{unknown}");
+        assert_eq!(said.body, json!({"reservations": [], "has_more": false}));
+    }
+}
+
+#[tokio::test]
+async fn without_a_configured_admin_key_none_is_right() {
+    let app = TestApp::spawn_on(&shared().url(), &["--admin-keys", ""]).await;
+    for key in [ADMIN_KEY, "x"] {
+        let request = app.request(Method::GET, "/v1/reservations?tenant=acme");
+        let said = app.send(request.header("X-Admin-API-Key", key)).await;
+        assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    }
+}
+
+#[tokio::test]
+async fn a_replay_is_judged_by_the_key_as_it_is_now() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let key = app.world.add_key(0, &[]).await;
+    let body = reserve_body("replayed", 10);
+    let create = async || app.post_with(&key, "/v1/reservations", &body).await;
+    assert_eq!(create().await.status, 200);
+    let lists = [("permissions", " reservations:list ")];
+    app.world.change_key(&key, &lists).await;
+    assert_eq!(create().await.error(), (403, "FORBIDDEN"));
+    app.world.change_key(&key, &[("status", "REVOKED")]).await;
+    assert_eq!(create().await.error(), (401, "UNAUTHORIZED"));
+}

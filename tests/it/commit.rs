@@ -1,0 +1,193 @@
+//! Commits: what is charged, what returns, and what stands in the way.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{ledger, tokens};
+
+const ROOT: &str = "tenant:acme";
+
+#[tokio::test]
+async fn a_commit_within_the_hold_charges_what_was_used_and_returns_the_rest() {
+    let app = TestApp::spawn().await;
+    let rows = [
+        (200, Some(100), ledger(800, 0, 200, 0)),
+        (300, None, ledger(700, 0, 300, 0)),
+        (0, Some(300), ledger(1_000, 0, 0, 0)),
+    ];
+    for (actual, released, books) in rows {
+        let scope = format!("tenant:acme/app:a{actual}");
+        app.budget(&scope, 1_000, 0).await;
+        let id = app.held(&scope, 300, json!({})).await;
+        assert_eq!(app.books(&scope).await, ledger(700, 300, 0, 0));
+        let said = app.commit(&id, "c", actual).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        assert_eq!(said.at("/status"), "COMMITTED");
+        assert_eq!(said.at("/charged"), &tokens(actual));
+        assert_eq!(said.body.get("released"), released.map(tokens).as_ref());
+        assert_eq!(app.books(&scope).await, books, "committed {actual}");
+        let found = app.found(&id).await;
+        assert_eq!(found.at("/committed"), &tokens(actual));
+        assert_eq!(found.at("/reserved"), &tokens(300));
+        assert!(found.at("/finalized_at_ms").is_i64());
+    }
+}
+
+#[tokio::test]
+async fn after_a_rejected_overage_the_same_key_may_commit_what_fits() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app
+        .held(ROOT, 300, json!({"overage_policy": "REJECT"}))
+        .await;
+    assert_eq!(
+        app.commit(&id, "c", 301).await.error(),
+        (409, "BUDGET_EXCEEDED")
+    );
+    assert_eq!(app.books(ROOT).await, ledger(700, 300, 0, 0));
+    assert_eq!(app.commit(&id, "c", 300).await.status, 200);
+    assert_eq!(app.books(ROOT).await, ledger(700, 0, 300, 0));
+}
+
+#[tokio::test]
+async fn a_capped_commit_closes_the_scope_to_further_reserves() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 340, 0).await;
+    let id = app.held(ROOT, 300, json!({})).await;
+    assert_eq!(app.commit(&id, "c", 400).await.at("/charged"), &tokens(340));
+    app.set_ledger(ROOT, &[("allocated", "5000"), ("remaining", "4660")])
+        .await;
+    let denied = app.reserve("k", 1).await;
+    assert_eq!(denied.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"));
+}
+
+#[tokio::test]
+async fn another_unit_is_refused_and_the_reservation_stands() {
+    let app = TestApp::spawn().await;
+    let scope = "tenant:acme/agent:a";
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(scope, 300, json!({})).await;
+    let path = format!("/v1/reservations/{id}/commit");
+    let body = json!({"idempotency_key": "c", "actual": {"unit": "CREDITS", "amount": 1}});
+    let said = app.post(&path, body).await;
+    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+    let details =
+        json!({"scope": scope, "requested_unit": "CREDITS", "expected_units": ["TOKENS"]});
+    assert_eq!(said.at("/details"), &details);
+    assert_eq!(app.found(&id).await.at("/status"), "ACTIVE");
+    assert_eq!(app.commit(&id, "c", 300).await.status, 200);
+}
+
+#[tokio::test]
+async fn no_state_of_a_ledger_stops_a_commit() {
+    let app = TestApp::spawn().await;
+    let frozen: &[(&str, &str)] = &[("status", "FROZEN")];
+    let owing: &[(&str, &str)] = &[
+        ("debt", "700"),
+        ("remaining", "0"),
+        ("overdraft_limit", "900"),
+    ];
+    let states = [
+        frozen,
+        &[("status", "CLOSED")],
+        &[("is_over_limit", "1")],
+        owing,
+    ];
+    for (row, state) in states.into_iter().enumerate() {
+        let scope = format!("tenant:acme/app:row{row}");
+        app.budget(&scope, 1_000, 0).await;
+        let id = app.held(&scope, 300, json!({})).await;
+        app.set_ledger(&scope, state).await;
+        assert_eq!(app.commit(&id, "c", 200).await.status, 200, "row {row}");
+        let books = app.books(&scope).await;
+        assert_eq!((books.reserved, books.spent), (0, 200), "row {row}");
+        assert_eq!(books.over, row == 2, "nothing but funding clears the flag");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_made_after_the_reserve_is_not_charged() {
+    let app = TestApp::spawn().await;
+    let scope = "tenant:acme/agent:a";
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(scope, 300, json!({})).await;
+    app.budget(scope, 500, 0).await;
+    let said = app.commit(&id, "c", 400).await;
+    assert_eq!(said.at("/balances").as_array().map(Vec::len), Some(1));
+    assert_eq!(app.books(scope).await, ledger(500, 0, 0, 0));
+    assert_eq!(app.books(ROOT).await, ledger(600, 0, 400, 0));
+}
+
+#[tokio::test]
+async fn a_budget_that_is_gone_is_an_error_and_never_made_again() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(ROOT, 300, json!({})).await;
+    app.world.redis(&["DEL", &app.ledger_key(0, ROOT)]).await;
+    let before = app.everything().await;
+    assert_eq!(
+        app.commit(&id, "c", 300).await.error(),
+        (500, "INTERNAL_ERROR")
+    );
+    assert_eq!(app.release(&id, "r").await.error(), (500, "INTERNAL_ERROR"));
+    assert!(app.everything().await == before);
+}
+
+#[tokio::test]
+async fn a_figure_that_would_leave_its_range_fails_before_anything_is_written() {
+    let app = TestApp::spawn().await;
+    let scope = "tenant:acme/agent:a";
+    app.budget(ROOT, 1_000, 0).await;
+    app.budget(scope, 1_000, 0).await;
+    let id = app.held(scope, 300, json!({})).await;
+    let max = i64::MAX.to_string();
+    app.set_ledger(scope, &[("spent", &max)]).await;
+    let before = app.everything().await;
+    assert_eq!(
+        app.commit(&id, "c", 300).await.error(),
+        (500, "INTERNAL_ERROR")
+    );
+    assert!(app.everything().await == before);
+}
+
+#[tokio::test]
+async fn of_fifty_parallel_commits_one_charges_and_the_others_repeat_it_or_come_too_late() {
+    for (keys, repeated) in [(1, 50), (50, 1)] {
+        let app = Arc::new(TestApp::spawn().await);
+        app.budget(ROOT, 1_000, 0).await;
+        let id: Arc<str> = app.held(ROOT, 300, json!({})).await.into();
+        let mut calls = tokio::task::JoinSet::new();
+        for number in 0..50 {
+            let (app, id) = (app.clone(), id.clone());
+            let key = format!("c{}", number % keys);
+            calls.spawn(async move { app.commit(&id, &key, 200).await });
+        }
+        let answers = calls.join_all().await;
+        let (good, late): (Vec<_>, Vec<_>) = answers.iter().partition(|said| said.status == 200);
+        assert_eq!(good.len(), repeated);
+        let bodies: Vec<&Value> = good.iter().map(|said| &said.body).collect();
+        assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]));
+        for said in late {
+            assert_eq!(said.error(), (409, "RESERVATION_FINALIZED"));
+        }
+        assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
+    }
+}
+
+#[tokio::test]
+async fn of_a_commit_and_a_release_at_once_exactly_one_wins() {
+    let app = Arc::new(TestApp::spawn().await);
+    app.budget(ROOT, 10_000, 0).await;
+    let mut spent = 0;
+    for round in 0..20 {
+        let said = app.reserve(&format!("k{round}"), 10).await;
+        let id = said.text("/reservation_id").to_owned();
+        let (committed, released) = tokio::join!(app.commit(&id, "x", 10), app.release(&id, "x"));
+        let statuses = (committed.status.as_u16(), released.status.as_u16());
+        assert!([(200, 409), (409, 200)].contains(&statuses), "{statuses:?}");
+        spent += if committed.status == 200 { 10 } else { 0 };
+    }
+    assert_eq!(app.books(ROOT).await, ledger(10_000 - spent, 0, spent, 0));
+}

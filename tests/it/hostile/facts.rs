@@ -1,0 +1,90 @@
+//! Texts of a client that must stay what they are: values, never names, lines or commands.
+
+use serde_json::json;
+
+use super::Target;
+
+/// All facts of all events of acme, names and values as Redis has them.
+async fn facts(target: &Target) -> Vec<Vec<(String, String)>> {
+    let world = &target.app.world;
+    let caller = &world.callers[0];
+    let keys = world.store.keys();
+    let log = keys.events(
+        caller.partition,
+        caller.tenant.as_str(),
+        world.store.today(),
+    );
+    let reply = world.redis(&["XRANGE", &log, "-", "+"]).await;
+    let entries: Vec<(String, Vec<(String, String)>)> =
+        redis::from_redis_value(reply).expect("a stream");
+    entries.into_iter().map(|(_, facts)| facts).collect()
+}
+
+#[tokio::test]
+async fn a_kind_with_line_breaks_forges_no_fact_of_an_event() {
+    let target = Target::new().await;
+    let forged = "x\nactor admin\nkey_id key_000_forged\ntrace_id forged";
+    let subject = json!({"tenant": "acme"});
+    let action = json!({"kind": forged, "name": forged});
+    let tokens = |amount: i64| json!({"unit": "TOKENS", "amount": amount});
+    let app = &target.app;
+    let create = json!({"idempotency_key": "c", "subject": subject, "action": action,
+        "estimate": tokens(10)});
+    let created = app.post("/v1/reservations", create).await;
+    let id = created.text("/reservation_id");
+    let commit = json!({"idempotency_key": "c", "actual": tokens(2_000_000)});
+    let committed = app
+        .post(&format!("/v1/reservations/{id}/commit"), commit)
+        .await;
+    assert_eq!(committed.status, 200, "{committed:?}");
+    let event = json!({"idempotency_key": "e", "subject": subject, "action": action,
+        "actual": tokens(2_000_000)});
+    assert_eq!(app.post("/v1/events", event).await.status, 201);
+    let denied = json!({"idempotency_key": "d", "subject": subject, "action": action,
+        "estimate": tokens(10)});
+    assert_eq!(app.post("/v1/decide", denied).await.status, 200);
+    let events = facts(&target).await;
+    assert!(events.len() > 2, "{events:?}");
+    for facts in &events {
+        for name in ["actor", "key_id", "trace_id", "request_id", "kind", "type"] {
+            let count = facts.iter().filter(|(known, _)| known == name).count();
+            assert!(count <= 1, "{count} times {name}: {facts:?}");
+        }
+        let actor = facts.iter().find(|(name, _)| name == "actor");
+        assert_eq!(actor.map(|(_, value)| value.as_str()), Some("api_key"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_names_comes_back_letter_by_letter() {
+    let target = Target::new().await;
+    for (number, odd) in [
+        "\0",
+        "\r\n",
+        "\u{1b}[31m",
+        "\u{202e}",
+        "a\"b\\c",
+        "{\"x\":1}",
+        "</script>",
+        "${x}",
+        "\u{10ffff}",
+        "é",
+        "e\u{301}",
+        "\u{feff}",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let body = json!({"idempotency_key": format!("{odd}{number}"),
+            "subject": {"tenant": "acme", "dimensions": {odd: odd}},
+            "action": {"kind": format!("k{odd}"), "name": format!("n{odd}"), "tags": [odd]},
+            "estimate": {"unit": "TOKENS", "amount": 1}, "metadata": {odd: [odd]}});
+        let created = target.app.post("/v1/reservations", body.clone()).await;
+        assert_eq!(created.status, 200, "{created:?}");
+        let id = created.text("/reservation_id");
+        let found = target.app.get(&format!("/v1/reservations/{id}")).await;
+        for member in ["idempotency_key", "subject", "action", "metadata"] {
+            assert_eq!(found.body[member], body[member], "{odd:?}");
+        }
+    }
+}

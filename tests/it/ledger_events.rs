@@ -1,0 +1,183 @@
+//! More of what operations cause: entering the limit, expiry, pointers for the dispatcher, and what tells nothing.
+
+use serde_json::json;
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{ask_body, ledger, over, tokens};
+
+const ROOT: &str = "tenant:acme";
+const AWO: &str = "ALLOW_WITH_OVERDRAFT";
+
+async fn told(app: &TestApp, event_type: &str) -> usize {
+    let events = app.events().await;
+    events
+        .iter()
+        .filter(|event| event.get("type") == event_type)
+        .count()
+}
+
+#[tokio::test]
+async fn the_limit_is_entered_once_and_told_once() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 100, 0).await;
+    for number in 0..3 {
+        let said = app
+            .post_event(&format!("e{number}"), ROOT, 90, json!({}))
+            .await;
+        assert_eq!(said.status, 201);
+    }
+    assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 100, 0)));
+    assert_eq!(told(&app, "budget.over_limit_entered").await, 1);
+    app.set_ledger(ROOT, &[("is_over_limit", "0")]).await;
+    app.post_event("again", ROOT, 1, json!({})).await;
+    assert_eq!(told(&app, "budget.over_limit_entered").await, 2);
+}
+
+#[tokio::test]
+async fn debt_above_a_lowered_limit_is_noticed_by_the_next_charge() {
+    let app = TestApp::spawn().await;
+    app.place(ROOT, 1_000, 10, ledger(500, 0, 0, 50)).await;
+    let awo = json!({"overage_policy": AWO});
+    let said = app.post_event("e", ROOT, 100, awo).await;
+    assert_eq!(
+        (said.status.as_u16(), said.body.get("charged")),
+        (201, None)
+    );
+    assert_eq!(app.books(ROOT).await, over(ledger(400, 0, 550, 50)));
+    let events = app.events().await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    let facts = ["data.debt", "data.overdraft_limit"];
+    assert_eq!(
+        events[0].line(&facts),
+        "budget.over_limit_entered tenant:acme 50 10"
+    );
+}
+
+#[tokio::test]
+async fn debt_of_an_event_names_no_reservation() {
+    let app = TestApp::spawn().await;
+    app.place(ROOT, 1_000, 100, ledger(40, 0, 0, 0)).await;
+    app.post_event("e", ROOT, 100, json!({"overage_policy": AWO}))
+        .await;
+    let events = app.events().await;
+    let facts = [
+        "data.debt_incurred",
+        "data.total_debt",
+        "data.overdraft_limit",
+        "data.overage_policy",
+    ];
+    let lines: Vec<_> = events.iter().map(|event| event.line(&facts)).collect();
+    let expected = [
+        "budget.threshold_crossed tenant:acme",
+        "budget.debt_incurred tenant:acme 60 60 100 ALLOW_WITH_OVERDRAFT",
+        "budget.exhausted tenant:acme",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(events[1].get("data.reservation_id"), "");
+}
+
+#[tokio::test]
+async fn expiry_is_told_before_the_thresholds_that_it_falls_below() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let (one, two) = ("tenant:acme/app:one", "tenant:acme/app:two");
+    for scope in [one, two] {
+        let id = app.held(scope, 400, json!({})).await;
+        app.backdate(&id, 60_000).await;
+    }
+    let before = app.events().await.len();
+    assert_eq!((before, app.sweep().await), (1, 2));
+    let events = app.events().await;
+    let mut lines: Vec<_> = events[1..]
+        .iter()
+        .map(|event| event.line(&["data.direction"]))
+        .collect();
+    lines[..2].sort();
+    let expected = [
+        format!("reservation.expired {one}"),
+        format!("reservation.expired {two}"),
+        "budget.threshold_crossed tenant:acme falling".to_owned(),
+    ];
+    assert_eq!(lines, expected);
+    assert!(
+        events[1..]
+            .iter()
+            .all(|event| event.get("source") == "expiry-sweeper")
+    );
+    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!((app.sweep().await, app.events().await.len()), (0, 4));
+}
+
+#[tokio::test]
+async fn an_operation_leaves_one_pointer_for_all_that_it_caused() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    app.reserve("quiet", 100).await;
+    assert!(app.outbox().await.is_empty());
+    app.reserve("loud", 900).await;
+    app.reserve("denied", 1).await;
+    app.reserve("loud", 900).await;
+    let pointers = app.outbox().await;
+    let counts: Vec<_> = pointers
+        .iter()
+        .map(|pointer| pointer.get("count"))
+        .collect();
+    assert_eq!(counts, ["4", "1"]);
+    let (caller, store) = (&app.world.callers[0], &app.world.store);
+    let log = store.keys().events(caller.partition, "acme", store.today());
+    for pointer in &pointers {
+        assert_eq!(
+            (pointer.get("tenant"), pointer.get("day")),
+            ("acme", store.today().to_string().as_str())
+        );
+        let first = pointer.get("first");
+        let entries: Vec<(String, Vec<String>)> = app.read(&["XRANGE", &log, first, first]).await;
+        assert_eq!(entries.len(), 1, "{pointer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_moves_no_ledger_over_a_mark_tells_nothing() {
+    let app = TestApp::spawn().await;
+    app.place(ROOT, 1_000, 0, ledger(500, 0, 0, 0)).await;
+    let id = app.held(ROOT, 100, json!({})).await;
+    app.extend(&id, "e", 10).await;
+    app.decide("k", ROOT, 100).await;
+    app.dry_run("d", ROOT, 100).await;
+    app.commit(&id, "c", 50).await;
+    let id = app.held("tenant:acme/app:r", 100, json!({})).await;
+    app.release(&id, "r").await;
+    app.post_event("p", ROOT, 10, json!({})).await;
+    let zero = app.dry_run("z", ROOT, 0).await;
+    assert_eq!(zero.at("/balances/0/remaining"), &tokens(440));
+    assert!(app.events().await.is_empty());
+    app.place(ROOT, 1_000, 0, ledger(0, 0, 0, 0)).await;
+    assert_eq!(app.dry_run("x", ROOT, 0).await.at("/decision"), "ALLOW");
+    assert_eq!(app.reserve("y", 0).await.status, 200);
+    assert!(
+        app.events().await.is_empty(),
+        "nothing of nothing exhausts nothing"
+    );
+}
+
+#[tokio::test]
+async fn events_carry_the_trace_that_the_client_sent() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 100, 0).await;
+    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let request = app.request(reqwest::Method::POST, "/v1/reservations");
+    let request = request.json(&ask_body("k", ROOT, 100));
+    let request = request.header("X-Service-API-Key", &app.world.keys[0]);
+    let said = app
+        .send(request.header("traceparent", format!("00-{trace}-{parent}-01")))
+        .await;
+    assert_eq!(said.headers["x-service-trace-id"], trace);
+    let events = app.events().await;
+    assert_eq!(events.len(), 4);
+    for event in &events {
+        assert_eq!(
+            (event.get("trace_id"), event.get("trace_flags")),
+            (trace, "01")
+        );
+    }
+}

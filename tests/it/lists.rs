@@ -1,0 +1,127 @@
+//! `GET /v1/reservations`: filters, windows, order, pages.
+
+mod cursors;
+mod filters;
+
+use serde_json::{Value, json};
+
+use crate::harness::app::{Said, TestApp, reserve_body};
+
+/// Reservations of every status, with equal amounts among them.
+pub struct Fixture {
+    pub app: TestApp,
+    /// In the order of creation.
+    pub ids: Vec<String>,
+}
+
+/// What the fixture creates: idempotency key, amount, further members.
+fn bodies() -> Vec<Value> {
+    let of = |key: &str, amount: i64, more: Value| {
+        let mut body = reserve_body(key, amount);
+        for (level, value) in more["subject"].as_object().into_iter().flatten() {
+            body["subject"][level] = value.clone();
+        }
+        if !more["metadata"].is_null() {
+            body["metadata"] = more["metadata"].clone();
+        }
+        body["ttl_ms"] = json!(3_600_000);
+        body
+    };
+    vec![
+        of(
+            "committed",
+            30,
+            json!({"subject": {"workspace": "Prod", "agent": "a"}, "metadata": {"note": "first"}}),
+        ),
+        of("released", 10, json!({"subject": {"agent": "b"}})),
+        of("active", 30, json!({"subject": {"app": "x"}})),
+        of("expired", 20, json!({"subject": {"workspace": "prod"}})),
+        of("late", 30, json!({"subject": {"workspace": "prod-2"}})),
+        of("last", 30, json!({"metadata": {"note": null}})),
+    ]
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        let app = TestApp::spawn().await;
+        app.budget("tenant:acme", 1_000_000, 0).await;
+        let mut ids = Vec::new();
+        for body in bodies() {
+            let said = app.post("/v1/reservations", body).await;
+            assert_eq!(said.status, 200, "{said:?}");
+            ids.push(said.text("/reservation_id").to_owned());
+        }
+        let of = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+        let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 25},
+            "metadata": {"done": true}});
+        let release = json!({"idempotency_key": "r"});
+        for said in [
+            app.post(&of(&ids[0], "commit"), commit).await,
+            app.post(&of(&ids[1], "release"), release).await,
+        ] {
+            assert_eq!(said.status, 200, "{said:?}");
+        }
+        let fixture = Self { app, ids };
+        fixture.age(&fixture.ids[3]).await;
+        fixture
+    }
+
+    /// Lets a reservation be long past its time.
+    pub async fn age(&self, id: &str) {
+        let partition = self.app.world.callers[0].partition;
+        let record = self.app.world.store.keys().reservation(partition, id);
+        let words = ["HSET", &record, "expires_at_ms", "1000"];
+        self.app.world.redis(&words).await;
+    }
+
+    /// One page.
+    pub async fn get(&self, query: &str) -> Said {
+        let said = self.app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(said.status, 200, "{query}: {said:?}");
+        let next = !said.at("/next_cursor").is_null();
+        assert_eq!(said.at("/has_more"), &json!(next), "{query}");
+        said
+    }
+
+    /// All rows of all pages.
+    pub async fn walk(&self, query: &str, limit: usize) -> Vec<Value> {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = format!("{query}&limit={limit}&cursor={cursor}");
+            let said = self.get(&page).await;
+            let rows = rows(&said);
+            assert!(rows.len() <= limit, "{page}");
+            seen.extend(rows);
+            match said.at("/next_cursor").as_str() {
+                Some(next) => next.clone_into(&mut cursor),
+                None => return seen,
+            }
+        }
+    }
+
+    /// The keys under which the rows of one page were created.
+    pub async fn keys(&self, query: &str) -> Vec<String> {
+        let mut keys = texts(&rows(&self.get(query).await), "idempotency_key");
+        keys.sort();
+        keys
+    }
+
+    /// What a list refuses.
+    pub async fn refused(&self, query: &str) -> String {
+        let said = self.app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}: {said:?}");
+        let message = said.text("/message").to_owned();
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+        message
+    }
+}
+
+pub fn rows(said: &Said) -> Vec<Value> {
+    said.at("/reservations").as_array().expect("rows").clone()
+}
+
+/// One text of each row.
+pub fn texts(rows: &[Value], member: &str) -> Vec<String> {
+    let text = |row: &Value| row[member].as_str().expect("a text").to_owned();
+    rows.iter().map(text).collect()
+}

@@ -1,0 +1,280 @@
+//! What an API key may do: permissions, restrictions to scopes, and what is told before them.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::harness::app::{Said, TestApp};
+use crate::harness::scene::{ask_body, ledger, with};
+
+const ROOT: &str = "tenant:acme";
+const NAMES: [&str; 10] = [
+    "create", "dry run", "decide", "commit", "event", "release", "extend", "get", "list",
+    "balances",
+];
+
+/// One request of each operation, in the order of [`NAMES`], on reservations that `app` holds already.
+async fn each_operation(app: &TestApp, round: usize, ids: [&str; 2]) -> Vec<Said> {
+    let key = |name: &str| format!("{name}{round}");
+    vec![
+        app.reserve(&key("a"), 1).await,
+        app.dry_run(&key("b"), ROOT, 1).await,
+        app.decide(&key("c"), ROOT, 1).await,
+        app.commit(ids[0], &key("d"), 1).await,
+        app.post_event(&key("e"), ROOT, 1, json!({})).await,
+        app.release(ids[1], &key("f")).await,
+        app.extend(ids[1], &key("g"), 1).await,
+        app.found(ids[0]).await,
+        app.get("/v1/reservations").await,
+        app.get("/v1/balances?tenant=acme").await,
+    ]
+}
+
+/// Whether an operation was carried out, or got as far as the state of its reservation.
+fn is_open(said: &Said) -> bool {
+    said.status.is_success() || said.error() == (409, "RESERVATION_FINALIZED")
+}
+
+#[tokio::test]
+async fn each_permission_opens_its_operations_and_no_other() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000_000, 0).await;
+    let all = "reservations:create reservations:commit reservations:release reservations:extend reservations:list balances:read";
+    let rows: [(&str, &[&str]); 12] = [
+        ("reservations:create", &["create", "dry run", "decide"]),
+        ("reservations:commit", &["commit", "event"]),
+        ("reservations:release", &["release"]),
+        ("reservations:extend", &["extend"]),
+        ("reservations:list", &["get", "list"]),
+        ("balances:read", &["balances"]),
+        ("admin:read", &["balances"]),
+        ("admin:write", &[]),
+        ("budgets:write policies:write events:read", &[]),
+        (
+            "admin:read admin:write reservations:create",
+            &["create", "dry run", "decide", "balances"],
+        ),
+        ("", &[]),
+        (all, &NAMES),
+    ];
+    for (round, (permissions, open)) in rows.into_iter().enumerate() {
+        app.set_key(&[("permissions", &format!(" {all} "))]).await;
+        let ids = [
+            app.held(&format!("tenant:acme/app:c{round}"), 1, json!({}))
+                .await,
+            app.held(&format!("tenant:acme/app:r{round}"), 1, json!({}))
+                .await,
+        ];
+        app.set_key(&[("permissions", &format!(" {permissions} "))])
+            .await;
+        let answers = each_operation(&app, round, [&ids[0], &ids[1]]).await;
+        for (name, said) in NAMES.into_iter().zip(answers) {
+            assert_eq!(
+                is_open(&said),
+                open.contains(&name),
+                "{name} with {permissions:?}: {said:?}"
+            );
+            if !open.contains(&name) {
+                assert_eq!(
+                    said.error(),
+                    (403, "FORBIDDEN"),
+                    "{name} with {permissions:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_a_list_of_permissions_may_do_everything_here() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let ids = [
+        app.held("tenant:acme/app:c", 1, json!({})).await,
+        app.held("tenant:acme/app:r", 1, json!({})).await,
+    ];
+    for (name, said) in NAMES
+        .into_iter()
+        .zip(each_operation(&app, 0, [&ids[0], &ids[1]]).await)
+    {
+        assert!(is_open(&said), "{name}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_permission_nothing_is_told_about_a_reservation() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    app.budget_of(1, "tenant:bolt", 500).await;
+    let body = ask_body("k", "tenant:bolt", 50);
+    let foreign = app.post_as(1, "/v1/reservations", &body).await;
+    let own = app.held(ROOT, 1, json!({})).await;
+    app.set_key(&[("permissions", " reservations:create ")])
+        .await;
+    let forbidden = (403, "FORBIDDEN");
+    for id in [
+        "nonsense",
+        "r000_unknown",
+        foreign.text("/reservation_id"),
+        &own,
+    ] {
+        let answers = [
+            app.commit(id, "x", 1).await,
+            app.release(id, "x").await,
+            app.extend(id, "x", 1).await,
+            app.found(id).await,
+        ];
+        for said in answers {
+            assert_eq!(said.error(), forbidden, "{id}");
+            assert!(said.text("/message").contains("permission"), "{said:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_replay_needs_the_permission_and_a_good_key() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(ROOT, 300, json!({})).await;
+    assert_eq!(app.commit(&id, "c", 200).await.status, 200);
+    app.set_key(&[("permissions", " reservations:release ")])
+        .await;
+    assert_eq!(app.commit(&id, "c", 200).await.error(), (403, "FORBIDDEN"));
+    assert_eq!(
+        app.create(ROOT, ROOT, 300, json!({})).await.error(),
+        (403, "FORBIDDEN")
+    );
+    let states: [&[(&str, &str)]; 4] = [
+        &[
+            ("permissions", " reservations:commit "),
+            ("status", "REVOKED"),
+        ],
+        &[("status", "ACTIVE"), ("expires_at_ms", "1")],
+        &[("expires_at_ms", "99999999999999"), ("tenant", "bolt")],
+        &[("tenant", "acme"), ("hash", "another")],
+    ];
+    for state in states {
+        app.set_key(state).await;
+        let said = app.commit(&id, "c", 200).await;
+        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{state:?}");
+    }
+    let hash = app.world.callers[0].key_hash.to_string();
+    app.set_key(&[("hash", &hash), ("permissions", " balances:read ")])
+        .await;
+    assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
+}
+
+/// A filter, and whether it opens `workspace:prod/agent:a` and `workspace:dev`.
+#[tokio::test]
+async fn a_key_restricted_to_scopes_acts_within_them_only() {
+    let prod = "tenant:acme/workspace:prod/agent:a";
+    let dev = "tenant:acme/workspace:dev";
+    let rows = [
+        ("", [true, true]),
+        ("workspace:prod", [true, false]),
+        ("workspace:pro", [false, false]),
+        ("workspace:*", [true, true]),
+        ("agent:*", [true, false]),
+        ("agent:b\nworkspace:dev", [false, true]),
+        ("tenant:acme", [true, true]),
+        ("toolset:*", [false, false]),
+    ];
+    for (filter, open) in rows {
+        let app = TestApp::spawn().await;
+        for scope in [ROOT, prod, dev] {
+            app.budget(scope, 1_000, 0).await;
+        }
+        for (scope, is_open) in [prod, dev].into_iter().zip(open) {
+            app.set_key(&[("scope_filter", "")]).await;
+            let id = app.held(scope, 10, json!({})).await;
+            app.set_key(&[("scope_filter", filter)]).await;
+            let (before, key) = (app.everything().await, format!("k {scope}"));
+            let answers = [
+                app.extend(&id, "x", 1).await,
+                app.found(&id).await,
+                app.commit(&id, "x", 1).await,
+                app.dry_run(scope.trim_start_matches(ROOT), scope, 1).await,
+                app.decide(&key, scope, 1).await,
+                app.post_event(&key, scope, 1, json!({})).await,
+                app.release(&id, "x").await,
+            ];
+            for (number, said) in answers.iter().enumerate() {
+                let expected = match (is_open, number) {
+                    (false, _) => (403, "FORBIDDEN"),
+                    (true, 5) => (201, "none"),
+                    (true, 6) => (409, "RESERVATION_FINALIZED"),
+                    (true, _) => (200, "none"),
+                };
+                assert_eq!(said.error(), expected, "{filter:?} on {scope}, {number}");
+            }
+            assert_eq!(
+                app.everything().await == before,
+                !is_open,
+                "{filter:?} on {scope}"
+            );
+            app.world.redis(&["DEL", &app.reservation_key(&id)]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_and_balances_of_a_restricted_key_show_its_scopes_only() {
+    let (prod, dev) = ("tenant:acme/workspace:prod", "tenant:acme/workspace:dev");
+    let app = TestApp::spawn().await;
+    for scope in [ROOT, prod, dev] {
+        app.budget(scope, 1_000, 0).await;
+    }
+    for scope in [ROOT, prod, dev] {
+        app.held(scope, 10, json!({})).await;
+    }
+    app.set_key(&[("scope_filter", "workspace:prod")]).await;
+    let paths = |rows: &Value| -> Vec<Value> {
+        let rows = rows.as_array().expect("rows");
+        rows.iter().map(|row| row["scope_path"].clone()).collect()
+    };
+    for query in ["", "?sort_by=reserved", "?status=ACTIVE", "?limit=1"] {
+        let listed = app.get(&format!("/v1/reservations{query}")).await;
+        assert_eq!(paths(listed.at("/reservations")), [prod], "{query}");
+    }
+    for query in ["tenant=acme", "workspace=prod"] {
+        let balances = app.get(&format!("/v1/balances?{query}")).await;
+        assert_eq!(paths(balances.at("/balances")), [prod], "{query}");
+    }
+    let other = app.get("/v1/balances?workspace=dev").await;
+    assert_eq!(
+        (other.status, other.at("/balances")),
+        (StatusCode::OK, &json!([]))
+    );
+}
+
+#[tokio::test]
+async fn another_tenants_subject_is_told_after_validation_and_before_the_permission() {
+    let app = TestApp::spawn().await;
+    let body = ask_body("k", "tenant:bolt", 1);
+    app.set_key(&[("permissions", " ")]).await;
+    for path in ["/v1/reservations", "/v1/decide"] {
+        let wrong = with(
+            body.clone(),
+            json!({"estimate": {"unit": "EUR", "amount": 1}}),
+        );
+        assert_eq!(
+            app.post(path, wrong).await.error(),
+            (400, "INVALID_REQUEST")
+        );
+        let said = app.post(path, body.clone()).await;
+        assert_eq!(said.error(), (403, "FORBIDDEN"));
+        assert!(said.text("/message").contains("tenant"), "{said:?}");
+        assert_eq!(said.headers["x-service-tenant"], "acme");
+    }
+    app.set_key(&[("status", "REVOKED")]).await;
+    assert_eq!(
+        app.post("/v1/decide", body).await.error(),
+        (401, "UNAUTHORIZED")
+    );
+    app.set_key(&[
+        ("status", "ACTIVE"),
+        ("permissions", " reservations:create "),
+    ])
+    .await;
+    let upper = app.create("k", "tenant:ACME", 1, json!({})).await;
+    assert_eq!(upper.error(), (403, "FORBIDDEN"));
+}
