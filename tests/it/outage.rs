@@ -203,7 +203,7 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
             if reply.close {
                 break;
             }
-            if name % 2 == 0 {
+            if name.is_multiple_of(2) {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
             }
         }
