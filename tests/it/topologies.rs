@@ -121,8 +121,7 @@ async fn a_failover_is_survived_without_help() {
     block_in_place(|| trio.master.restart());
     served(&app.world, before + 500).await;
     let customers = crowd.close().await;
-    let books = Books::of(&app.world, 0).await;
-    books.audit();
+    let books = Books::audited(&app.world, 0).await;
     let lost = lost(&books, &customers);
     assert!(lost <= customers.len(), "{lost} outcomes were lost");
     live(store, app.address, "after").await;
