@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 --[[
 meta: starts a deployment, or tells how it was started. The first caller's values stay.
 KEYS[1] <prefix>:meta  hash    layout, partitions, secret, dialect

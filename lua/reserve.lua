@@ -98,6 +98,9 @@ redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 day_register(days, tenant_key, settings, tenant, day, now)
 if not quiet then
+  for i = 19, request_end, 2 do
+    if ARGV[i] == 'action_kind' then events.kind = ARGV[i + 1] end
+  end
   for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true)
   end

@@ -9,7 +9,7 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::{Cidr, ConfigError, Dialect};
+use super::{Cidr, ConfigError};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
@@ -59,10 +59,6 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<Cidr>,
-    /// Let the admin key list the budgets of all tenants at once [default: true in the cycles dialect, else false]
-    #[arg(long, env = "BUDGET_ALLOW_CROSS_TENANT_LIST", value_name = "BOOL", num_args = 0..=1,
-          default_missing_value = "true")]
-    allow_cross_tenant_list: Option<bool>,
 }
 
 /// What the API serves, and to whom.
@@ -82,12 +78,10 @@ pub struct HttpConfig {
     pub cors_origins: CorsOrigins,
     /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
     pub trusted_proxies: Arc<[Cidr]>,
-    /// `BUDGET_ALLOW_CROSS_TENANT_LIST`, default by dialect.
-    pub allow_cross_tenant_list: bool,
 }
 
 impl HttpArgs {
-    pub(super) fn into_config(self, dialect: Dialect) -> Result<HttpConfig, ConfigError> {
+    pub(super) fn into_config(self) -> Result<HttpConfig, ConfigError> {
         let admin_keys = AdminKeys::parse(&self.admin_keys)?;
         let admin_listen = self.admin_listen.filter(|address| *address != self.listen);
         if admin_listen.is_some() && admin_keys.is_empty() {
@@ -105,9 +99,6 @@ impl HttpArgs {
             denied_events_per_minute: self.denied_events_per_minute,
             cors_origins: CorsOrigins::of(self.cors_origins)?,
             trusted_proxies: self.trusted_proxies.into(),
-            allow_cross_tenant_list: self
-                .allow_cross_tenant_list
-                .unwrap_or(dialect == Dialect::Cycles),
         })
     }
 }

@@ -163,7 +163,7 @@ impl ServeArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
         let store = self.store.into_config()?;
-        let http = self.http.into_config(store.dialect)?;
+        let http = self.http.into_config()?;
         let process = self.process.into_config();
         for (address, variable) in [
             (Some(http.listen), "BUDGET_LISTEN"),
@@ -243,13 +243,6 @@ mod tests {
         assert_eq!(config.http.admin_listen, None);
         assert_eq!(config.process.metrics_listen.map(|a| a.port()), Some(7879));
         assert_eq!(config.store.redis.timeout, Duration::from_secs(2));
-        assert!(!config.http.allow_cross_tenant_list);
-        assert!(
-            parse(&["--dialect", "cycles"])
-                .expect("a dialect")
-                .http
-                .allow_cross_tenant_list
-        );
         assert_eq!(
             parse(&["--metrics-listen", "off"])
                 .expect("off")
@@ -279,13 +272,6 @@ mod tests {
         assert!(
             tls.contains("BUDGET_REDIS_TLS_CA_FILE") && tls.contains("BUDGET_REDIS_URL"),
             "{tls}"
-        );
-        let cross = parse(&["--allow-cross-tenant-list", "false", "--dialect", "cycles"]);
-        assert!(
-            !cross
-                .expect("an explicit choice")
-                .http
-                .allow_cross_tenant_list
         );
     }
 

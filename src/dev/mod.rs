@@ -201,7 +201,6 @@ fn config(
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
-            allow_cross_tenant_list: args.dialect == Dialect::Cycles,
         },
         retention: RetentionConfig {
             reservations: DAY * 30,

@@ -60,7 +60,7 @@ impl Ledger {
         }
         let audit = match caller {
             Caller::Tenant(_) => Vec::new(),
-            Caller::Admin(_) => audit_entry(release, &owner, cause),
+            Caller::Admin(_) => audit_entry(release, cause),
         };
         let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
         let mut attempts = self.attempts(&owner);
@@ -114,11 +114,9 @@ impl Ledger {
     }
 }
 
-fn audit_entry(release: &Release, owner: &TenantId, cause: &Cause) -> Vec<(&'static str, String)> {
+fn audit_entry(release: &Release, cause: &Cause) -> Vec<(&'static str, String)> {
     let mut entry = vec![
         ("operation", "releaseReservation".to_owned()),
-        ("tenant_id", owner.as_str().to_owned()),
-        ("actor_type", cause.actor.as_str().to_owned()),
         ("resource_type", "reservation".to_owned()),
         ("resource_id", release.reservation_id.as_str().to_owned()),
         ("status", "200".to_owned()),
@@ -130,6 +128,7 @@ fn audit_entry(release: &Release, owner: &TenantId, cause: &Cause) -> Vec<(&'sta
     if let Some(source_ip) = &cause.source_ip {
         entry.push(("source_ip", source_ip.clone()));
     }
+    entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
     if let Some(reason) = &release.reason {
         entry.push(("metadata.reason", reason.clone()));
     }

@@ -1,12 +1,14 @@
 //! Walking a tenant's reservations along the indexes of days, or along the due times of the active ones.
 
 use super::list::{ReservationQuery, ReservationRow};
-use super::{Ledger, LedgerError, done};
+use super::{Ledger, LedgerError, done, facts};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::{ReservationSort, Status};
+use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
+use crate::domain::scope::ScopePath;
 use crate::store::Day;
 use crate::store::read::{Index, Walk};
+use tracing::error;
 
 /// Rows that one script call looks at.
 const STEP_ROWS: usize = 200;
@@ -136,16 +138,39 @@ impl Walker {
         }
         let mut steps = Vec::with_capacity(found.rows.len());
         for row in found.rows.into_iter().filter(|row| !row.record.is_empty()) {
-            let status = row.record.effective_status(found.now_ms)?;
-            steps.push(Step {
-                visible: found.scope_filter.admits(&row.record.scope_path()?),
-                row: ReservationRow {
-                    reservation_id: row.reservation_id,
-                    status,
-                    record: row.record,
-                },
-            });
+            let id = row.reservation_id;
+            match readable(&row.record, found.now_ms) {
+                Ok((status, scope)) => steps.push(Step {
+                    visible: found.scope_filter.admits(&scope),
+                    row: ReservationRow {
+                        reservation_id: id,
+                        status,
+                        record: row.record,
+                    },
+                }),
+                // One damaged record must not take a tenant's whole list away.
+                Err(damage) => error!(
+                    reservation.id = id, error = %damage,
+                    "reservation `{id}` is left out of lists: {damage}"
+                ),
+            }
         }
         Ok(Some(steps))
     }
+}
+
+/// Whether a list can show the record; its status and scope.
+fn readable(record: &Record, now_ms: i64) -> Result<(Status, ScopePath), RecordError> {
+    let status = record.effective_status(now_ms)?;
+    record.unit()?;
+    record.text("idempotency_key")?;
+    facts::subject_of(record)?;
+    facts::action_of(record)?;
+    for name in ["estimate", "created_at_ms", "expires_at_ms"] {
+        record.integer(name)?;
+    }
+    if status == Status::Committed {
+        record.integer("charged")?;
+    }
+    Ok((status, record.scope_path()?))
 }

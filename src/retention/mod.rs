@@ -190,7 +190,7 @@ impl Retention {
             .into_iter()
             .enumerate()
         {
-            let (removed, outcome) = match self.walk(lease, &tenant, day, records, now_ms).await? {
+            let (removed, outcome) = match self.walk(lease, tenant, day, records, now_ms).await? {
                 Walk::Done { removed, next_ms } => (removed, Some(next_ms)),
                 Walk::More { removed } => (removed, None),
                 Walk::Fenced => return Ok(false),
@@ -212,7 +212,7 @@ impl Retention {
             drop_audit: next_ms[3] <= now_ms,
             next_ms,
         };
-        match self.store.retire(lease, &tenant, day, look).await? {
+        match self.store.retire(lease, tenant, day, look).await? {
             Retired::Done {
                 events,
                 audit,
@@ -233,7 +233,7 @@ impl Retention {
     async fn walk(
         &self,
         lease: Lease,
-        tenant: &TenantId,
+        tenant: &str,
         day: Day,
         records: Records,
         now_ms: i64,
@@ -321,10 +321,13 @@ impl Retention {
     }
 }
 
-/// Reads `<tenant>:<yyyymmdd>`.
-fn parse(member: &str) -> Option<(TenantId, Day)> {
+/// Reads `<tenant>:<yyyymmdd>`. What belongs to no tenant is logged under a name between underscores, once in each
+/// partition.
+fn parse(member: &str) -> Option<(&str, Day)> {
     let (tenant, day) = member.rsplit_once(':')?;
-    Some((TenantId::parse(tenant)?, Day::parse(day)?))
+    let of_no_tenant = ["__admin__", "__unauth__", "__system__"].contains(&tenant);
+    let known = of_no_tenant || TenantId::parse(tenant).is_some();
+    Some((tenant, Day::parse(day)?)).filter(|_| known)
 }
 
 fn millis(period: Duration) -> i64 {

@@ -200,7 +200,7 @@ async fn watch_deployment(store: &Store) -> StoreError {
     loop {
         match store.deployment().await {
             Ok(_) => break,
-            Err(StoreError::Unavailable(error)) => {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
                 if !std::mem::replace(&mut warned, true) {
                     warn!(error = %error, "waiting for Redis: {error}");
                 }

@@ -6,7 +6,7 @@ use super::lease::Lease;
 use super::poll::Due;
 use super::script::{PURGE, RETIRE};
 use super::{Arg, Day, Lane, Reply, Store, StoreError};
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::Partition;
 
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
@@ -102,7 +102,7 @@ impl Store {
     pub async fn purge(
         &self,
         lease: Lease,
-        tenant: &TenantId,
+        tenant: &str,
         day: Day,
         records: Records,
         ended_before_ms: i64,
@@ -111,15 +111,12 @@ impl Store {
         let (keys, partition) = (self.keys(), lease.partition);
         let (index, prefix) = match records {
             Records::Reservations => (
-                keys.reservations(partition, tenant.as_str(), day),
+                keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
             ),
-            Records::Posts => (
-                keys.posts(partition, tenant.as_str(), day),
-                keys.post(partition, ""),
-            ),
+            Records::Posts => (keys.posts(partition, tenant, day), keys.post(partition, "")),
         };
-        let budget_prefix = keys.budget_prefix(partition, tenant.as_str());
+        let budget_prefix = keys.budget_prefix(partition, tenant);
         let args = [
             Arg::from(&prefix),
             Arg::from(&budget_prefix),
@@ -153,11 +150,11 @@ impl Store {
     pub async fn retire(
         &self,
         lease: Lease,
-        tenant: &TenantId,
+        tenant: &str,
         day: Day,
         look: Look,
     ) -> Result<Retired, StoreError> {
-        let (keys, partition, name) = (self.keys(), lease.partition, tenant.as_str());
+        let (keys, partition, name) = (self.keys(), lease.partition, tenant);
         let key_names = [
             keys.reservations(partition, name, day),
             keys.posts(partition, name, day),

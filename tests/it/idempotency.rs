@@ -318,3 +318,30 @@ async fn existence_and_ownership_are_told_before_the_key_is_looked_at() {
     );
     assert_eq!(app.found(&neighbour).await.error(), (403, "FORBIDDEN"));
 }
+
+/// What is lost of a record, and the request that it answered.
+#[tokio::test]
+async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_again() {
+    let app = funded().await;
+    let id = app.held(ROOT, 300, json!({})).await;
+    app.extend(&id, "e", 10).await;
+    app.commit(&id, "c", 200).await;
+    let record = app.reservation_key(&id);
+    let fields: Vec<String> = app.read(&["HKEYS", &record]).await;
+    let shown = |name: &&String| name.ends_with(".1");
+    let lost: Vec<_> = fields.iter().filter(shown).collect();
+    assert_eq!(lost.len(), 3, "of create, extension and commit: {fields:?}");
+    for field in lost {
+        app.world.redis(&["HDEL", &record, field]).await;
+    }
+    let before = app.everything().await;
+    let answers = [
+        app.create(ROOT, ROOT, 300, json!({})).await,
+        app.extend(&id, "e", 10).await,
+        app.commit(&id, "c", 200).await,
+    ];
+    for said in answers {
+        assert_eq!(said.error(), (500, "INTERNAL_ERROR"));
+    }
+    assert!(app.everything().await == before);
+}

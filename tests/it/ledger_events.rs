@@ -181,3 +181,28 @@ async fn events_carry_the_trace_that_the_client_sent() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_client_cannot_forge_facts_of_an_event() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let kind = "x\nactor admin\nsource elsewhere";
+    let action = json!({"kind": kind, "name": "y\nkey_id key_000_none"});
+    let id = app.held(ROOT, 10, json!({"action": action})).await;
+    app.post_event("e", ROOT, 900, json!({"action": action}))
+        .await;
+    app.commit(&id, "c", 500).await;
+    app.create("k", ROOT, 5_000, json!({"action": action}))
+        .await;
+    let events = app.events().await;
+    assert!(events.len() > 4, "{events:?}");
+    for event in &events {
+        assert_eq!(
+            (event.get("actor"), event.get("source")),
+            ("api_key", "service-server")
+        );
+        assert_eq!(event.get("key_id"), app.world.callers[0].key_id.as_str());
+        let told = [event.get("kind"), event.get("data.action_kind")];
+        assert!(told.contains(&kind), "{event:?}");
+    }
+}

@@ -54,4 +54,5 @@ mod serving;
 mod settings;
 mod thresholds;
 mod tidy;
+mod topologies;
 mod verify;

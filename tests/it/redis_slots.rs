@@ -204,7 +204,7 @@ async fn retention_forgets_no_record_while_it_moves() {
         let (store, id, day) = (world.store.clone(), tenant.id.clone(), world.store.today());
         let purging = tokio::spawn(async move {
             store
-                .purge(lease, &id, day, Records::Reservations, later, 0)
+                .purge(lease, id.as_str(), day, Records::Reservations, later, 0)
                 .await
         });
         asked_again(&purging, world, before).await;

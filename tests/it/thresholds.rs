@@ -92,6 +92,7 @@ async fn a_threshold_tells_the_ledger_as_it_is_afterwards_and_who_caused_it() {
         ("data.remaining", "180"),
         ("data.spent", "100"),
         ("data.reserved", "720"),
+        ("kind", "llm.completion"),
         ("source", "service-server"),
         ("actor", "api_key"),
         ("key_id", &key_id),

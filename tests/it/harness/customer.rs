@@ -21,6 +21,8 @@ pub struct Customer {
     name: String,
     keys: u64,
     told: Vec<Told>,
+    /// Whether the store may forget what it has just acknowledged.
+    lossy: bool,
 }
 
 /// A request that was granted.
@@ -52,6 +54,15 @@ pub struct Crowd {
 impl Crowd {
     /// `count` customers of a tenant, spread over the workspaces `w0` to `w2`, until [`Crowd::close`].
     pub fn open(client: &Client, tenant: &str, count: usize) -> Self {
+        Self::start(client, tenant, count, false)
+    }
+
+    /// The same on a store that may forget what it has just acknowledged.
+    pub fn open_on_lossy_store(client: &Client, tenant: &str, count: usize) -> Self {
+        Self::start(client, tenant, count, true)
+    }
+
+    fn start(client: &Client, tenant: &str, count: usize, lossy: bool) -> Self {
         let closing = Arc::new(AtomicBool::new(false));
         let mut customers = JoinSet::new();
         for n in 0..count {
@@ -63,6 +74,7 @@ impl Crowd {
                 name: format!("c{n}"),
                 keys: 0,
                 told: Vec::new(),
+                lossy,
             };
             customers.spawn(async move {
                 while !closing.load(Ordering::Relaxed) {
@@ -177,6 +189,7 @@ impl Customer {
                 let answer = answer.clone();
                 self.told.push(Told { path, body, answer });
             }
+            404 => assert!(self.lossy, "{path}: {answer:?}"),
             409 => assert_eq!(
                 answer.text("error"),
                 "BUDGET_EXCEEDED",
@@ -188,7 +201,7 @@ impl Customer {
     }
 
     async fn replay_one(&self) {
-        if !self.told.is_empty() {
+        if !self.told.is_empty() && !self.lossy {
             let told = &self.told[rand::random_range(0..self.told.len())];
             told.replay(&self.client).await;
         }
@@ -307,6 +320,47 @@ pub async fn settle(world: &World, tenant: usize, customers: &[Customer]) -> Sum
     assert_eq!(books.events_of("reservation.expired"), expired);
     assert_eq!(books.events_of("reservation.commit_overage"), sums.overages);
     sums
+}
+
+/// Compares what is in the books with what the customers were told, where a failover may have lost the latest of it.
+/// Answers how many outcomes are lost; those that are there must be as they were told.
+pub fn lost(books: &Books, customers: &[Customer]) -> usize {
+    let mut lost = 0;
+    for Told { path, body, answer } in customers.iter().flat_map(|customer| &customer.told) {
+        let operation = path.rsplit('/').next().expect("a path");
+        let id = match operation {
+            "reservations" => answer.text("reservation_id"),
+            "events" => answer.text("event_id"),
+            _ => path.split('/').nth(3).expect("an id"),
+        };
+        let mut records = books
+            .reservations
+            .get(id)
+            .into_iter()
+            .chain(books.posts.get(id));
+        let Some(record) = records.next() else {
+            lost += 1;
+            continue;
+        };
+        let charged = answer
+            .amount("charged")
+            .or(body["actual"]["amount"].as_i64());
+        let expected = match operation {
+            "commit" => ("COMMITTED", charged),
+            "events" => ("APPLIED", charged),
+            "release" => ("RELEASED", None),
+            _ => continue,
+        };
+        let recorded = record
+            .get("charged")
+            .and_then(|charged| charged.parse().ok());
+        if record["status"] == "ACTIVE" || record["status"] == "EXPIRED" {
+            lost += 1;
+        } else {
+            assert_eq!((record["status"].as_str(), recorded), expected, "{path}");
+        }
+    }
+    lost
 }
 
 /// An amount in the unit of the tests.

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use budget_authority::dev::child;
-use redis::{Connection, FromRedisValue, RedisResult};
+use redis::{Connection, FromRedisValue, RedisResult, Value};
 
 /// One server that all tests may share; each takes a key prefix of its own.
 pub fn shared() -> &'static RedisServer {
@@ -198,7 +198,7 @@ impl RedisCluster {
         let cluster = Self { masters };
         let all_agree = || {
             let sees_all = |master: &RedisServer| {
-                let slots: Vec<redis::Value> = master.run(&["CLUSTER", "SLOTS"]);
+                let slots: Vec<Value> = master.run(&["CLUSTER", "SLOTS"]);
                 let info: String = master.run(&["CLUSTER", "INFO"]);
                 slots.len() == 3 && info.contains("cluster_state:ok")
             };
@@ -213,10 +213,27 @@ impl RedisCluster {
         format!("redis+cluster://127.0.0.1:{}", self.masters[0].port)
     }
 
+    /// The port of the owner of a slot as a master sees it, and the newest epoch that it has heard of.
+    pub fn view(&self, master: &RedisServer, slot: u16) -> (Option<u16>, String) {
+        let ranges: Vec<(u16, u16, Value)> = master.run(&["CLUSTER", "SLOTS"]);
+        let range = ranges
+            .into_iter()
+            .find(|range| (range.0..=range.1).contains(&slot));
+        let port = range.and_then(|(_, _, node)| match node {
+            Value::Array(node) => redis::from_redis_value(node.into_iter().nth(1)?).ok(),
+            _ => None,
+        });
+        let info: String = master.run(&["CLUSTER", "INFO"]);
+        let epoch = info
+            .lines()
+            .find(|line| line.starts_with("cluster_current_epoch:"));
+        (port, epoch.unwrap_or_default().to_owned())
+    }
+
     /// The master that owns the slot of `key`, and the slot.
     pub fn owner(&self, key: &str) -> (&RedisServer, u16) {
         let slot: u16 = self.masters[0].run(&["CLUSTER", "KEYSLOT", key]);
-        let owns = |master: &&RedisServer| master.try_run::<redis::Value>(&["EXISTS", key]).is_ok();
+        let owns = |master: &&RedisServer| master.try_run::<Value>(&["EXISTS", key]).is_ok();
         let owner = self.masters.iter().find(owns).expect("an owner");
         (owner, slot)
     }
@@ -234,7 +251,13 @@ impl SentinelTrio {
     pub fn start() -> Self {
         let master = RedisServer::start();
         let follow = format!("127.0.0.1 {}", master.port);
+        // By default a master waits 5 s for more replicas to come before it sends its data.
+        master.run::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
         let replica = RedisServer::start_with(&["--replicaof", &follow]);
+        wait_until("the replica is in step", || {
+            let info: String = replica.run(&["INFO", "replication"]);
+            info.contains("master_link_status:up")
+        });
         let sentinels = (0..3).map(|_| sentinel_of(&master)).collect();
         let trio = Self {
             master,
@@ -277,7 +300,7 @@ fn sentinel_of(master: &RedisServer) -> RedisServer {
     sentinel
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");

@@ -1,9 +1,10 @@
 //! Moves a slot of a Redis Cluster from its master to another, key by key.
 
-use super::redis::{RedisCluster, RedisServer};
+use super::redis::{RedisCluster, RedisServer, wait_until};
 
 /// A slot on its way.
 pub struct Resharding<'a> {
+    cluster: &'a RedisCluster,
     source: &'a RedisServer,
     target: &'a RedisServer,
     slot: String,
@@ -22,6 +23,7 @@ impl<'a> Resharding<'a> {
         target.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from]);
         source.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to]);
         Self {
+            cluster,
             source,
             target,
             slot,
@@ -55,5 +57,14 @@ impl<'a> Resharding<'a> {
         for node in [self.target, self.source] {
             node.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &owner]);
         }
+        // Two moves at once can leave a slot without a master, because each side takes the other's word.
+        let slot = self.slot.parse().expect("a slot");
+        wait_until("all masters know of the move", || {
+            let views = self.cluster.masters.iter();
+            let views: Vec<_> = views
+                .map(|master| self.cluster.view(master, slot))
+                .collect();
+            views[0].0 == Some(self.target.port) && views.iter().all(|view| *view == views[0])
+        });
     }
 }
