@@ -115,7 +115,7 @@ pub struct LeaseKeeper {
 struct Last {
     at: Instant,
     members: Vec<String>,
-    complete: bool,
+    share: usize,
 }
 
 impl LeaseKeeper {
@@ -174,7 +174,7 @@ impl LeaseKeeper {
         let valid_until = begun + self.lease.saturating_sub(MARGIN.min(self.lease / 4));
         let taken = self
             .store
-            .take_leases(&self.name, self.lease, &members, &share)
+            .take_leases(&self.name, self.lease, &members, alive, &share)
             .await?;
         let mut waiting = 0;
         for (partition, taken) in share.iter().zip(taken) {
@@ -199,7 +199,7 @@ impl LeaseKeeper {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last {
             at: begun,
             members,
-            complete: renewal.held == share.len(),
+            share: share.len(),
         });
         Ok(renewal)
     }
@@ -208,7 +208,9 @@ impl LeaseKeeper {
     fn holds_still(&self, members: &[String]) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().is_some_and(|last| {
-            last.complete && last.members == members && last.at.elapsed() < self.lease / RENEWALS
+            let due = last.at.elapsed() >= self.lease / RENEWALS;
+            // Fewer than its share: some were refused, or lost since.
+            !due && last.members == members && self.leases.current().len() == last.share
         })
     }
 

@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// Takes or renews the leases of `partitions` for `owner`, one of the dispatchers `alive`, in one pipeline per node.
-    /// The lease of a dispatcher that is not alive counts as lapsed. `None` where Redis gave no answer.
+    /// The lease of one that has been silent for `alive_for`, and so is not among them, counts as lapsed. `None` where Redis gave no answer.
     ///
     /// # Errors
     /// [`StoreError`] when nothing could be asked at all, or an answer is not understood.
@@ -83,10 +83,12 @@ impl Store {
         owner: &str,
         duration: Duration,
         alive: &[String],
+        alive_for: Duration,
         partitions: &[Partition],
     ) -> Result<Vec<Option<Taken>>, StoreError> {
         let alive = alive.join(" ");
-        let args = script_args![owner, duration.as_millis() as i64, "take", &alive];
+        let young = alive_for.as_millis() as i64 / 2;
+        let args = script_args![owner, duration.as_millis() as i64, "take", &alive, young];
         let replies = self.lease(partitions, args).await?;
         let taken = |(reply, partition): (Option<Value>, &Partition)| match reply {
             Some(reply) => read(reply, *partition).map(Some),
@@ -104,7 +106,7 @@ impl Store {
         owner: &str,
         partitions: &[Partition],
     ) -> Result<(), StoreError> {
-        let args = script_args![owner, 0_i64, "release", ""];
+        let args = script_args![owner, 0_i64, "release", "", 0_i64];
         self.lease(partitions, args).await.map(drop)
     }
 

@@ -105,10 +105,15 @@ async fn renewals_keep_the_token() {
 #[tokio::test]
 async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_lapse() {
     let store = store(&shared().url());
+    let lease = Duration::from_millis(2_000);
     let (silent, heir) = (keeper(&store, "silent"), keeper(&store, "heir"));
+    let (silent, heir) = (silent.with_lease(lease), heir.with_lease(lease));
     renew(&[&silent]).await;
     let lost = silent.leases().current();
     store.leave_members("silent").await.expect("Redis answers");
+    // It may have just come: a young lease stands.
+    assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
+    tokio::time::sleep(lease / 2 + Duration::from_millis(50)).await;
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 1024);
     assert!(
         heir.leases()

@@ -149,7 +149,7 @@ impl Tenant {
         let partitions = [self.id.partition()];
         let taken = self
             .store
-            .take_leases(owner, duration, &[owner.to_owned()], &partitions)
+            .take_leases(owner, duration, &[owner.to_owned()], duration, &partitions)
             .await;
         match taken.expect("an answer")[..] {
             [Some(Taken::Mine(lease))] => lease,
