@@ -157,10 +157,7 @@ impl Connection {
                 Verdict::LoadScript => {
                     self.dialer.metrics.extra_trip(ExtraTrip::NoScript);
                     failures += 1;
-                    if let Some(script) = request.script {
-                        // A failed load shows in the next attempt, which runs into the same trouble.
-                        let _ = node.load(script, sent_at, lane, deadline).await;
-                    }
+                    let mut missed_at = sent_at;
                     if failures > 3 {
                         self.pause(
                             failures,
@@ -169,6 +166,12 @@ impl Connection {
                             not_ready(&node, refusal),
                         )
                         .await?;
+                        // It may have been loaded and forgotten again meanwhile.
+                        missed_at = Instant::now();
+                    }
+                    if let Some(script) = request.script {
+                        // A failed load shows in the next attempt, which runs into the same trouble.
+                        let _ = node.load(script, missed_at, lane, deadline).await;
                     }
                 }
                 Verdict::Moved(host, port) => {

@@ -121,13 +121,12 @@ impl Node {
         }
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(script.source());
-        let reply = self
-            .open(lane, deadline)
-            .await?
-            .send(&command, deadline)
-            .await?;
+        let open = self.open(lane, deadline).await?;
+        // Of what happened since, a loss of the script above all, this load may know nothing.
+        let sent_at = Instant::now();
+        let reply = open.send(&command, deadline).await?;
         if !matches!(reply, Value::ServerError(_)) {
-            *loaded_at = Some(Instant::now());
+            *loaded_at = Some(sent_at);
         }
         Ok(reply)
     }

@@ -90,7 +90,7 @@ impl Client {
             Err(error) => {
                 assert!(
                     !error.is_timeout(),
-                    "no answer within {ANSWER_WITHIN:?}: {path}"
+                    "no answer within {ANSWER_WITHIN:?}: {path} {error:?}"
                 );
                 assert!(!error.is_decode(), "an answer that is no JSON: {error:?}");
                 None

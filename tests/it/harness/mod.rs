@@ -47,11 +47,19 @@ pub fn store_with(options: RedisOptions) -> Store {
 }
 
 /// Asks `condition` every 10 ms until it yields a value; panics with `what` after 20 s.
-pub async fn eventually<T, F>(what: &str, mut condition: impl FnMut() -> F) -> T
+pub async fn eventually<T, F>(what: &str, condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    within(Duration::from_secs(20), what, condition).await
+}
+
+/// The same with a limit of the test's choice.
+pub async fn within<T, F>(limit: Duration, what: &str, mut condition: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = condition().await {
             return value;

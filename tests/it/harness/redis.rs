@@ -314,10 +314,12 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago. The system gives none of this range to outgoing connections, so that a server that
+/// was killed finds its port again.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound port").port()
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let ports = std::iter::repeat_with(|| rand::random_range(10_000..32_000));
+    ports.take(1_000).find(free).expect("a free port")
 }
 
 /// A folder that is removed in the end.
