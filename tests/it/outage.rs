@@ -121,8 +121,7 @@ async fn all_recovered(app: &TestApp, client: &Client, reservations: &[String; 2
         });
     }
     running.join_all().await;
-    let books = Books::of(&app.world, 0).await;
-    books.audit();
+    let books = Books::audited(&app.world, 0).await;
     assert_eq!(books.figure("tenant:acme", "spent"), 4 + 3);
     assert_eq!(books.figure("tenant:acme", "reserved"), 5 + 20);
 }
@@ -203,7 +202,7 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
             if reply.close {
                 break;
             }
-            if name % 2 == 0 {
+            if name.is_multiple_of(2) {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
             }
         }
@@ -234,8 +233,7 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
         replica.process.ended(Duration::from_secs(15)).await,
         "an orderly end"
     );
-    let books = Books::of(&app.world, 0).await;
-    books.audit();
+    let books = Books::audited(&app.world, 0).await;
     assert!(
         books.reservations.keys().eq(&told),
         "all that was done was told"

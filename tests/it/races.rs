@@ -62,9 +62,7 @@ impl Race {
     }
 
     async fn books(&self) -> Books {
-        let books = Books::of(&self.replicas[0].world, 0).await;
-        books.audit();
-        books
+        Books::audited(&self.replicas[0].world, 0).await
     }
 }
 

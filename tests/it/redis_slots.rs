@@ -103,8 +103,7 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
             (200, Some(200)),
             "{answer:?}"
         );
-        let books = Books::of(&scene.app.world, 0).await;
-        books.audit();
+        let books = Books::audited(&scene.app.world, 0).await;
         assert_eq!(books.figure("tenant:acme", "spent"), 200);
     }
 }
@@ -214,8 +213,7 @@ async fn retention_forgets_no_record_while_it_moves() {
             panic!("{purged:?}");
         };
         assert_eq!((removed, kept), (1, 1));
-        let books = Books::of(world, 0).await;
-        books.audit();
+        let books = Books::audited(world, 0).await;
         assert_eq!(books.figure("tenant:acme", "base_spent"), 200);
     }
 }
@@ -230,5 +228,5 @@ async fn a_create_waits_for_a_slot_that_is_on_its_way() {
     asked_again(&creating, &scene.app.world, before).await;
     block_in_place(|| resharding.finish());
     assert_eq!(creating.await.expect("no panic").status, 200);
-    Books::of(&scene.app.world, 0).await.audit();
+    Books::audited(&scene.app.world, 0).await;
 }

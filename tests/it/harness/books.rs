@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use budget_authority::store::{Day, Store};
+use budget_authority::verify::verify;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::world::World;
@@ -98,8 +99,20 @@ impl Books {
         }
     }
 
+    /// Reads them and audits them, and has the service's own verification do the same.
+    pub async fn audited(world: &World, tenant: usize) -> Self {
+        let books = Self::of(world, tenant).await;
+        books.audit();
+        let id = &world.callers[tenant].tenant;
+        let report = verify(&world.store, Some(id), |_| {}).await;
+        let report = report.expect("Redis answers");
+        assert!(report.is_right(), "{}", report.table(false));
+        assert_eq!(report.ledgers.len(), books.ledgers.len());
+        books
+    }
+
     /// Panics when a ledger is not what its records say, to the unit, or has been oversubscribed.
-    pub fn audit(&self) {
+    fn audit(&self) {
         let mut expected: BTreeMap<(String, String), [i64; 3]> = BTreeMap::new();
         for (id, record) in self.reservations.iter().chain(&self.posts) {
             let (reserved, charged) = match text(record, "status") {

@@ -120,9 +120,4 @@ impl Client {
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.insist(Method::POST, path, Some(body)).await
     }
-
-    /// `GET` until there is a decision.
-    pub async fn get(&self, path: &str) -> Answer {
-        self.insist(Method::GET, path, None).await
-    }
 }

@@ -301,9 +301,7 @@ pub async fn settle(world: &World, tenant: usize, customers: &[Customer]) -> Sum
         (books.reservations_in("ACTIVE") == 0).then_some(())
     })
     .await;
-    // Read again: the ledgers are read before the records, and the last hold may have expired in between.
-    let books = Books::of(world, tenant).await;
-    books.audit();
+    let books = Books::audited(world, tenant).await;
     assert!(
         books.reservations.keys().eq(&sums.reservations),
         "the reservations that were told"

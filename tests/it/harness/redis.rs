@@ -191,6 +191,10 @@ impl RedisCluster {
         {
             master.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", first, last]);
         }
+        // Masters that start with one epoch settle it among themselves later, and may undo a move of a slot meanwhile.
+        for (epoch, master) in (1..).zip(&masters) {
+            master.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &format!("{epoch}")]);
+        }
         for other in &masters[1..] {
             let (port, bus) = (other.port.to_string(), other.arguments[13].clone());
             masters[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
@@ -200,7 +204,9 @@ impl RedisCluster {
             let sees_all = |master: &RedisServer| {
                 let slots: Vec<Value> = master.run(&["CLUSTER", "SLOTS"]);
                 let info: String = master.run(&["CLUSTER", "INFO"]);
-                slots.len() == 3 && info.contains("cluster_state:ok")
+                slots.len() == 3
+                    && info.contains("cluster_state:ok")
+                    && info.contains("cluster_current_epoch:3")
             };
             cluster.masters.iter().all(sees_all)
         };

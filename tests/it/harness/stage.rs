@@ -130,8 +130,6 @@ impl Stage {
 
     /// Checks that the ledgers are what their records say.
     pub async fn audit(&self) -> Books {
-        let books = Books::of(&self.world, 0).await;
-        books.audit();
-        books
+        Books::audited(&self.world, 0).await
     }
 }

@@ -97,7 +97,6 @@ async fn a_path_is_taken_as_it_is_written() {
         "/v1/balances;x=y?tenant=acme",
         "/v1/reservations/x/commit/y",
         "/metrics",
-        "/v1/admin/../balances",
         "/%2e%2e/%2e%2e/etc/passwd",
     ] {
         target.check("GET", path, 404, "NOT_FOUND").await;
