@@ -28,16 +28,13 @@ local refusal, why
 if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, permission, now) end
 if refusal then return {refusal, why} end
 if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
-local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'expires_at_ms', 'grace_ms', 'finish_key',
-  'finish_hash', 'action_kind')
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'expires_at_ms', 'grace_ms',
+  'action_kind')
 local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
-local status, _, scope_path, unit, estimate_text, depths, expires_at_ms, grace_ms, finish_key, finish_hash, action_kind =
-  unpack(record)
-if status == 'RELEASED' and finish_key == key_digest then
-  if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
-  return {'replayed', now, redis.call('HGETALL', reservation)}
-end
+local status, _, scope_path, unit, estimate_text, depths, expires_at_ms, grace_ms, action_kind = unpack(record)
+local replay = status == 'RELEASED' and reservation_replay(reservation, key_digest, payload_hash, now)
+if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 if status == 'EXPIRED' then return {'expired'} end

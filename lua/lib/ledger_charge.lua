@@ -3,13 +3,18 @@
 -- false when a figure would leave 64 bits or fall below zero where it must not.
 local function ledger_move_charge(budget, remaining_by, reserved_by, spent_by, debt_by)
   if not ledger_move_hold(budget, remaining_by, reserved_by) then return false end
-  local spent, debt = int64_add(int64(budget.spent), spent_by), int64_add(int64(budget.debt), debt_by)
-  if not spent or not debt or int64_lt(spent, 0) or int64_lt(debt, 0) then return false end
-  budget.spent, budget.debt, budget.debt_by = spent .. '', debt .. '', debt_by
+  local spent = int64_add(int64(budget.spent), spent_by)
+  if not spent or int64_lt(spent, 0) then return false end
+  budget.spent, budget.debt_by = spent .. '', debt_by
+  if debt_by == 0 then return true end
+  local debt = int64_add(budget.debt, debt_by)
+  if not debt or int64_lt(debt, 0) then return false end
+  budget.debt = debt .. ''
   return true
 end
 
 local function ledger_write_charge(budget)
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent,
-    'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0')
+  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent)
+  if budget.debt_by == 0 and not budget.becomes_over then return end
+  redis.call('HSET', budget.key, 'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0')
 end

@@ -18,3 +18,11 @@ local function reservation_refusal(fields, tenant, filter)
   if not scope_filter_allows(filter, fields[3]) then return 'scope_forbidden' end
   return nil
 end
+
+-- The answer to a repeated commit or release, nil for one under another key. Only an ended record has what this reads.
+local function reservation_replay(key, key_digest, payload_hash, now)
+  local finish_key, finish_hash = unpack(redis.call('HMGET', key, 'finish_key', 'finish_hash'))
+  if finish_key ~= key_digest then return nil end
+  if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
+  return {'replayed', now, redis.call('HGETALL', key)}
+end

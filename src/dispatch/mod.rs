@@ -26,6 +26,9 @@ use crate::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
 use crate::telemetry::Telemetry;
 use crate::workers::{Pass, Workers};
 
+/// How soon to try again after a failure: Redis may be back any moment, and holds are waiting.
+const RETRY: Duration = Duration::from_millis(200);
+
 /// A dispatcher at work.
 pub struct Dispatcher {
     workers: Workers,
@@ -50,8 +53,8 @@ pub fn start(
     let clock = ClockWatch::new(ClockMetrics::register(registry)?);
 
     let renewing = Arc::clone(&keeper);
-    // After a failure; a pass that went well says itself when to renew.
-    workers.repeat("leases", Duration::from_millis(500), move || {
+    // The pause after a failure, which grows tenfold at most; a pass that went well says itself when to come back.
+    workers.repeat("leases", RETRY, move || {
         let keeper = Arc::clone(&renewing);
         async move {
             let outcome = keeper.run_once().await;
@@ -63,7 +66,7 @@ pub fn start(
     let metrics = SweepMetrics::register(registry)?;
     let sweeper = Sweeper::new(store.clone(), clock.clone(), metrics);
     let (sweeper, held) = (Arc::new(Mutex::new(sweeper)), leases.clone());
-    workers.repeat("sweep", Duration::from_secs(1), move || {
+    workers.repeat("sweep", RETRY, move || {
         let (sweeper, held) = (Arc::clone(&sweeper), held.clone());
         async move {
             let mut sweeper = sweeper.lock().await;

@@ -10,6 +10,7 @@ pub mod clock;
 mod cluster;
 pub mod commit;
 mod connection;
+mod contract;
 pub mod decide;
 pub mod denials;
 pub mod deployment;

@@ -9,6 +9,7 @@ use redis::Cmd;
 
 pub use super::assemble::IncludeError;
 use super::assemble::{Origin, assemble};
+use super::contract::Contract;
 use super::error::StoreError;
 
 /// A script of `lua/`. Its name is the file's stem.
@@ -193,6 +194,12 @@ impl Script {
 
     /// The `EVALSHA` of this script.
     pub(super) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
+        debug_assert_eq!(
+            Contract::of(self.text).breach(keys.len(), args.len()),
+            None,
+            "the call keeps the contract of {}.lua",
+            self.name
+        );
         let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.len()).sum::<usize>();
         let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + size);
@@ -347,7 +354,8 @@ mod tests {
 
     #[test]
     fn arguments_are_packed_as_text() {
-        let command = META.command(
+        let any = Script::new("any", "#!lua\n--[[\nany: x\nKEYS[1] k\nARGV[1..] a\n]]\n");
+        let command = any.command(
             &["k"],
             script_args!["a", b"b", 7_i64, true, None::<&str>, &String::from("s")],
         );

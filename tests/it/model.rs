@@ -1,6 +1,7 @@
 //! Random histories against Redis and against a simple pure model: every reply and every ledger after each step.
 
 mod draw;
+mod funding;
 mod pure;
 mod sides;
 mod steps;

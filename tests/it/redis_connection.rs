@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use budget_authority::script_args;
-use budget_authority::store::script::META;
+use budget_authority::store::script::{META, RESERVE};
 use budget_authority::store::{
-    DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
+    Arg, DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
 use redis::{ClientTlsConfig, TlsCertificates, Value};
 
@@ -186,7 +186,11 @@ async fn a_full_redis_is_told_from_an_unavailable_one() {
     let store = store(&server.url());
     call(&store).await.expect("it runs");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    let error = call(&store).await.expect_err("no memory");
+    call(&store).await.expect("a start needs no memory");
+    let keys: Vec<_> = (0..12).map(|key| format!("{{t}}:{key}")).collect();
+    let args: Vec<_> = (0..18_i64).map(Arg::from).collect();
+    let error = store.call(&RESERVE, &keys, &args).await;
+    let error = error.expect_err("a hold takes memory");
     assert!(matches!(error, StoreError::Full), "{error}");
 }
 

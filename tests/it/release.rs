@@ -98,8 +98,7 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
     let told = [
         ("sequence", "1"),
         ("operation", "releaseReservation"),
-        ("tenant_id", "acme"),
-        ("actor_type", "admin_on_behalf_of"),
+        ("metadata.actor_type", "admin_on_behalf_of"),
         ("resource_type", "reservation"),
         ("resource_id", &id),
         ("metadata.reason", "stuck"),

@@ -159,6 +159,7 @@ impl World {
             ("is_over_limit", "0"),
             ("base_spent", "0"),
             ("base_debt", "0"),
+            ("ledger_id", "ledger"),
         ];
         let mut words = vec!["HSET", &key];
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));

@@ -52,6 +52,13 @@ pub enum Step {
         policy: usize,
         key: usize,
     },
+    Fund {
+        tenant: usize,
+        place: usize,
+        operation: usize,
+        amount: i64,
+        spent: Option<i64>,
+    },
     Lapse {
         which: usize,
     },
@@ -127,6 +134,8 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
         3 => (place(), amount(), 0..3usize, 0..12usize).prop_map(
             |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
+        3 => (0..2usize, 0..5usize, 0..5usize, amount(), prop::option::weighted(0.3, amount())).prop_map(
+            |(tenant, place, operation, amount, spent)| Step::Fund { tenant, place, operation, amount, spent }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         1 => open(),

@@ -1,7 +1,10 @@
 //! Takes one step on both sides.
 
+use budget_authority::admin::{Admin, AdminError, Funding};
+use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Cause;
+use budget_authority::domain::funding::FundingOperation;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::ledger::{
     Commit, Decide, Decision, Extend, Post, Release, Reserve, Reserved,
@@ -13,6 +16,7 @@ use super::pure::{Book, Model, Said};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
 };
+use crate::harness::desk::{admin_key, ask, funding};
 use crate::harness::world::{Start, World};
 
 /// Takes a step on both sides and compares reply and ledgers.
@@ -290,6 +294,42 @@ pub async fn run(
                 Err(error) => refused(error),
             };
             (said, model.extend(index, &format!("key-{key_number}")))
+        }
+        Step::Fund {
+            tenant,
+            place,
+            operation,
+            amount,
+            spent,
+        } => {
+            let (_, path) = subject(world, tenant, place);
+            let operation = FundingOperation::ALL[operation];
+            let spent = spent.filter(|_| operation == FundingOperation::ResetSpent);
+            let owner = world.callers[tenant].tenant.as_str();
+            let funding = Funding {
+                spent,
+                ..funding(Some(owner), &path, operation, amount)
+            };
+            let admin = Admin::new(world.store.clone(), "sk_live_");
+            let answer = admin
+                .fund_budget(&admin_key(), &funding, &ask().request())
+                .await;
+            let said = match answer.map(drop) {
+                Ok(()) => Said::Extended,
+                Err(AdminError::Refused(AdminRefusal::BudgetNotFound)) => {
+                    Said::Refused("BudgetNotFound")
+                }
+                Err(AdminError::Refused(AdminRefusal::BudgetExceeded { .. })) => {
+                    Said::Refused("BudgetExceeded")
+                }
+                Err(AdminError::Refused(AdminRefusal::OutOfRange)) => Said::Refused("OutOfRange"),
+                Err(other) => panic!("{other:?}"),
+            };
+            let name = (tenant, path, UNITS[0]);
+            (
+                said,
+                model.fund(&name, operation, amount.into(), spent.unwrap_or(0).into()),
+            )
         }
         Step::Lapse { which } => {
             let Some((index, tenant, id)) = pick(world, model, which).await else {
