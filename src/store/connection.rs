@@ -126,6 +126,7 @@ impl Connection {
         let slot = slot::of(request.key);
         let mut asked: Option<Arc<Node>> = None;
         let mut failures = 0;
+        let (mut loaded, mut whole) = (false, None);
         loop {
             let (node, asking) = match asked.take() {
                 Some(node) => (node, true),
@@ -140,6 +141,8 @@ impl Connection {
                 },
             };
             let sent_at = Instant::now();
+            let command = whole.as_ref().unwrap_or(request.command);
+            let request = Request { command, ..request };
             let reply = self.attempt(&node, request, asking, lane, deadline).await;
             let refusal = match reply {
                 Ok(Value::ServerError(refusal)) => refusal,
@@ -157,21 +160,15 @@ impl Connection {
                 Verdict::LoadScript => {
                     self.dialer.metrics.extra_trip(ExtraTrip::NoScript);
                     failures += 1;
-                    let mut missed_at = sent_at;
-                    if failures > 3 {
-                        self.pause(
-                            failures,
-                            deadline,
-                            ExtraTrip::NoScript,
-                            not_ready(&node, refusal),
-                        )
-                        .await?;
-                        // It may have been loaded and forgotten again meanwhile.
-                        missed_at = Instant::now();
-                    }
-                    if let Some(script) = request.script {
+                    match request.script {
                         // A failed load shows in the next attempt, which runs into the same trouble.
-                        let _ = node.load(script, missed_at, lane, deadline).await;
+                        Some(script) if !loaded => {
+                            let _ = node.load(script, sent_at, lane, deadline).await;
+                            loaded = true;
+                        }
+                        // Forgotten again before it could run: its text goes along.
+                        Some(script) => whole = Some(script.whole(request.command)),
+                        None => return Err(failed(&refusal, None)),
                     }
                 }
                 Verdict::Moved(host, port) => {

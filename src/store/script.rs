@@ -216,6 +216,18 @@ impl Script {
         command
     }
 
+    /// The `EVAL` with the text of this script for its `EVALSHA`: it runs also where the script is not known.
+    pub(super) fn whole(&self, command: &Cmd) -> Cmd {
+        let mut whole = redis::cmd("EVAL");
+        whole.arg(self.source());
+        for arg in command.args_iter().skip(2) {
+            if let redis::Arg::Simple(bytes) = arg {
+                whole.arg(bytes);
+            }
+        }
+        whole
+    }
+
     /// An error of this script, with the place in the file where it was raised.
     pub(super) fn error(&self, code: &str, detail: &str) -> StoreError {
         let line = detail.rsplit_once("user_script:").and_then(|(_, rest)| {
@@ -350,6 +362,23 @@ mod tests {
             "fixture.lua:3"
         );
         assert_eq!(place("no line").0, "fixture.lua");
+    }
+
+    #[test]
+    fn a_call_with_the_text_has_the_same_keys_and_arguments() {
+        let command = META.command(&["k"], script_args!["a", 7_i64, "", "d"]);
+        let words = |command: &Cmd| {
+            let words = command.args_iter().map(|arg| match arg {
+                redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                _ => panic!("a cursor"),
+            });
+            words.collect::<Vec<_>>()
+        };
+        let (by_name, whole) = (words(&command), words(&META.whole(&command)));
+        assert_eq!(by_name[..2], ["EVALSHA", META.sha()]);
+        assert_eq!(whole[..2], ["EVAL", META.source()]);
+        assert_eq!(by_name[2..], whole[2..]);
+        assert_eq!(whole[2..], ["1", "k", "a", "7", "", "d"]);
     }
 
     #[test]

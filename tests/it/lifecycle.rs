@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 
 use crate::harness::app::TestApp;
+use crate::harness::client::PATIENT;
 use crate::harness::customer::tokens;
 use crate::harness::eventually;
 use crate::harness::holds::now_ms;
+use crate::harness::redis::shared;
 use crate::harness::stage::Stage;
 
 /// The names of the tenants that [`live`] makes of one.
@@ -232,6 +234,6 @@ async fn dead_holds(stage: &Stage) {
 
 #[tokio::test]
 async fn on_one_redis() {
-    let app = TestApp::spawn().await;
+    let app = TestApp::spawn_on(&shared().url(), PATIENT).await;
     live(&app.world.store, app.address, "one").await;
 }

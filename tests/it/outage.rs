@@ -10,7 +10,7 @@ use tokio::task::{JoinSet, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::books::Books;
-use crate::harness::client::{ANSWER_WITHIN, Client};
+use crate::harness::client::{ANSWER_WITHIN, Client, PATIENT};
 use crate::harness::customer::{Crowd, action, seed_ledgers, settle, tokens};
 use crate::harness::eventually;
 use crate::harness::process::{Process, Replica};
@@ -172,9 +172,9 @@ async fn a_service_that_starts_before_redis_waits_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_scripts_fail_no_request() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), PATIENT).await;
     seed_ledgers(&app.world, 0, 1_000_000).await;
-    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let client = Client::patient(&[app.address], &app.world.keys[0]);
     let _dispatcher = Process::dispatcher(&server.url(), app.world.store.keys().prefix());
     let crowd = Crowd::open(&client, "acme", 12);
     for _ in 0..60 {
@@ -216,7 +216,8 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
     app.budget("tenant:acme", 1_000_000, 0).await;
     let url = crate::harness::redis::shared().url();
     let prefix = app.world.store.keys().prefix();
-    let mut replica = Replica::start(&url, prefix, &["--shutdown-delay-ms", "400"]);
+    let settings = [PATIENT, &["--shutdown-delay-ms", "400"]].concat();
+    let mut replica = Replica::start(&url, prefix, &settings);
     replica.ready().await;
     let mut clients = JoinSet::new();
     for name in 0..16 {

@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::books::Books;
-use crate::harness::client::{Answer, Client};
+use crate::harness::client::{Answer, Client, PATIENT};
 use crate::harness::customer::{action, tokens};
 use crate::harness::eventually;
 use crate::harness::holds::now_ms;
+use crate::harness::redis::shared;
 
 const ROOT: &str = "tenant:acme";
 
@@ -26,15 +27,15 @@ struct Race {
 
 impl Race {
     async fn on(allocated: i64) -> Self {
-        let first = TestApp::spawn().await;
+        let first = TestApp::spawn_on(&shared().url(), PATIENT).await;
         first.budget(ROOT, allocated, 0).await;
         let mut replicas = vec![first];
         for _ in 0..2 {
-            let replica = replicas[0].replica(&[]).await;
+            let replica = replicas[0].replica(PATIENT).await;
             replicas.push(replica);
         }
         let addresses: Vec<_> = replicas.iter().map(|replica| replica.address).collect();
-        let client = Client::new(&addresses, &replicas[0].world.keys[0]);
+        let client = Client::patient(&addresses, &replicas[0].world.keys[0]);
         Self { replicas, client }
     }
 

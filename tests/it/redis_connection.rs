@@ -1,5 +1,7 @@
 //! One server: reconnects, reloads scripts, and never keeps a caller waiting beyond its deadline.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use budget_authority::script_args;
@@ -178,6 +180,32 @@ fn scripts_run(server: &RedisServer) -> u64 {
     digits
         .and_then(|digits| digits.parse().ok())
         .expect("a count")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_that_are_forgotten_all_the_time_run_all_the_same() {
+    let server = RedisServer::start();
+    let store = store(&server.url());
+    call(&store).await.expect("it runs");
+    let stop = Arc::new(AtomicBool::new(false));
+    let flushing = tokio::task::spawn_blocking({
+        let (url, stop) = (server.url(), Arc::clone(&stop));
+        move || {
+            let client = redis::Client::open(url).expect("a url");
+            let mut connection = client.get_connection().expect("it runs");
+            while !stop.load(Ordering::Relaxed) {
+                let flush = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut connection);
+                flush.expect("it runs");
+            }
+        }
+    });
+    let mut failed = Vec::new();
+    for _ in 0..100 {
+        failed.extend(call(&store).await.err());
+    }
+    stop.store(true, Ordering::Relaxed);
+    flushing.await.expect("it runs");
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::books::Books;
-use crate::harness::client::{Answer, Client};
+use crate::harness::client::{Answer, Client, PATIENT};
 use crate::harness::customer::tokens;
 use crate::harness::eventually;
 use crate::harness::holds::{Tenant, now_ms};
@@ -44,9 +44,9 @@ impl Scene {
     /// A tenant with a ledger of 1000, a hold of 300, and an event in its log, so that every key of a commit is there.
     async fn open() -> (Self, String) {
         let cluster = block_in_place(RedisCluster::start);
-        let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+        let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
         app.budget("tenant:acme", 1_000, 0).await;
-        let client = Client::new(&[app.address], &app.world.keys[0]);
+        let client = Client::patient(&[app.address], &app.world.keys[0]);
         assert_eq!(app.reserve("too much", 1_001).await.status, 409);
         app.reserve("stays", 100).await;
         let id = app

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
 use crate::harness::app::TestApp;
 use crate::harness::books::Books;
-use crate::harness::client::Client;
+use crate::harness::client::{Client, PATIENT};
 use crate::harness::customer::{Crowd, lost, seed_ledgers};
 use crate::harness::eventually;
 use crate::harness::redis::{RedisCluster, SentinelTrio};
@@ -31,7 +31,7 @@ fn keys_of(keys: &Keys, tenants: &[String]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_three_masters() {
     let cluster = block_in_place(RedisCluster::start);
-    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
     let (store, names) = (&app.world.store, ["east", "west"]);
     let tenants: Vec<_> = names.iter().flat_map(|name| cast(name)).collect();
     let keys = keys_of(store.keys(), &tenants);

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -314,12 +315,27 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A port that was free a moment ago. The system gives none of this range to outgoing connections, so that a server that
-/// was killed finds its port again.
+/// A port that is free, and that nobody else here is given: a server that was killed finds it again. The system gives none
+/// of this range to outgoing connections.
 pub fn free_port() -> u16 {
+    const PORTS: std::ops::Range<u16> = 10_000..32_000;
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random_range(PORTS)));
+    let take = |port| {
+        Some(if port + 1 < PORTS.end {
+            port + 1
+        } else {
+            PORTS.start
+        })
+    };
+    let next = || {
+        let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.unwrap_or(PORTS.start)
+    };
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let ports = std::iter::repeat_with(|| rand::random_range(10_000..32_000));
-    ports.take(1_000).find(free).expect("a free port")
+    std::iter::repeat_with(next)
+        .take(1_000)
+        .find(free)
+        .expect("a free port")
 }
 
 /// A folder that is removed in the end.

@@ -23,7 +23,7 @@ impl Stage {
     /// A new tenant, and a client of the service that must answer each request the first time.
     pub async fn set(store: &Store, service: SocketAddr, name: &str) -> Self {
         let world = World::of_tenant(store.clone(), name).await;
-        let client = Client::new(&[service], &world.keys[0]);
+        let client = Client::patient(&[service], &world.keys[0]);
         Self {
             world,
             client,
