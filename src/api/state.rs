@@ -1,14 +1,20 @@
 //! What handlers act on.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::config::ServeConfig;
 use crate::ledger::Ledger;
 use crate::store::Store;
 
-/// Handles on the layers below. Cheap to clone.
+/// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Handles>);
+
+/// What [`AppState`] gives.
+pub struct Handles {
     /// Who calls.
     pub access: Access,
     /// The admin plane's operations.
@@ -26,7 +32,7 @@ impl AppState {
     pub fn new(config: &ServeConfig, store: &Store) -> Self {
         let http = &config.http;
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
-        Self {
+        Self(Arc::new(Handles {
             access: Access::new(
                 store.clone(),
                 config.store.dialect,
@@ -41,6 +47,14 @@ impl AppState {
             ),
             store: store.clone(),
             body_limit_bytes: http.body_limit_bytes,
-        }
+        }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.0
     }
 }
