@@ -7,6 +7,7 @@ mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;
 mod admin_http_audit;
+mod admin_listen;
 mod admin_tenants;
 mod auth;
 mod balances;
