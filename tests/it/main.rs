@@ -36,6 +36,7 @@ mod lists;
 mod logs;
 mod lua_scripts;
 mod model;
+mod need;
 mod openapi;
 mod openapi_requests;
 mod outage;
