@@ -103,14 +103,14 @@ impl Access {
     }
 
     /// The client's address: the peer's, or the last one that a trusted proxy forwarded for somebody else.
-    pub fn source_ip(&self, peer: IpAddr, forwarded_for: Option<&str>) -> IpAddr {
+    pub fn source_ip(&self, peer: IpAddr, forwarded_for: &str) -> IpAddr {
         let trusted = |address: IpAddr| {
             self.trusted_proxies
                 .iter()
                 .any(|cidr| cidr.contains(address))
         };
         let mut client = peer;
-        for hop in forwarded_for.unwrap_or_default().rsplit(',') {
+        for hop in forwarded_for.rsplit(',') {
             if !trusted(client) {
                 break;
             }

@@ -130,13 +130,13 @@ pub fn cause_of(
 pub fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-    state.access.source_ip(peer, forwarded_for(&parts.headers))
+    state.access.source_ip(peer, &forwarded_for(&parts.headers))
 }
 
-fn forwarded_for(headers: &HeaderMap) -> Option<&str> {
-    headers
-        .get("x-forwarded-for")
-        .and_then(|value| value.to_str().ok())
+/// All lines are one list: a proxy may add a line of its own below what the client claims.
+fn forwarded_for(headers: &HeaderMap) -> String {
+    let lines = headers.get_all("x-forwarded-for").iter().map(text);
+    lines.collect::<Vec<_>>().join(",")
 }
 
 /// The holder of an API key; admins have no business on these operations.
