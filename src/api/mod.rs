@@ -1,6 +1,7 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
 pub mod admin;
+pub mod auth_failures;
 pub mod body;
 pub mod cursor;
 pub mod dialect;
@@ -44,6 +45,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
+            auth_failures: state.auth_failures,
         };
     }
     let neither = move |request: Request| {
@@ -58,6 +60,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
+        auth_failures: state.auth_failures,
     }
 }
 

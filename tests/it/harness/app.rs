@@ -31,6 +31,7 @@ pub struct TestApp {
     pub address: SocketAddr,
     redis_url: String,
     pub names: &'static Names,
+    pub telemetry: Telemetry,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -141,6 +142,7 @@ impl TestApp {
         };
         let planes = api::planes(&config, &store);
         let ending = shutdown.clone();
+        let metrics = telemetry.clone();
         tokio::spawn(
             async move { run(listeners, planes, store, telemetry, &process, ending).await },
         );
@@ -149,9 +151,15 @@ impl TestApp {
             address,
             redis_url: redis_url.to_owned(),
             names,
+            telemetry: metrics,
             client: reqwest::Client::new(),
             shutdown,
         }
+    }
+
+    /// Tells the service to end, as a signal would.
+    pub fn stop(&self) {
+        self.shutdown.begin();
     }
 
     /// A request as it will be sent; the key of the first tenant is not added.
