@@ -135,6 +135,8 @@ parts! {
     "scope_filter",
     "tenant",
     "thresholds",
+    "thresholds_crossed",
+    "ledger_quiet",
     "time",
 }
 
