@@ -9,8 +9,8 @@ use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::Partition;
 use budget_authority::domain::keys::KeyId;
 use budget_authority::domain::reservation::Record;
+use budget_authority::store::Lease;
 use budget_authority::store::auth_failed::Subject;
-use budget_authority::store::{Lease, Store};
 use reqwest::Method;
 use serde_json::Value;
 use tokio::task::block_in_place;
@@ -112,14 +112,6 @@ async fn a_request_without_a_key_is_no_use_of_one() {
     assert_eq!(events[0]["metadata"]["count"], 1);
 }
 
-/// Waits until no minute of Redis's clock ends within the next seconds.
-async fn within_a_minute(store: &Store) {
-    let left_ms = 60_000 - holds::now_ms(store).await % 60_000;
-    if left_ms < 10_000 {
-        tokio::time::sleep(Duration::from_millis(left_ms as u64 + 1)).await;
-    }
-}
-
 fn counts(events: &[Value]) -> Vec<i64> {
     let count = |event: &Value| event["metadata"]["count"].as_i64().expect("a count");
     events.iter().map(count).collect()
@@ -151,7 +143,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
             replica.count(subject.clone(), "key_expired", || cause(actor));
         }
     };
-    within_a_minute(&store).await;
+    holds::within_a_minute(&store).await;
     let now_ms = store.clock().now_ms();
     for (replica, number) in replicas.iter().zip([3, 4]) {
         refuse(replica, number);
@@ -211,7 +203,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
 async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
     let world = World::new().await;
     let failures = AuthFailures::new(world.store.clone());
-    within_a_minute(&world.store).await;
+    holds::within_a_minute(&world.store).await;
     for number in 0..1_030 {
         let subject = Subject::Key {
             tenant: tenant_id("acme"),
@@ -255,7 +247,7 @@ async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
 #[tokio::test]
 async fn a_service_that_ends_tells_what_it_has_counted() {
     let app = TestApp::spawn().await;
-    within_a_minute(&app.world.store).await;
+    holds::within_a_minute(&app.world.store).await;
     app.get_with("nonsense", "/v1/reservations").await;
     told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     for _ in 0..20 {

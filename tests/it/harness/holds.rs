@@ -187,3 +187,11 @@ pub async fn lease(store: &Store, partition: Partition, owner: &str, duration: D
         ref other => panic!("no lease for {owner}: {other:?}"),
     }
 }
+
+/// Waits until no minute of Redis's clock ends within the next ten seconds.
+pub async fn within_a_minute(store: &Store) {
+    let left_ms = 60_000 - now_ms(store).await % 60_000;
+    if left_ms < 10_000 {
+        tokio::time::sleep(Duration::from_millis(left_ms as u64 + 1)).await;
+    }
+}
