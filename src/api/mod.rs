@@ -2,6 +2,7 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod auth_failures;
 pub mod body;
 pub mod cursor;
 pub mod dialect;
@@ -45,6 +46,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
+            auth_failures: state.auth_failures,
         };
     }
     let neither = move |request: Request| {
@@ -59,6 +61,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
+        auth_failures: state.auth_failures,
     }
 }
 

@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::harness::app::TestApp;
 use crate::harness::customer::{action, tokens};
+use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
 
 /// Sees every command that clients send to a server. What scripts do inside is not a client's command.
@@ -212,6 +214,39 @@ async fn every_request_costs_one_round_trip_once_warm() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_bad_keys_writes_next_to_nothing() {
+    const FLOOD: usize = 200;
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.world
+        .change_key(&app.world.keys[0], &[("status", "REVOKED")])
+        .await;
+    for key in ["nonsense", &app.world.keys[0]] {
+        app.get_with(key, "/v1/reservations").await;
+    }
+    let (keys, today) = (app.world.store.keys(), app.world.store.today());
+    let logs = [
+        keys.events(Partition::FIRST, "__system__", today),
+        keys.events(app.world.callers[0].partition, "acme", today),
+    ];
+    eventually("both are told at once", async || {
+        let told = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
+        (told.sum::<i64>() == 2).then_some(())
+    })
+    .await;
+    let mut monitor = Monitor::on(&server);
+    for _ in 0..FLOOD {
+        for key in ["nonsense", &app.world.keys[0]] {
+            let said = app.get_with(key, "/v1/reservations").await;
+            assert_eq!(said.status, 401);
+        }
+    }
+    let calls = block_in_place(|| monitor.seen()).len();
+    // One script judges each revoked key. Where a minute ended meanwhile, what was counted in it was told.
+    assert!((FLOOD..=FLOOD + 4).contains(&calls), "{calls}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

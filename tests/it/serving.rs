@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::get;
+use budget_authority::api::auth_failures::AuthFailures;
 use budget_authority::serve::{Listeners, Planes, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -48,6 +49,7 @@ impl Service {
         let planes = Planes {
             api: router,
             admin: None,
+            auth_failures: AuthFailures::new(store.clone()),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({
