@@ -11,6 +11,7 @@ mod cluster;
 pub mod commit;
 mod connection;
 mod contract;
+pub mod course;
 pub mod decide;
 pub mod denials;
 pub mod deployment;
@@ -25,6 +26,7 @@ pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+mod patience;
 pub mod poll;
 mod pool;
 pub mod purge;
@@ -142,7 +144,7 @@ impl Store {
         self.inner.clock.today()
     }
 
-    /// How long a call may take in all.
+    /// How long a request may take in all; outside a request, a call.
     pub fn timeout(&self) -> Duration {
         self.inner.connection.timeout
     }
@@ -152,7 +154,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment.
     pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
-        self.deployment_by(self.deadline()).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await
     }
 
     /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
@@ -198,7 +201,7 @@ impl Store {
     /// All keys share the first key's hash tag. Nothing is sent twice that may have run.
     ///
     /// # Errors
-    /// See [`StoreError`]; an unavailable Redis is reported within [`Store::timeout`].
+    /// See [`StoreError`]; an unavailable Redis is reported within [`Store::timeout`], counted over all calls of a request.
     pub async fn call<K: AsRef<[u8]>>(
         &self,
         script: &Script,
@@ -219,9 +222,9 @@ impl Store {
         keys: &[K],
         args: &[Arg<'_>],
     ) -> Result<Value, StoreError> {
-        let deadline = self.deadline();
-        self.deployment_by(deadline).await?;
-        self.run(script, keys, args, lane, deadline).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        self.run(script, keys, args, lane, turn.deadline).await
     }
 
     async fn run<K: AsRef<[u8]>>(
@@ -238,18 +241,23 @@ impl Store {
             command: &command,
             script: Some(script),
         };
+        let sent = Instant::now();
         let reply = self.inner.connection.send(request, lane, deadline).await?;
-        self.learn_clock(&reply);
+        self.learn_clock(sent, &reply);
         Ok(reply)
     }
 
-    /// A script that was given the wrong day answers `{'clock', now_ms}`.
-    fn learn_clock(&self, reply: &Value) {
+    /// A script that was given the wrong day answers `{'clock', now_ms}`, one that is short of funds `{'sweep_first',
+    /// now_ms}`; what every reserve answers keeps the course of the clock known meanwhile.
+    fn learn_clock(&self, sent: Instant, reply: &Value) {
         let Value::Array(fields) = reply else { return };
-        if let [Value::BulkString(word), Value::Int(now_ms)] = &fields[..]
-            && word == b"clock"
-        {
-            self.inner.clock.observe(*now_ms);
+        let [Value::BulkString(word), Value::Int(now_ms), ..] = &fields[..] else {
+            return;
+        };
+        if matches!(&word[..], b"clock" | b"sweep_first" | b"reserved") {
+            self.inner.clock.observe(sent, Instant::now(), *now_ms);
+        }
+        if word == b"clock" {
             self.inner.metrics.extra_trip(ExtraTrip::Clock);
         }
     }

@@ -15,6 +15,7 @@ pub mod redis;
 pub mod resharding;
 pub mod scene;
 pub mod stage;
+pub mod slow;
 pub mod wire;
 pub mod world;
 
