@@ -6,8 +6,8 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::ScopePath;
-use crate::store::{Day, ExtraTrip};
 use crate::store::read::{Index, Walk};
+use crate::store::{Day, ExtraTrip};
 use tracing::error;
 
 /// Rows that one script call looks at: the longest page, and one more to know whether another follows.

@@ -6,6 +6,7 @@ mod assemble;
 mod background;
 mod batch;
 pub mod budgets;
+mod call;
 pub mod clock;
 mod cluster;
 pub mod commit;
@@ -47,11 +48,12 @@ pub mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
+pub use call::{Call, Line};
 pub use clock::{Clock, Day};
 pub use connection::RedisOptions;
 pub use deployment::Deployment;
@@ -173,8 +175,9 @@ impl Store {
                 &secret,
                 inner.dialect
             ];
+            let command = META.command(&[&key], args);
             let reply = self
-                .run(&META, &[&key], args, Lane::Background, deadline)
+                .run(&META, key.as_bytes(), &command, Lane::Background, deadline)
                 .await?;
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
@@ -224,21 +227,22 @@ impl Store {
     ) -> Result<Value, StoreError> {
         let turn = self.turn()?;
         self.deployment_by(turn.deadline).await?;
-        self.run(script, keys, args, lane, turn.deadline).await
+        let key = keys.first().map_or(&[][..], AsRef::as_ref);
+        let command = script.command(keys, args);
+        self.run(script, key, &command, lane, turn.deadline).await
     }
 
-    async fn run<K: AsRef<[u8]>>(
+    async fn run(
         &self,
         script: &Script,
-        keys: &[K],
-        args: &[Arg<'_>],
+        key: &[u8],
+        command: &Cmd,
         lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
-        let command = script.command(keys, args);
         let request = Request {
-            key: keys.first().map_or(&[], AsRef::as_ref),
-            command: &command,
+            key,
+            command,
             script: Some(script),
         };
         let sent = Instant::now();

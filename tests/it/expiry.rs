@@ -269,7 +269,10 @@ async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_c
     let denied = replica.create("all", ROOT, 1_000, json!({})).await;
     assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
     assert_eq!(app.books(ROOT).await, ledger(300, 700, 0, 0));
-    assert_eq!(replica.create("some", ROOT, 300, json!({})).await.status, 200);
+    assert_eq!(
+        replica.create("some", ROOT, 300, json!({})).await.status,
+        200
+    );
     // Who has seen nothing of the sort believes Redis.
     assert_eq!(app.create("rest", ROOT, 700, json!({})).await.status, 200);
     assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));

@@ -160,7 +160,11 @@ async fn refused_in_time(client: &Client, method: Method, path: &str, body: Opti
     let answer = client.ask(method, path, body).await;
     let answer = answer.expect("the connection stands");
     let took = begun.elapsed();
-    assert_eq!((answer.status, answer.text("error")), (503, "INTERNAL_ERROR"), "{path}");
+    assert_eq!(
+        (answer.status, answer.text("error")),
+        (503, "INTERNAL_ERROR"),
+        "{path}"
+    );
     assert!(took < ANSWER_WITHIN, "{path} took {took:?}");
 }
 
@@ -175,23 +179,53 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
     let mut tenant = holds::Tenant::new(&app.world.store, "acme").await;
     tenant.hold(HOLDS, now_ms - 10).await;
     let ledger = tenant.ledger_key();
-    tenant.run::<i64>(&["HSET", &ledger, "remaining", "0", "allocated", &(10 * HOLDS).to_string()]).await;
+    tenant
+        .run::<i64>(&[
+            "HSET",
+            &ledger,
+            "remaining",
+            "0",
+            "allocated",
+            &(10 * HOLDS).to_string(),
+        ])
+        .await;
     let client = Client::new(&[app.address], &app.world.keys[0]);
-    assert_eq!(client.ask(Method::GET, "/v1/reservations?limit=1", None).await.map(|answer| answer.status), Some(200));
+    assert_eq!(
+        client
+            .ask(Method::GET, "/v1/reservations?limit=1", None)
+            .await
+            .map(|answer| answer.status),
+        Some(200)
+    );
 
     // 40 calls for the list and 80 for the dead holds, at 0.1 s each.
     way.delay(Duration::from_millis(100));
-    refused_in_time(&client, Method::GET, "/v1/reservations?sort_by=reserved", None).await;
+    refused_in_time(
+        &client,
+        Method::GET,
+        "/v1/reservations?sort_by=reserved",
+        None,
+    )
+    .await;
     let all = reserve_body("all", 10 * HOLDS as i64);
     refused_in_time(&client, Method::POST, "/v1/reservations", Some(&all)).await;
     let left: usize = server.run(&["ZCARD", &tenant.due_key()]);
     assert!(left < HOLDS, "what was expired stays expired");
     refused_in_time(&client, Method::POST, "/v1/reservations", Some(&all)).await;
     let still_left: usize = server.run(&["ZCARD", &tenant.due_key()]);
-    assert!(still_left < left, "the next try goes on where the last one ended");
+    assert!(
+        still_left < left,
+        "the next try goes on where the last one ended"
+    );
 
     way.delay(Duration::ZERO);
-    assert_eq!(client.insist(Method::POST, "/v1/reservations", Some(&all)).await.status, 200);
+    assert_eq!(
+        client
+            .insist(Method::POST, "/v1/reservations", Some(&all))
+            .await
+            .status,
+        200
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

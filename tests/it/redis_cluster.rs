@@ -155,16 +155,25 @@ async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
     let store = app.world.store.clone();
     let probes = Probes::new(store.clone(), Shutdown::new()).router();
     let probe = || async {
-        let request = Request::get("/ready").body(Body::empty()).expect("a request");
+        let request = Request::get("/ready")
+            .body(Body::empty())
+            .expect("a request");
         let response = probes.clone().oneshot(request).await.expect("an answer");
-        (response.status().as_u16(), store.metrics().unreachable_masters.get())
+        (
+            response.status().as_u16(),
+            store.metrics().unreachable_masters.get(),
+        )
     };
     assert_eq!(probe().await, (200, 0));
     // One that falls silent is told as well as one that is gone, and both in time.
     cluster.masters[0].freeze();
     let begun = Instant::now();
     assert_eq!(probe().await, (200, 1));
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
     block_in_place(|| cluster.masters[1].kill());
     assert_eq!(probe().await, (200, 2));
     block_in_place(|| cluster.masters[2].kill());

@@ -274,9 +274,21 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
         ),
         ("/v1/reservations?limit=1&status=COMMITTED", 0, 3),
         ("/v1/reservations?limit=200&sort_by=reserved", 200, 3),
-        ("/v1/balances?tenant=acme&limit=200&include_children=true", 200, 1),
-        ("/v1/balances?tenant=acme&limit=1&include_children=true", 1, 1),
-        ("/v1/balances?workspace=z&limit=1&include_children=true", 1, 3),
+        (
+            "/v1/balances?tenant=acme&limit=200&include_children=true",
+            200,
+            1,
+        ),
+        (
+            "/v1/balances?tenant=acme&limit=1&include_children=true",
+            1,
+            1,
+        ),
+        (
+            "/v1/balances?workspace=z&limit=1&include_children=true",
+            1,
+            3,
+        ),
     ];
     for (path, ..) in cases {
         assert_eq!(app.get(path).await.status, 200, "{path}");
@@ -288,7 +300,15 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, vec!["evalsha"; trips], "{path}");
         assert_eq!(paging() - before, trips as u64 - 1, "{path}");
-        let list = if path.contains("balances") { "/balances" } else { "/reservations" };
-        assert_eq!(said.at(list).as_array().map(Vec::len), Some(found), "{path}");
+        let list = if path.contains("balances") {
+            "/balances"
+        } else {
+            "/reservations"
+        };
+        assert_eq!(
+            said.at(list).as_array().map(Vec::len),
+            Some(found),
+            "{path}"
+        );
     }
 }

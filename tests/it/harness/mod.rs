@@ -14,8 +14,8 @@ pub mod raw;
 pub mod redis;
 pub mod resharding;
 pub mod scene;
-pub mod stage;
 pub mod slow;
+pub mod stage;
 pub mod wire;
 pub mod world;
 
