@@ -13,6 +13,7 @@ mod balances;
 mod bench;
 mod closed_tenant;
 mod commit;
+mod corruption;
 mod decide;
 mod denial_sums;
 mod denials;
