@@ -19,8 +19,9 @@ pub mod state;
 pub mod trace;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{get, post};
 use tower::ServiceExt;
 
@@ -35,6 +36,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
     let dialect = config.store.dialect;
     let wrap = |router: Router| {
+        let router = router.layer(from_fn_with_state(store.clone(), in_time));
         let router = router.merge(openapi::router(dialect));
         trace::outermost(router, dialect, &config.http.cors_origins)
     };
@@ -63,6 +65,11 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         admin: None,
         auth_failures: state.auth_failures,
     }
+}
+
+/// Whatever a request asks of the store, it is answered in time.
+async fn in_time(State(store): State<Store>, request: Request, next: Next) -> Response {
+    store.serve(next.run(request)).await
 }
 
 /// What agents and their gateways call. What is not among it is up to [`runtime_nowhere`].

@@ -270,3 +270,80 @@ async fn the_first_request_of_a_key_costs_one_look_up_more() {
         assert_eq!(seen, expected);
     }
 }
+
+/// The rows of both lists: one budget and one reservation per application, of which only the last is in workspace `z`.
+async fn many_rows(app: &TestApp, rows: usize) {
+    let scope = |row: usize| match row + 1 == rows {
+        true => "tenant:acme/workspace:z".to_owned(),
+        false => format!("tenant:acme/workspace:w/app:a{row:03}"),
+    };
+    for row in 0..rows {
+        app.budget(&scope(row), 1_000, 0).await;
+        let workspace = if row + 1 == rows { "z" } else { "w" };
+        let body = json!({
+            "idempotency_key": format!("row-{row}"), "action": action(), "estimate": tokens(1),
+            "subject": {"tenant": "acme", "workspace": workspace, "app": format!("a{row:03}")},
+        });
+        assert_eq!(app.post("/v1/reservations", body).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
+    const ROWS: usize = 450;
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    many_rows(&app, ROWS).await;
+    let paging = || {
+        let extra = &app.world.store.metrics().extra_round_trips;
+        extra.with_label_values(&["paging"]).get()
+    };
+    // Rows are looked at 201 at a time.
+    let cases = [
+        ("/v1/reservations?limit=200", 200, 1),
+        ("/v1/reservations?limit=1", 1, 1),
+        (
+            "/v1/reservations?limit=1&workspace=z&sort_dir=asc&sort_by=created_at_ms",
+            1,
+            3,
+        ),
+        ("/v1/reservations?limit=1&status=COMMITTED", 0, 3),
+        ("/v1/reservations?limit=200&sort_by=reserved", 200, 3),
+        (
+            "/v1/balances?tenant=acme&limit=200&include_children=true",
+            200,
+            1,
+        ),
+        (
+            "/v1/balances?tenant=acme&limit=1&include_children=true",
+            1,
+            1,
+        ),
+        (
+            "/v1/balances?workspace=z&limit=1&include_children=true",
+            1,
+            3,
+        ),
+    ];
+    for (path, ..) in cases {
+        assert_eq!(app.get(path).await.status, 200, "{path}");
+    }
+    let mut monitor = Monitor::on(&server);
+    for (path, found, trips) in cases {
+        let before = paging();
+        let said = app.get(path).await;
+        let seen = block_in_place(|| monitor.seen());
+        assert_eq!(seen, vec!["evalsha"; trips], "{path}");
+        assert_eq!(paging() - before, trips as u64 - 1, "{path}");
+        let list = if path.contains("balances") {
+            "/balances"
+        } else {
+            "/reservations"
+        };
+        assert_eq!(
+            said.at(list).as_array().map(Vec::len),
+            Some(found),
+            "{path}"
+        );
+    }
+}

@@ -83,6 +83,12 @@ impl Tenant {
                 &expires,
                 "grace_ms",
                 "1000",
+                "idempotency_key",
+                id,
+                "action_kind",
+                "llm.completion",
+                "action_name",
+                "model",
             ]);
             self.queue(&["ZADD", &index, &created, id]);
             self.queue(&["ZADD", &keys.due(partition, &name), &due, id]);
