@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::config::ServeConfig;
@@ -17,6 +18,8 @@ pub struct AppState(Arc<Handles>);
 pub struct Handles {
     /// Who calls.
     pub access: Access,
+    /// Keys that were refused.
+    pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
     /// The runtime plane's operations.
@@ -39,6 +42,7 @@ impl AppState {
                 http.admin_keys.clone(),
                 http.trusted_proxies.clone(),
             ),
+            auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),
