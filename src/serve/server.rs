@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, Request, Response, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -126,6 +126,10 @@ async fn connection(
         let stopping = stopping.clone();
         async move {
             let mut response: Response<Body> = answer.await?;
+            // The router tells the methods of a path outside of every layer, so to strangers as well.
+            if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().remove(header::ALLOW);
+            }
             if *stopping.borrow() != Phase::Running {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
