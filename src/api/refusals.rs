@@ -15,8 +15,6 @@ use crate::store::StoreError;
 /// What a message may name of the request that was refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
-    /// The tenant whose record decides.
-    pub tenant: Option<&'a str>,
     /// The deepest scope of the subject.
     pub scope: Option<&'a ScopePath>,
     /// The reservation that the path names.
@@ -59,7 +57,6 @@ pub fn store_error(error: StoreError) -> ApiError {
 
 fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
     use Refusal as R;
-    let tenant = asked.tenant.unwrap_or("of the key");
     let reservation = || {
         asked
             .reservation
@@ -84,11 +81,11 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
         R::TenantUnreadable => {
             ApiError::internal("the record of the tenant has no readable status")
         }
-        R::TenantClosed => ApiError::conflict(
+        R::TenantClosed(tenant) => ApiError::conflict(
             Code::TenantClosed,
             format!("The tenant {tenant} is closed; what it owns is read-only"),
         ),
-        R::TenantSuspended => {
+        R::TenantSuspended(tenant) => {
             ApiError::forbidden(format!("The tenant {tenant} is suspended; no new spending"))
         }
         R::Expired => ApiError::expired(format!("The reservation {} has expired", reservation())),

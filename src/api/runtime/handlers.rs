@@ -17,7 +17,6 @@ use crate::api::refusals::{Asked, error_of};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget;
-use crate::domain::caller::Caller;
 use crate::domain::scope::ScopePath;
 use crate::ledger::{
     Commit, Decide, Decision, Extend, LedgerError, Post, Release, Reserve, Reserved,
@@ -47,7 +46,6 @@ pub async fn reserve(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(reserve.estimate),
         ..Asked::default()
@@ -124,7 +122,6 @@ pub async fn decide(
         estimate: request.estimate,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         amount: Some(decide.estimate),
         ..Asked::default()
     };
@@ -162,7 +159,6 @@ pub async fn commit(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&commit.reservation_id),
         amount: Some(commit.actual),
         ..Asked::default()
@@ -197,10 +193,6 @@ pub async fn release(
         reason: body.request.reason,
     };
     let asked = Asked {
-        tenant: match &caller {
-            Caller::Tenant(caller) => Some(caller.tenant.as_str()),
-            Caller::Admin(_) => None,
-        },
         reservation: Some(&release.reservation_id),
         ..Asked::default()
     };
@@ -230,7 +222,6 @@ pub async fn extend(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&extend.reservation_id),
         ..Asked::default()
     };
@@ -266,7 +257,6 @@ pub async fn post_event(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(post.actual),
         ..Asked::default()
