@@ -1,12 +1,11 @@
 //! Who calls. An API key's claim is completed here with its tenant, which never changes; whether the key is good is for
 //! the script to say that does what is asked. An admin key is judged here, because it is configured here.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::config::{AdminKeys, Cidr, Dialect};
+use crate::config::{AdminKeys, Dialect};
 use crate::domain::caller::{AdminCaller, RuntimeCaller};
 use crate::domain::ids::TenantId;
 use crate::domain::keys::{ApiKeyText, KeyId};
@@ -22,7 +21,6 @@ pub struct Access {
     store: Store,
     dialect: Dialect,
     admin_keys: AdminKeys,
-    trusted_proxies: Arc<[Cidr]>,
     tenants: Arc<Cache<KeyId, TenantId>>,
 }
 
@@ -44,18 +42,12 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// With the credentials and proxies of the configuration.
-    pub fn new(
-        store: Store,
-        dialect: Dialect,
-        admin_keys: AdminKeys,
-        trusted_proxies: Arc<[Cidr]>,
-    ) -> Self {
+    /// With the credentials of the configuration.
+    pub fn new(store: Store, dialect: Dialect, admin_keys: AdminKeys) -> Self {
         Self {
             store,
             dialect,
             admin_keys,
-            trusted_proxies,
             tenants: Arc::new(Cache::new(REMEMBERED_KEYS)),
         }
     }
@@ -100,25 +92,5 @@ impl Access {
             true => Ok(AdminCaller::vouched()),
             false => Err(AccessError::BadAdminKey),
         }
-    }
-
-    /// The client's address: the peer's, or the last one that a trusted proxy forwarded for somebody else.
-    pub fn source_ip(&self, peer: IpAddr, forwarded_for: Option<&str>) -> IpAddr {
-        let trusted = |address: IpAddr| {
-            self.trusted_proxies
-                .iter()
-                .any(|cidr| cidr.contains(address))
-        };
-        let mut client = peer;
-        for hop in forwarded_for.unwrap_or_default().rsplit(',') {
-            if !trusted(client) {
-                break;
-            }
-            match hop.trim().parse() {
-                Ok(address) => client = address,
-                Err(_) => break,
-            }
-        }
-        client
     }
 }

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::client_address::client_address;
 use super::dialect::{headers, is_blank};
 use super::errors::{ApiError, Code};
 use super::state::AppState;
@@ -130,13 +131,7 @@ pub fn cause_of(
 pub fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-    state.access.source_ip(peer, forwarded_for(&parts.headers))
-}
-
-fn forwarded_for(headers: &HeaderMap) -> Option<&str> {
-    headers
-        .get("x-forwarded-for")
-        .and_then(|value| value.to_str().ok())
+    client_address(&state.trusted_proxies, peer, &parts.headers)
 }
 
 /// The holder of an API key; admins have no business on these operations.

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod body;
+pub mod client_address;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;

@@ -1,8 +1,10 @@
 //! What handlers act on.
 
+use std::sync::Arc;
+
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::config::ServeConfig;
+use crate::config::{Cidr, ServeConfig};
 use crate::ledger::Ledger;
 use crate::store::Store;
 
@@ -17,6 +19,8 @@ pub struct AppState {
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
+    /// Networks of proxies whose word on a client's address is taken.
+    pub trusted_proxies: Arc<[Cidr]>,
     /// The largest request body, in bytes.
     pub body_limit_bytes: usize,
 }
@@ -27,12 +31,7 @@ impl AppState {
         let http = &config.http;
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
         Self {
-            access: Access::new(
-                store.clone(),
-                config.store.dialect,
-                http.admin_keys.clone(),
-                http.trusted_proxies.clone(),
-            ),
+            access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),
@@ -40,6 +39,7 @@ impl AppState {
                 i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
             ),
             store: store.clone(),
+            trusted_proxies: Arc::clone(&http.trusted_proxies),
             body_limit_bytes: http.body_limit_bytes,
         }
     }
