@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::config::{AdminKeys, Dialect};
+use crate::config::AdminKeys;
 use crate::domain::caller::{AdminCaller, RuntimeCaller};
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::refusal::BadKey;

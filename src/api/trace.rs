@@ -129,16 +129,16 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
             HeaderValue::from_static("application/json"),
         );
     }
-    let words = dialect.words();
+    let names = dialect.header_names();
     let mut insert = |name: &header::HeaderName, id: &str| {
         if let Ok(value) = HeaderValue::from_str(id) {
             parts.headers.insert(name, value);
         }
     };
     insert(&headers::REQUEST_ID, correlation.request_id.as_str());
-    insert(&words.trace_header, correlation.trace_id.as_str());
+    insert(&names.trace, correlation.trace_id.as_str());
     if let Some(EffectiveTenant(tenant)) = parts.extensions.remove() {
-        insert(&words.tenant_header, tenant.as_str());
+        insert(&names.tenant, tenant.as_str());
     }
     Response::from_parts(parts, body)
 }
@@ -256,13 +256,13 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
                 .filter_map(|origin| HeaderValue::from_str(origin).ok()),
         ),
     };
-    let (words, other) = (dialect.words(), dialect.other().words());
+    let (names, other) = (dialect.header_names(), dialect.other().header_names());
     let sent = [
         headers::ADMIN_KEY,
-        words.api_key_header.clone(),
-        other.api_key_header.clone(),
-        words.trace_header.clone(),
-        other.trace_header.clone(),
+        names.api_key.clone(),
+        other.api_key.clone(),
+        names.trace.clone(),
+        other.trace.clone(),
         headers::REQUEST_ID,
         headers::IDEMPOTENCY_KEY,
         headers::TRACEPARENT,
@@ -271,9 +271,9 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
     ];
     let read = [
         headers::REQUEST_ID,
-        words.trace_header.clone(),
-        words.tenant_header.clone(),
-        words.cascade_header.clone(),
+        names.trace.clone(),
+        names.tenant.clone(),
+        names.cascade.clone(),
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 
 use super::target::Target;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]

@@ -16,7 +16,7 @@ pub use cidr::Cidr;
 pub use http::{AdminKeys, CorsOrigins, HttpArgs, HttpConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::{RetentionArgs, RetentionConfig};
-pub use store::{Dialect, StoreArgs, StoreConfig};
+pub use store::{StoreArgs, StoreConfig};
 
 /// Why a configuration is refused. Names the variables; never holds a secret.
 #[derive(Debug, thiserror::Error)]

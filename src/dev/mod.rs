@@ -15,9 +15,10 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
-    AdminKeys, ConfigError, CorsOrigins, Dialect, HttpConfig, LogArgs, ProcessConfig,
-    RetentionConfig, ServeConfig, StoreConfig,
+    AdminKeys, ConfigError, CorsOrigins, HttpConfig, LogArgs, ProcessConfig, RetentionConfig,
+    ServeConfig, StoreConfig,
 };
+use crate::domain::dialect::Dialect;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::{Keys, RedisOptions};

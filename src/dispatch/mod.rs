@@ -18,7 +18,8 @@ pub use denials::{DenialSums, Flush};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
 
-use crate::config::{Dialect, RetentionConfig};
+use crate::config::RetentionConfig;
+use crate::domain::dialect::Dialect;
 use crate::retention::{Periods, Retention, RetentionMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -98,7 +99,7 @@ pub fn start(
 
     let sums = Arc::new(DenialSums::new(
         store.clone(),
-        dialect.server_source(),
+        dialect.words().runtime_source,
         registry,
     )?);
     workers.repeat("denials", denials::PERIOD, move || {
