@@ -11,7 +11,7 @@ use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::refusal::BadKey;
-use crate::store::{Store, StoreError};
+use crate::store::{ExtraTrip, Store, StoreError};
 
 /// How many keys a replica remembers the tenants of; about 200 bytes each.
 const REMEMBERED_KEYS: usize = 65_536;
@@ -70,6 +70,7 @@ impl Access {
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,
             None => {
+                self.store.metrics().extra_trip(ExtraTrip::FirstUse);
                 let found = self.store.tenant_of_key(key_id).await?;
                 let tenant = found.ok_or(AccessError::BadKey(BadKey::NotFound))?;
                 self.tenants.insert(key_id.clone(), tenant.clone());
