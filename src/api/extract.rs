@@ -20,7 +20,7 @@ use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 
 /// A request body of the runtime plane.
-pub trait RuntimeBody: Sized {
+pub trait RuntimeBody: Sized + Send {
     /// Reads it.
     ///
     /// # Errors
@@ -60,18 +60,45 @@ pub struct ApiJson<T> {
     pub payload_hash: PayloadHash,
 }
 
+impl<T: RuntimeBody> ApiJson<T> {
+    async fn read(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
+        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
+        Ok(Self {
+            request,
+            payload_hash,
+        })
+    }
+
+    fn check_key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        body::idempotency_key(headers, Some(self.request.idempotency_key())).map(drop)
+    }
+}
+
 impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
-        let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
-        body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
-        Ok(Self {
-            request,
-            payload_hash,
-        })
+        let json = Self::read(&parts, body, state).await?;
+        json.check_key(&parts.headers)?;
+        Ok(json)
+    }
+}
+
+/// The reservation that the path names, and a body about it. What is wrong with the body is told first, then what is
+/// wrong with the path, then a header that contradicts the body.
+pub struct OnReservation<T>(pub ReservationId, pub ApiJson<T>);
+
+impl<T: RuntimeBody> FromRequest<AppState> for OnReservation<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let json = ApiJson::read(&parts, body, state).await?;
+        let OfPath(id) = OfPath::from_request_parts(&mut parts, state).await?;
+        json.check_key(&parts.headers)?;
+        Ok(Self(id, json))
     }
 }
 

@@ -12,7 +12,7 @@ use super::extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendRes
 use super::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 use super::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OfPath, Refused};
+use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OnReservation, Refused};
 use crate::api::refusals::{Asked, error_of};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
@@ -147,8 +147,7 @@ pub async fn commit(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<CommitRequest>,
+    OnReservation(reservation_id, body): OnReservation<CommitRequest>,
 ) -> Outcome<CommitResponse> {
     let commit = Commit {
         reservation_id,
@@ -183,8 +182,7 @@ pub async fn release(
     State(state): State<AppState>,
     ByEither(caller): ByEither,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReleaseRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReleaseRequest>,
 ) -> Outcome<ReleaseResponse> {
     let release = Release {
         reservation_id,
@@ -211,8 +209,7 @@ pub async fn release(
 pub async fn extend(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReservationExtendRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReservationExtendRequest>,
 ) -> Outcome<ReservationExtendResponse> {
     let extend = Extend {
         reservation_id,
