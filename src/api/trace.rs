@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::Router;
@@ -156,19 +157,28 @@ fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
 
 fn log_failure(error: &ApiError) {
     let Some(cause) = error.cause() else { return };
-    let mut chain = cause.to_string();
-    let mut source = cause.source();
-    while let Some(deeper) = source {
-        chain.push_str(": ");
-        chain.push_str(&deeper.to_string());
-        source = deeper.source();
-    }
+    let chain = chain_of(cause);
     let status = error.status().as_u16();
     if error.status() == StatusCode::SERVICE_UNAVAILABLE {
         warn!(http.status = status, error = %chain, "answered {status}: {chain}");
     } else {
         error!(http.status = status, error = %chain, "answered {status}: {chain}");
     }
+}
+
+/// An error and its causes, without those that the one before has told already.
+fn chain_of(error: &dyn Error) -> String {
+    let mut chain = error.to_string();
+    let mut source = error.source();
+    while let Some(deeper) = source {
+        let told = deeper.to_string();
+        if !chain.contains(&told) {
+            chain.push_str(": ");
+            chain.push_str(&told);
+        }
+        source = deeper.source();
+    }
+    chain
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
