@@ -128,13 +128,17 @@ impl ApiError {
         .with_cause(source)
     }
 
-    /// 503: the store cannot be reached. The cause is logged and never shown.
-    pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    /// 503: the store cannot be reached; asking again after so many seconds may help. The cause is logged and never shown.
+    pub fn unavailable(
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+        retry_after_s: u64,
+    ) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Code::InternalError,
             "The service is temporarily unavailable; retry with the same idempotency key",
         )
+        .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s))
         .with_cause(source)
     }
 

@@ -43,11 +43,9 @@ pub fn list_error(error: ListError) -> ApiError {
 /// A store that cannot answer is worth asking again; one that answers nonsense is not.
 pub fn store_error(error: StoreError) -> ApiError {
     match error {
-        StoreError::Unavailable(_) => ApiError::unavailable(error),
-        StoreError::Full => ApiError::unavailable(error).with_header(
-            axum::http::header::RETRY_AFTER,
-            axum::http::HeaderValue::from_static("5"),
-        ),
+        StoreError::Unavailable(_) => ApiError::unavailable(error, 1),
+        // Memory does not come back as fast as a connection.
+        StoreError::Full => ApiError::unavailable(error, 5),
         StoreError::Script { .. }
         | StoreError::Reply { .. }
         | StoreError::Refused { .. }
