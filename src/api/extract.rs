@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::body;
 use super::errors::{ApiError, Code};
 use super::identify::{self, Judged};
-use super::state::AppState;
+use super::state::{AppState, BodyLimits};
 use super::trace::Correlation;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
@@ -62,7 +62,7 @@ pub struct ApiJson<T> {
 
 impl<T: RuntimeBody> ApiJson<T> {
     async fn read(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
-        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
         Ok(Self {
             request,
@@ -102,15 +102,16 @@ impl<T: RuntimeBody> FromRequest<AppState> for OnReservation<T> {
     }
 }
 
-/// The bytes of a JSON body within the limit.
+/// The bytes of a JSON body within the limits.
 ///
 /// # Errors
-/// 415 for another content type, 413 beyond the limit, 400 when the body ends early.
+/// 415 for another content type, 413 beyond the limit, 400 when the body ends early or takes too long.
 pub async fn body_bytes(
     headers: &HeaderMap,
     content: Body,
-    limit: usize,
+    limits: BodyLimits,
 ) -> Result<Bytes, ApiError> {
+    let limit = limits.bytes;
     body::check_media_type(headers)?;
     let too_large = || {
         let message = format!("The request body is larger than {limit} bytes");
@@ -125,7 +126,17 @@ pub async fn body_bytes(
     {
         return Err(too_large());
     }
-    to_bytes(content, limit).await.map_err(|error| {
+    let arrived = tokio::time::timeout(limits.time, to_bytes(content, limit)).await;
+    let arrived = arrived.map_err(|_| {
+        let message = format!(
+            "The request body did not arrive within {} ms",
+            limits.time.as_millis()
+        );
+        // What still comes of it is not the next request.
+        ApiError::invalid(message)
+            .with_header(header::CONNECTION, HeaderValue::from_static("close"))
+    })?;
+    arrived.map_err(|error| {
         let source = std::error::Error::source(&error);
         match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             true => too_large(),

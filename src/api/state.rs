@@ -1,12 +1,22 @@
 //! What handlers act on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::config::{Cidr, ServeConfig};
 use crate::ledger::Ledger;
 use crate::store::Store;
+
+/// Bounds of a request body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimits {
+    /// The largest.
+    pub bytes: usize,
+    /// From the head of the request to the end of the body.
+    pub time: Duration,
+}
 
 /// Handles on the layers below. Cheap to clone.
 #[derive(Clone)]
@@ -21,8 +31,8 @@ pub struct AppState {
     pub store: Store,
     /// Networks of proxies whose word on a client's address is taken.
     pub trusted_proxies: Arc<[Cidr]>,
-    /// The largest request body, in bytes.
-    pub body_limit_bytes: usize,
+    /// How large a request body may be, and how long it may take.
+    pub body_limits: BodyLimits,
 }
 
 impl AppState {
@@ -40,7 +50,10 @@ impl AppState {
             ),
             store: store.clone(),
             trusted_proxies: Arc::clone(&http.trusted_proxies),
-            body_limit_bytes: http.body_limit_bytes,
+            body_limits: BodyLimits {
+                bytes: http.body_limit_bytes,
+                time: http.body_timeout,
+            },
         }
     }
 }

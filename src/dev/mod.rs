@@ -15,8 +15,8 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
-    AdminKeys, ConfigError, CorsOrigins, HttpConfig, LogArgs, ProcessConfig, RetentionConfig,
-    ServeConfig, StoreConfig,
+    AdminKeys, ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
+    RetentionConfig, ServeConfig, StoreConfig,
 };
 use crate::domain::dialect::Dialect;
 use crate::serve::{self, Listeners, ServeError};
@@ -199,6 +199,7 @@ fn config(
             admin_listen: None,
             admin_keys: AdminKeys::parse(admin_key)?,
             body_limit_bytes: 1 << 20,
+            body_timeout: Duration::from_secs(10),
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
@@ -211,6 +212,7 @@ fn config(
         },
         process: ProcessConfig {
             metrics_listen: None,
+            connections: ConnectionLimits::default(),
             shutdown_delay: Duration::ZERO,
             shutdown_grace: Duration::from_secs(5),
         },

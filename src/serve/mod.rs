@@ -5,6 +5,7 @@
 //! any more, which the last of them notice; after the whole, idle connections are closed, and requests in flight have
 //! `BUDGET_SHUTDOWN_GRACE_MS` to finish. A balancer never sends into a connection that is just being closed.
 
+mod patience;
 mod server;
 
 use std::future::pending;
@@ -128,7 +129,7 @@ pub async fn run(
         let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let server = Server::new();
+    let server = Server::new(process.connections);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -152,7 +153,7 @@ pub async fn run_without_api(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let server = Server::new();
+    let server = Server::new(process.connections);
     if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();

@@ -40,6 +40,7 @@ mod openapi;
 mod openapi_requests;
 mod outage;
 mod overage;
+mod patience;
 mod permissions;
 mod post_event;
 mod races;

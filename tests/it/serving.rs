@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::ConnectInfo;
-use axum::routing::get;
-use budget_authority::config::ProcessConfig;
+use axum::routing::{get, post};
+use budget_authority::config::{ConnectionLimits, ProcessConfig};
 use budget_authority::serve::{Listeners, Planes, ServeError, bind, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -19,15 +20,25 @@ use tokio::task::JoinHandle;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::{eventually, store};
 
-struct Service {
-    api: SocketAddr,
+pub(crate) struct Service {
+    pub(crate) api: SocketAddr,
     metrics: SocketAddr,
-    shutdown: Shutdown,
-    running: JoinHandle<Result<(), ServeError>>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) running: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Service {
     async fn start(store: Store, delay: Duration) -> Self {
+        let process = ProcessConfig {
+            metrics_listen: None,
+            connections: ConnectionLimits::default(),
+            shutdown_delay: delay,
+            shutdown_grace: Duration::from_secs(5),
+        };
+        Self::start_with(store, process).await
+    }
+
+    pub(crate) async fn start_with(store: Store, process: ProcessConfig) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners {
             api: bind("BUDGET_LISTEN", any).await.expect("a port"),
@@ -44,7 +55,9 @@ impl Service {
                 "/peer",
                 get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
             )
-            .route("/slow", get(slow));
+            .route("/slow", get(slow))
+            .route("/large", get(async || vec![b'x'; LARGE]))
+            .route("/body", post(async |body: Bytes| body.len().to_string()));
         let planes = Planes {
             api: router,
             admin: None,
@@ -52,11 +65,6 @@ impl Service {
         let shutdown = Shutdown::new();
         let running = tokio::spawn({
             let shutdown = shutdown.clone();
-            let process = ProcessConfig {
-                metrics_listen: None,
-                shutdown_delay: delay,
-                shutdown_grace: Duration::from_secs(5),
-            };
             let telemetry = Telemetry::new().expect("distinct names");
             async move { run(listeners, planes, store, telemetry, &process, shutdown).await }
         });
@@ -79,6 +87,9 @@ impl Service {
             .status()
     }
 }
+
+/// More than the buffers of a connection hold, in bytes.
+pub(crate) const LARGE: usize = 32 << 20;
 
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -138,6 +138,7 @@ impl TestApp {
             metrics_listen: None,
             shutdown_delay: std::time::Duration::ZERO,
             shutdown_grace: std::time::Duration::from_secs(5),
+            ..config.process.clone()
         };
         let planes = api::planes(&config, &store);
         let ending = shutdown.clone();
