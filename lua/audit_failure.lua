@@ -13,7 +13,7 @@ Where no tenant is known, [1] to [3] are the sentinel's. Reply: clock now_ms | b
 local tenant_key, audit_log, chain, sentinel_log, sentinel_chain, days = unpack(KEYS)
 local tenant, sentinel, day, day_start_ms = unpack(ARGV, 1, 4)
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local _, settings = tenant_refusal(tenant_key)
 if settings.err or not settings[TENANT_STATUS] then
   tenant, audit_log, chain, settings = sentinel, sentinel_log, sentinel_chain, {}

@@ -1,5 +1,6 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
+pub mod access_log;
 pub mod admin;
 pub mod body;
 pub mod client_address;

@@ -101,11 +101,7 @@ struct ProcessArgs {
     #[arg(long, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
-    /// How long to take requests after SIGTERM, with readiness red, so that load balancers notice, in milliseconds
-    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "1000",
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
-    shutdown_delay_ms: u64,
-    /// How long accepted requests may take to finish after that, in milliseconds
+    /// How long accepted requests, and workers at their work, may take to finish in the end, in milliseconds
     #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_grace_ms: u64,
@@ -181,9 +177,7 @@ pub struct ProcessConfig {
     pub metrics_listen: Option<SocketAddr>,
     /// What clients may take by their connections.
     pub connections: ConnectionLimits,
-    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 1000: requests are still taken, readiness is red already.
-    pub shutdown_delay: Duration,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: after that delay, for requests in flight.
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: for requests in flight, and workers at their work.
     pub shutdown_grace: Duration,
 }
 
@@ -241,7 +235,6 @@ impl ProcessArgs {
                 open_max: self.max_connections as usize,
                 ..ConnectionLimits::default()
             },
-            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
             shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
         }
     }

@@ -1,9 +1,11 @@
 //! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
 //!
 //! The end comes in steps. Readiness turns red at once and each answer carries `Connection: close`, so that load
-//! balancers turn away and their idle connections go; after half of `BUDGET_SHUTDOWN_DELAY_MS` no connection is accepted
-//! any more, which the last of them notice; after the whole, idle connections are closed, and requests in flight have
-//! `BUDGET_SHUTDOWN_GRACE_MS` to finish. A balancer never sends into a connection that is just being closed.
+//! balancers turn away and their idle connections go. All is served as before for `BUDGET_SHUTDOWN_DELAY_MS`: where
+//! balancers follow a list of endpoints, as in Kubernetes, new connections come until that list has reached them all.
+//! Only then no connection is accepted any more, which the last of them notice; [`LAST_CALL`] later idle connections
+//! are closed, and requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish. So a balancer does not send into a
+//! connection that is just being closed.
 
 mod patience;
 mod server;
@@ -24,6 +26,9 @@ use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, measure};
 use server::{Phase, Server};
+
+/// How long idle connections stay open once no new ones are accepted; never longer than the delay before.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Bound sockets. Port 0 in the configuration picks a free one.
 #[derive(Debug)]
@@ -121,15 +126,18 @@ pub async fn run(
     planes: Planes,
     store: Store,
     telemetry: Telemetry,
-    process: &ProcessConfig,
+    config: &ServeConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
+    if config.http.admin_keys.is_empty() {
+        warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses everybody");
+    }
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let server = Server::new(process.connections);
+    let server = Server::new(config.process.connections);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -140,10 +148,12 @@ pub async fn run(
         announce("metrics", &listener);
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    until_shutdown(server, &store, process, &shutdown).await
+    let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
+    until_shutdown(server, &store, (delay, grace), &shutdown).await
 }
 
-/// Serves metrics and probes alone until `shutdown`, for a process without an API.
+/// Serves metrics and probes alone until `shutdown`, for a process without an API. No load balancer sends to it, so it
+/// ends without delay.
 ///
 /// # Errors
 /// As for [`run`], and [`ServeError::Bind`].
@@ -159,30 +169,36 @@ pub async fn run_without_api(
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    until_shutdown(server, &store, process, &shutdown).await
+    let patience = (Duration::ZERO, process.shutdown_grace);
+    until_shutdown(server, &store, patience, &shutdown).await
 }
 
 async fn until_shutdown(
     server: Server,
     store: &Store,
-    process: &ProcessConfig,
+    (delay, grace): (Duration, Duration),
     shutdown: &Shutdown,
 ) -> Result<(), ServeError> {
     let outcome = tokio::select! {
         () = shutdown.begun() => Ok(()),
         refused = watch_deployment(store) => {
-            shutdown.begin();
+            shutdown.begin_at_once();
             Err(refused.into())
         }
     };
-    if outcome.is_ok() {
-        for phase in [Phase::Stopping, Phase::Refusing] {
-            server.enter(phase);
-            tokio::time::sleep(process.shutdown_delay / 2).await;
-        }
+    let turning_away = async {
+        server.enter(Phase::Stopping);
+        tokio::time::sleep(delay).await;
+        server.enter(Phase::Refusing);
+        server.all_closed(LAST_CALL.min(delay)).await;
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.begun_at_once() => {}
+        () = turning_away => {}
     }
     server.enter(Phase::Draining);
-    match server.finished(process.shutdown_grace).await {
+    match server.finished(grace).await {
         true => info!("stopped; every accepted request was answered"),
         false => warn!("stopped; the grace period was too short for some requests"),
     }

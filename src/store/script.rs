@@ -130,6 +130,8 @@ parts! {
     "scope_filter",
     "tenant",
     "thresholds",
+    "thresholds_crossed",
+    "ledger_quiet",
     "time",
 }
 

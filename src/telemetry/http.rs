@@ -79,7 +79,12 @@ fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
     let Some(route) = route else {
         return "unmatched".to_owned();
     };
-    let method = match *method {
+    format!("{} {}", known_method(method), route.as_str())
+}
+
+/// The name of a method that HTTP defines, or `OTHER`: a client may send any word.
+pub fn known_method(method: &Method) -> &str {
+    match *method {
         Method::GET
         | Method::POST
         | Method::PUT
@@ -88,6 +93,5 @@ fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
         | Method::OPTIONS
         | Method::HEAD => method.as_str(),
         _ => "OTHER",
-    };
-    format!("{method} {}", route.as_str())
+    }
 }

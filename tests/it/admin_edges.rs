@@ -120,21 +120,3 @@ async fn a_damaged_record_does_not_hide_the_other_tenants() {
     let said = get(&app, &format!("{TENANTS}/first")).await;
     assert_eq!(said.error(), (500, "INTERNAL_ERROR"));
 }
-
-#[tokio::test]
-async fn a_client_behind_a_trusted_proxy_cannot_choose_the_address_that_is_booked() {
-    let url = crate::harness::redis::shared().url();
-    let app = TestApp::spawn_on(&url, &["--trusted-proxies", "127.0.0.0/8"]).await;
-    // The client's own line comes first, the proxy's after it.
-    let lines = [
-        ("X-Admin-API-Key", ADMIN_KEY),
-        ("X-Forwarded-For", "198.51.100.7"),
-        ("X-Forwarded-For", "203.0.113.9"),
-    ];
-    let said = send(&app, Method::GET, "/v1/admin/no-such", &lines, &Value::Null).await;
-    assert_eq!(said.status, 404);
-    let desk = Desk::on(app.world.store.clone());
-    let entry = desk.audit(Partition::FIRST, "__admin__").pop();
-    let entry = entry.expect("an entry");
-    assert_eq!(entry.get("source_ip"), Some("203.0.113.9"));
-}

@@ -199,6 +199,10 @@ async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_ev
     let expected = ["100", "101", "102", "103 8", "200"]
         .map(|facts| format!("reservation.denied {ROOT} {facts}"));
     assert_eq!(lines, expected);
+    for event in &events {
+        // The correlation of a denial is made of it, that of the sum too.
+        assert_eq!(event.get("kind"), "llm.completion", "{event:?}");
+    }
     let waiting: i64 = app
         .read(&["ZCARD", &keys.denials_due(caller.partition)])
         .await;

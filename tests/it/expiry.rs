@@ -1,5 +1,9 @@
 //! Expiry: what may be done with a hold before, in and after its grace, swept or not.
 
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::ids::ReservationId;
+use budget_authority::store::commit::{Committed, Settlement};
+use budget_authority::store::runtime::Answer;
 use serde_json::json;
 
 use crate::harness::app::TestApp;
@@ -248,4 +252,33 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
     }
     assert_eq!(app.reserve("all", 250).await.status, 200);
     assert_eq!(app.books(ROOT).await, ledger(0, 250, 0, 0));
+}
+
+/// While dead holds are expired for it, the grace of the reservation itself may pass.
+#[tokio::test]
+async fn a_commit_that_came_in_time_is_in_time_after_a_sweep_too() {
+    let (app, id) = held(GRACE_MS + 100).await;
+    let (store, caller) = (&app.world.store, &app.world.callers[0]);
+    let reservation_id = ReservationId::parse(&id).expect("an id");
+    let now_ms = app.now_ms().await;
+    let mut settlement = Settlement {
+        reservation_id: &reservation_id,
+        actual: Amount::new(Unit::Tokens, 300).expect("an amount"),
+        payload_hash: "h",
+        key_digest: "k",
+        cause: "",
+        kept: &[],
+        swept_until_ms: Some(now_ms),
+    };
+    let late = store.commit(caller, &settlement).await;
+    assert!(!matches!(late, Ok(Answer::Done(_))), "{late:?}");
+    settlement.swept_until_ms = Some(now_ms - 1_000);
+    let timely = store.commit(caller, &settlement).await;
+    assert!(
+        matches!(
+            timely,
+            Ok(Answer::Done(Committed::Now { charged: 300, .. }))
+        ),
+        "{timely:?}"
+    );
 }

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use budget_authority::config::{ConnectionLimits, ProcessConfig};
+use budget_authority::config::ConnectionLimits;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::app::{TestApp, config, reserve_body};
 use crate::harness::raw::answer;
 use crate::harness::redis::shared;
 use crate::harness::store;
@@ -21,13 +21,11 @@ const SHORT: Duration = Duration::from_millis(300);
 const SOON: Duration = Duration::from_secs(5);
 
 async fn service(connections: ConnectionLimits) -> Service {
-    let process = ProcessConfig {
-        metrics_listen: None,
-        connections,
-        shutdown_delay: Duration::ZERO,
-        shutdown_grace: SHORT,
-    };
-    Service::start_with(store(&shared().url()), process).await
+    let grace = SHORT.as_millis().to_string();
+    let settings = ["--shutdown-delay-ms", "0", "--shutdown-grace-ms", &grace];
+    let mut config = config("redis://unused", &settings);
+    config.process.connections = connections;
+    Service::start_with(store(&shared().url()), config).await
 }
 
 /// Sends bytes and reads until the server closes.
