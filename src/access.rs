@@ -65,7 +65,7 @@ impl Access {
     pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, AccessError> {
         let prefixes = self.dialect.words().api_key_prefixes;
         let key = ApiKeyText::parse(text.trim(), prefixes);
-        let key = key.ok_or(AccessError::BadKey(BadKey::NotFound))?;
+        let key = key.ok_or(AccessError::BadKey(BadKey::Malformed))?;
         let key_id = key.key_id();
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::config::{Cidr, ServeConfig};
@@ -23,6 +24,8 @@ pub struct BodyLimits {
 pub struct AppState {
     /// Who calls.
     pub access: Access,
+    /// Keys that were refused.
+    pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
     /// The runtime plane's operations.
@@ -42,6 +45,7 @@ impl AppState {
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
         Self {
             access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
+            auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),

@@ -7,8 +7,8 @@
 //! are closed, and requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish. So a balancer does not send into a
 //! connection that is just being closed.
 
-mod patience;
 mod server;
+mod stalls;
 
 use std::future::pending;
 use std::io;
@@ -20,6 +20,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use crate::api::auth_failures::AuthFailures;
 use crate::api::ops::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
@@ -48,6 +49,8 @@ pub struct Planes {
     pub api: Router,
     /// The admin plane's own address; `None` when `api` holds both planes.
     pub admin: Option<Router>,
+    /// Refused keys that both planes count.
+    pub auth_failures: AuthFailures,
 }
 
 /// Why the service could not start or go on.
@@ -148,8 +151,48 @@ pub async fn run(
         announce("metrics", &listener);
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
+    let clock = store.clone();
+    let telling = tokio::spawn(tell_auth_failures(
+        clock,
+        planes.auth_failures.clone(),
+        shutdown.clone(),
+    ));
     let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
-    until_shutdown(server, &store, (delay, grace), &shutdown).await
+    let outcome = until_shutdown(server, &store, (delay, grace), &shutdown).await;
+    // Once more when the last request is answered, so that no count is lost.
+    let last = async {
+        let _ = telling.await;
+        planes.auth_failures.run_last().await
+    };
+    match tokio::time::timeout(grace, last).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            warn!(error = %error, "the last refused keys could not be told: {error}")
+        }
+        Err(_) => warn!("the last refused keys could not be told in time"),
+    }
+    outcome
+}
+
+/// How often to look whether counts of refused keys are to be told.
+const TELL_PERIOD: Duration = Duration::from_secs(1);
+
+async fn tell_auth_failures(store: Store, auth_failures: AuthFailures, shutdown: Shutdown) {
+    let mut failed = false;
+    while !shutdown.has_begun() {
+        let outcome = auth_failures.run_once(store.clock().now_ms()).await;
+        if let Err(error) = &outcome
+            && !failed
+        {
+            warn!(error = %error, "refused keys could not be told, and are tried again: {error}");
+        }
+        failed = outcome.is_err();
+        tokio::select! {
+            () = auth_failures.fresh() => {}
+            () = tokio::time::sleep(TELL_PERIOD) => {}
+            () = shutdown.begun() => {}
+        }
+    }
 }
 
 /// Serves metrics and probes alone until `shutdown`, for a process without an API. No load balancer sends to it, so it

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::patience::{Patient, Progress};
+use super::stalls::{Patient, Progress};
 use crate::config::ConnectionLimits;
 
 /// How often the log tells that connections wait.

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
+use budget_authority::api::auth_failures::AuthFailures;
 use budget_authority::config::ServeConfig;
 use budget_authority::serve::{Listeners, Planes, ServeError, run};
 use budget_authority::shutdown::Shutdown;
@@ -56,6 +57,7 @@ impl Service {
         let planes = Planes {
             api: router,
             admin: None,
+            auth_failures: AuthFailures::new(store.clone()),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({

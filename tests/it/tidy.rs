@@ -92,6 +92,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PERSIST'",
     "'SET'",
 ];
 
@@ -108,6 +109,8 @@ const WRITERS: &[&str] = &[
     "day_register(",
     "denial_append(",
     "denials_flush(",
+    "audit_failure_append(",
+    "audit_failures_flush(",
     "ledger_events(",
 ];
 

@@ -45,6 +45,7 @@ pub struct TestApp {
     pub admin_address: Option<SocketAddr>,
     redis_url: String,
     pub names: &'static Names,
+    pub telemetry: Telemetry,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -144,6 +145,7 @@ impl TestApp {
         let shutdown = Shutdown::new();
         let planes = api::planes(&config, &store);
         let ending = shutdown.clone();
+        let metrics = telemetry.clone();
         tokio::spawn(
             async move { run(listeners, planes, store, telemetry, &config, ending).await },
         );
@@ -153,9 +155,15 @@ impl TestApp {
             admin_address,
             redis_url: redis_url.to_owned(),
             names,
+            telemetry: metrics,
             client: reqwest::Client::new(),
             shutdown,
         }
+    }
+
+    /// Tells the service to end, as a signal would.
+    pub fn stop(&self) {
+        self.shutdown.begin();
     }
 
     /// A request as it will be sent; the key of the first tenant is not added.
