@@ -4,6 +4,7 @@ pub mod access_log;
 pub mod admin;
 pub mod auth_failures;
 pub mod body;
+pub mod client_address;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;

@@ -47,6 +47,18 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`], for the first command that failed.
     pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
+        self.query_each(commands).await?.into_iter().collect()
+    }
+
+    /// The same, with [`StoreError::Refused`] in the place of a reply: one key that holds something else takes no other's
+    /// reply away.
+    ///
+    /// # Errors
+    /// As for [`Store::query`], save [`StoreError::Refused`].
+    pub async fn query_each(
+        &self,
+        commands: &[(String, Cmd)],
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
         let turn = self.turn()?;
         let deadline = turn.deadline;
         self.deployment_by(deadline).await?;
@@ -62,7 +74,7 @@ impl Store {
                 None => batches.push((node, vec![index])),
             }
         }
-        let mut replies = vec![Value::Nil; commands.len()];
+        let mut replies: Vec<_> = commands.iter().map(|_| Ok(Value::Nil)).collect();
         for (node, batch) in batches {
             let mut pipeline = Pipeline::with_capacity(batch.len());
             for index in &batch {
@@ -81,9 +93,12 @@ impl Store {
                 replies[index] = match answers.next() {
                     Some(Value::ServerError(_)) | None => {
                         let (key, command) = &commands[index];
-                        self.query_by(key, command, deadline).await?
+                        match self.query_by(key, command, deadline).await {
+                            Err(refused @ StoreError::Refused { .. }) => Err(refused),
+                            reply => Ok(reply?),
+                        }
                     }
-                    Some(reply) => reply,
+                    Some(reply) => Ok(reply),
                 };
             }
         }

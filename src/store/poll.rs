@@ -35,27 +35,14 @@ impl Store {
             (key, command)
         };
         let commands: Vec<(String, Cmd)> = keys.map(command).collect();
-        match self.query_all(&commands).await {
-            Ok(replies) => Ok(replies.into_iter().map(members).collect()),
-            Err(StoreError::Refused { .. }) => self.poll_singly(&commands).await,
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Where one of the keys holds something else, the others are read all the same.
-    async fn poll_singly(&self, commands: &[(String, Cmd)]) -> Result<Vec<Vec<Due>>, StoreError> {
-        let mut found = Vec::with_capacity(commands.len());
-        for (key, command) in commands {
-            found.push(match self.query(key, command).await {
-                Ok(reply) => members(reply),
-                Err(StoreError::Refused { code, detail }) => {
-                    error!(key, "the key `{key}` cannot be read, what it should hold is not done: {code} {detail}");
-                    Vec::new()
-                }
-                Err(error) => return Err(error),
-            });
-        }
-        Ok(found)
+        let replies = self.query_each(&commands).await?;
+        let found = replies.into_iter().zip(&commands).map(|(reply, (key, _))| {
+            reply.map(members).unwrap_or_else(|error| {
+                error!(key, error = %error, "the key `{key}` cannot be read, what it should hold is not done: {error}");
+                Vec::new()
+            })
+        });
+        Ok(found.collect())
     }
 
     /// What each node that holds data takes the time to be, in milliseconds; with the node's address.
