@@ -72,6 +72,8 @@ impl DenialSums {
         let polled = self.store.poll_denials(&partitions, ROWS).await?;
         let now_ms = self.store.clock().now_ms();
         for (lease, found) in leases.iter().zip(polled) {
+            // Its node is out of reach; the others need not wait.
+            let Some(found) = found else { continue };
             let (rows, mut events) = (found.len(), 0);
             for due in found.into_iter().filter(|due| due.at_ms <= now_ms) {
                 let Some(tenant) = TenantId::parse(&due.member) else {

@@ -27,7 +27,7 @@ impl Store {
         &self,
         partitions: &[Partition],
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let key = |partition: &Partition| self.keys().denials_due(*partition);
         self.poll(partitions.iter().map(key), rows).await
     }
