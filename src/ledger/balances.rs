@@ -1,5 +1,7 @@
 //! Reading a tenant's ledgers, page by page.
 
+use tracing::error;
+
 use super::{Ledger, LedgerError, done};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
@@ -57,6 +59,16 @@ impl Ledger {
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
                 examined += 1;
+                after = Some(entry.clone());
+                let Some(balance) = balance else {
+                    // One damaged ledger must not take a tenant's whole list away.
+                    error!(
+                        ledger = entry,
+                        "the ledger `{entry}` is corrupt and left out of balances"
+                    );
+                    last = place(&entry).or(last);
+                    continue;
+                };
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
@@ -66,7 +78,6 @@ impl Ledger {
                     });
                 }
                 last = Some((balance.scope.clone(), balance.unit));
-                after = Some(entry);
                 if shown {
                     found.push(balance);
                 }
@@ -85,4 +96,11 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Scope and unit of an index entry.
+fn place(entry: &str) -> Option<(ScopePath, Unit)> {
+    let (scope, unit) = entry.split_once(' ')?;
+    let (_, unit) = unit.split_once(' ')?;
+    Some((ScopePath::parse(scope)?, Unit::parse(unit)?))
 }

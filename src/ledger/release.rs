@@ -106,7 +106,7 @@ impl Ledger {
         let partition = named_partition(reservation_id)?;
         let found = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &["tenant"])
             .await?;
         let record = done(found)?.record;
         TenantId::parse(record.text("tenant")?)
