@@ -18,8 +18,8 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
   | committed now_ms unit charged released depths scope_path snapshot…
 Writes on committed: the record, its due time, the budgets, events. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record, evaluate, overage
--- @include events, ledger_hold, ledger_charge, ledger_events, reservation
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
+-- @include overage_policy, ledger_hold, ledger_charge, ledger_quiet, reservation
 local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
   reservation_id, context = unpack(ARGV, 1, 12)
@@ -28,7 +28,7 @@ local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
   'grace_ms', 'action_kind')
 local refused = reservation_refusal(record, tenant, why)
@@ -41,8 +41,12 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 if status == 'EXPIRED' then return {'expired'} end
 if status ~= 'ACTIVE' then return {'finalized', status} end
-if not (expires_at_ms and grace_ms and estimate_text and depths) then return {'corrupt', reservation} end
-if now > expires_at_ms + grace_ms then return {'expired'} end
+if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
+  return {'corrupt', reservation}
+end
+-- A commit that came in time is in time, even if dead holds had to be expired before it could be decided.
+local asked_at_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+if asked_at_ms > expires_at_ms + grace_ms then return {'expired'} end
 if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
@@ -52,6 +56,7 @@ if not estimate then return {'corrupt', reservation} end
 local overage = int64_sub(actual, estimate)
 local charge = 0
 if int64_lt(0, overage) then
+  -- @include evaluate, overage
   if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
   local reason, blocking
@@ -65,7 +70,8 @@ if int64_lt(0, overage) then charged, returned = int64_add(estimate, charge), in
 local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
 local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 13)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
-for i, budget in ipairs(budgets) do
+for i = 1, #budgets do
+  local budget = budgets[i]
   local debt_by = budget.deficit or 0
   if not ledger_move_charge(budget, returned, minus_estimate, int64_sub(charged, debt_by), debt_by) then
     return {'corrupt', budget.key}
@@ -75,15 +81,19 @@ for i, budget in ipairs(budgets) do
   kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
+local beyond = int64_lt(0, overage)
+local unsound = (beyond or not quiet) and ledgers_untellable(budgets, event_log, outbox)
+if unsound then return {'corrupt', unsound} end
 
--- Effects: none can fail.
-for _, budget in ipairs(budgets) do ledger_write_charge(budget) end
-redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', charged, 'finalized_at_ms', now,
-  'finish_key', key_digest, 'finish_hash', payload_hash, unpack(kept))
+-- Effects. First the index: it has not been read, and one of another type raises before anything is charged.
 redis.call('ZREM', due, reservation_id)
-if not quiet or int64_lt(0, overage) then
+redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
+  'finish_key', key_digest, 'finish_hash', payload_hash, unpack(kept))
+for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+if beyond or not quiet then
+  -- @include events, thresholds_crossed, ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind or '*')
-  if int64_lt(0, overage) then
+  if beyond then
     local debt_incurred = 0
     for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end
     event_append(events, 'reservation.commit_overage', scope_path, {'data.reservation_id', reservation_id,

@@ -20,7 +20,7 @@ local KEY_LIFE_MS = 90 * DAY_MS
 
 -- Refusals: read only.
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'tenant_not_found'} end

@@ -25,7 +25,7 @@ local fields_end = 14 + ARGV[14]
 local now = now_ms()
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'budgets:write', scope, now)
 if refusal then return {refusal, why} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)

@@ -19,7 +19,7 @@ local fields_end = 7 + ARGV[7]
 
 -- Refusals: read only.
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local stored = redis.call('HGETALL', tenant_key)

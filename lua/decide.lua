@@ -11,7 +11,7 @@ ARGV[2] tenant          ARGV[7] unit                ARGV[12] caps of the selecte
 ARGV[3] day yyyymmdd    ARGV[8] amount   int64      ARGV[13] denied_per_minute
 ARGV[4] day_start_ms    ARGV[9] swept_until_ms, ''  ARGV[14] context of events, lines of name and value
 ARGV[5] payload_hash    ARGV[10] budget_prefix      ARGV[15] retention_ms of the outcome
-ARGV[16..] names and values of action and subject
+ARGV[16..] names and values of action and subject, action_kind first
 Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | corrupt what | unit_mismatch scope units
   | sweep_first now_ms | decided now_ms DENY reason | decided now_ms ALLOW|ALLOW_WITH_CAPS depths snapshot…
@@ -27,7 +27,7 @@ local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
 if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', outcome, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', outcome)} end
@@ -71,7 +71,7 @@ redis.call('HSET', outcome, 'status', outcome_status, 'create_hash', payload_has
 redis.call('PEXPIRE', outcome, retention_ms)
 if reason then
   local scope = blocking and budget_scope(scope_path, blocking.depth)
-  local events = events_new(event_log, outbox, tenant, day, now, context)
+  local events = events_new(event_log, outbox, tenant, day, now, context, ARGV[17])
   denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
     denial_facts(reason, unit, amount, blocking, scope, {unpack(ARGV, 16)}))
   day_register(days, tenant_key, settings, tenant, day, now)

@@ -12,7 +12,7 @@ Reply: clock now_ms | fenced | early | flushed count
 local denials, denial_minutes, event_log, outbox, days, tenant_key, lease = unpack(KEYS)
 local tenant, day, day_start_ms, context, token = unpack(ARGV)
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
 local due_ms = redis.call('ZSCORE', denial_minutes, tenant)
 if due_ms and tonumber(due_ms) > now then return {'early'} end

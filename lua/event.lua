@@ -18,7 +18,7 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
 Writes on applied: the record, its index, the budgets, events. Else nothing.
 ]]
 -- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, overage
--- @include events, ledger_hold, ledger_charge, ledger_events
+-- @include ledger_hold, ledger_charge, ledger_quiet
 local api_key, tenant_key, post, posts, due, event_log, outbox, days = unpack(KEYS, 1, 8)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, actual_text, overage_requested, swept_until_ms,
   budget_prefix, post_id, policy, context, action_kind = unpack(ARGV, 1, 15)
@@ -28,11 +28,11 @@ local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
 if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', post, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', post)} end
-local tenant_refused, settings = tenant_refusal(tenant_key)
+local tenant_refused, settings = tenant_refusal(tenant_key, 'default_commit_overage_policy')
 if tenant_refused then return {tenant_refused} end
 local budgets, corrupt = budgets_read(KEYS, 9)
 if not budgets then return {'corrupt', corrupt} end
@@ -56,7 +56,8 @@ if not charged then return {'denied', reason, budget_scope(scope_path, blocking.
 local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
 local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, 16)}
 local depths, minus_charged = '', int64_sub(0, charged)
-for i, budget in ipairs(budgets) do
+for i = 1, #budgets do
+  local budget = budgets[i]
   local debt_by = budget.deficit or 0
   if not ledger_move_charge(budget, minus_charged, 0, int64_sub(charged, debt_by), debt_by) then
     return {'corrupt', budget.key}
@@ -68,15 +69,18 @@ for i, budget in ipairs(budgets) do
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 reply[4] = depths
+local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
+if unsound then return {'corrupt', unsound} end
 
--- Effects: none can fail.
-for _, budget in ipairs(budgets) do ledger_write_charge(budget) end
+-- Effects. First the indexes: they have not been read, and one of another type raises before anything is charged.
+redis.call('ZADD', posts, now, post_id)
+day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', post, 'status', 'APPLIED', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'actual', actual_text, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
   'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
-redis.call('ZADD', posts, now, post_id)
-day_register(days, tenant_key, settings, tenant, day, now)
+for i = 1, #budgets do ledger_write_charge(budgets[i]) end
 if not quiet then
+  -- @include events, thresholds_crossed, ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
   for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,

@@ -9,14 +9,15 @@ ARGV[1] tenant           ARGV[4] rows at most           ARGV[7] context of event
 ARGV[2] day yyyymmdd     ARGV[5] reservation_prefix     ARGV[8] before_ms: only what was due by then; '' for now
 ARGV[3] day_start_ms     ARGV[6] budget_prefix          ARGV[9] fencing_token, '' for a caller without a lease
 Reply: clock now_ms | fenced | expired now_ms count more(1|0) next_due_ms|'' then the ids put into quarantine.
-A record that is corrupt leaves the index for the quarantine; its budgets are not touched. Whoever calls and however
+A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched. Whoever calls and however
 often: each reservation expires once, because its status and its due time are read here.
 ]]
--- @include time, tenant, days, int64, thresholds, budgets, events, hash_fields, ledger_hold, ledger_events
+-- @include time, tenant, days, int64, thresholds, budgets, events, hash_fields, ledger_hold
+-- @include ledger_quiet, thresholds_crossed, ledger_events
 local tenant_key, due, due_tenants, event_log, outbox, days, quarantine, lease = unpack(KEYS)
 local tenant, day, day_start_ms, rows, reservation_prefix, budget_prefix, context, before_ms, token = unpack(ARGV)
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
 local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
@@ -24,18 +25,25 @@ local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
 local expired, later, corrupt, budgets, ledgers, order = {}, {}, {}, {}, {}, {}
 
--- The ledgers that records of this kind are held on, or false when one is missing, is corrupt or has another type (which
--- would raise, so that this page failed for ever).
+-- The ledger under a key, or false when it is missing, is corrupt or has another type (which would raise, so that this page
+-- failed for ever).
+local function ledger_of(key, depth)
+  local budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, depth)
+  local sound = budget and not int64_lt(budget.reserved, 0) and ledger_sound(budget)
+  return sound and budget or false
+end
+
+-- The ledgers that records of this kind are held on, or false.
 local function ledgers_of(unit, scope_path, depths)
   local kind = unit .. ' ' .. depths .. ' ' .. scope_path
   if ledgers[kind] ~= nil then return ledgers[kind] end
   local found = {}
   for text in depths:gmatch('%d+') do
-    local scope = budget_scope(scope_path, tonumber(text))
+    local scope = budget_scope(scope_path, text)
     local key = budget_prefix .. unit .. ':' .. scope
     local budget = budgets[key]
     if budget == nil then
-      budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, tonumber(text)) or false
+      budget = ledger_of(key, text)
       budgets[key] = budget
       if budget then
         budget.scope, budget.unit, budget.returned = scope, unit, 0
@@ -83,16 +91,22 @@ for _, id in ipairs(ids) do
     end
   end
 end
-local settings = {tenant_refusal(tenant_key)}
-settings = settings[2]
+local _, settings = tenant_refusal(tenant_key)
 local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
+local moved = {}
 for _, budget in ipairs(order) do
-  ledger_move_hold(budget, budget.returned, int64_sub(0, budget.returned)) -- held_budgets has proved that it fits
+  if budget.returned ~= 0 then
+    ledger_move_hold(budget, budget.returned, int64_sub(0, budget.returned)) -- held_budgets has proved that it fits
+    moved[#moved + 1] = budget
+  end
 end
+-- What is written without having been read: one of another type raises here, before anything returns.
+for _, index in ipairs({due_tenants, quarantine, days}) do redis.call('ZCARD', index) end
+ledgers_untellable(moved, event_log, outbox)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, context)
-for _, budget in ipairs(order) do ledger_write_hold(budget) end
+for _, budget in ipairs(moved) do ledger_write_hold(budget) end
 for _, row in ipairs(expired) do
   local id, record = row[1], row[2]
   redis.call('HSET', reservation_prefix .. id, 'status', 'EXPIRED', 'expired_at_ms', now)
@@ -100,7 +114,7 @@ for _, row in ipairs(expired) do
     'data.unit', record[3], 'data.estimated_amount', record[4], 'data.created_at_ms', record[7],
     'data.expires_at_ms', record[8], 'data.extensions_used', record[9] or '0'})
 end
-for _, budget in ipairs(order) do
+for _, budget in ipairs(moved) do
   if not ledger_quiet(budget, thresholds) then
     ledger_events(events, budget, budget.unit, budget.scope, thresholds, false)
   end

@@ -15,7 +15,7 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | funded now_ms, then before and after of allocated, remaining, debt, spent
 Writes on funded: the ledger and its base, events, the audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, admin_access, tenant, days, int64, int64_wrapping, thresholds, budgets, events
+-- @include time, access, scope_filter, admin_access, tenant, days, int64, int64_wrapping, thresholds, thresholds_crossed, budgets, events
 -- @include funding, audit, idempotency
 local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, scope, unit, operation, amount_text, spent_text, reason, foreign, payload_hash,
@@ -25,7 +25,7 @@ local key_hash, tenant, day, day_start_ms, scope, unit, operation, amount_text, 
 local now = now_ms()
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'budgets:write', scope, now)
 if refusal then return {refusal, why} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
@@ -42,13 +42,14 @@ base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
 if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt) then return {'corrupt', budget_key} end
 local refused = funding_refusal(budget, operation, int64(amount_text), int64(spent_text ~= '' and spent_text or '0'))
 if refused == 'corrupt' then return {'corrupt', budget_key} end
-if refused == 'budget_exceeded' then return {'budget_exceeded', budget.remaining .. ''} end
+if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budget.remaining)} end
 if refused then return {refused} end
 
 -- Effects: none can fail.
 local before = budget.before
-local reply = {'funded', now, before.allocated .. '', budget.allocated .. '', before.remaining .. '',
-  budget.remaining .. '', before.debt .. '', budget.debt .. '', before.spent .. '', budget.spent .. ''}
+local reply = {'funded', now, int64_text(before.allocated), int64_text(budget.allocated),
+  int64_text(before.remaining), int64_text(budget.remaining), int64_text(before.debt), int64_text(budget.debt),
+  int64_text(before.spent), int64_text(budget.spent)}
 funding_write(budget, base_spent, base_debt, now)
 local request, audit = {'data.ledger_id', ledger_id}, {unpack(ARGV, 14)}
 if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end

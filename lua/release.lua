@@ -15,8 +15,8 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
   | corrupt what | released now_ms unit estimate depths scope_path snapshot…
 Writes on released: the record, its due time, the budgets, events, the audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record, events
--- @include ledger_hold, ledger_events, reservation, audit
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
+-- @include ledger_hold, ledger_quiet, reservation, audit
 local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, key_digest, budget_prefix, permission, context, owner,
   reservation_id = unpack(ARGV, 1, 11)
@@ -27,7 +27,7 @@ local now = now_ms()
 local refusal, why
 if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, permission, now) end
 if refusal then return {refusal, why} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'expires_at_ms', 'grace_ms',
   'action_kind')
 local refused = reservation_refusal(record, tenant, why)
@@ -46,25 +46,31 @@ local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, dept
 if not budgets then return {'corrupt', corrupt} end
 local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
 local reply, kept = {'released', now, unit, estimate_text, depths, scope_path}, {unpack(ARGV, 13, kept_end)}
-for i, budget in ipairs(budgets) do
+for i = 1, #budgets do
+  local budget = budgets[i]
   if not ledger_move_hold(budget, estimate, minus_estimate) then return {'corrupt', budget.key} end
   quiet = quiet and ledger_quiet(budget, thresholds)
   reply[6 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = 'release.' .. budget.depth, reply[6 + i]
 end
+local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
+if unsound then return {'corrupt', unsound} end
 
--- Effects: none can fail.
-for _, budget in ipairs(budgets) do ledger_write_hold(budget) end
-redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', now, 'finish_key', key_digest,
-  'finish_hash', payload_hash, unpack(kept))
+-- Effects. First the index: it has not been read, and one of another type raises before anything returns.
 redis.call('ZREM', due, reservation_id)
-local events = events_new(event_log, outbox, owner, day, now, context, action_kind or '*')
+redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', int64_text(now), 'finish_key', key_digest,
+  'finish_hash', payload_hash, unpack(kept))
+for i = 1, #budgets do ledger_write_hold(budgets[i]) end
+local told = tenant == ''
 if not quiet then
+  -- @include events, thresholds_crossed, ledger_events
+  local events = events_new(event_log, outbox, owner, day, now, context, action_kind or '*')
   for _, budget in ipairs(budgets) do
     ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, false)
   end
   events_point(events)
+  told = told or events.count > 0
 end
 if tenant == '' then audit_append(audit_log, chain, now, {unpack(ARGV, kept_end + 1)}) end
-if events.count > 0 or tenant == '' then day_register(days, tenant_key, settings, owner, day, now) end
+if told then day_register(days, tenant_key, settings, owner, day, now) end
 return reply

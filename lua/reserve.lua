@@ -22,34 +22,45 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | reserved now_ms ttl_ms depths snapshot…
 Writes on reserved: the record, its index, its due time, the budgets, events. On denied, tenant_closed: the event.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, events, denials
--- @include ledger_hold, ledger_events
+-- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, ledger_hold
+-- @include ledger_quiet
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials, denial_minutes =
   unpack(KEYS, 1, 11)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, ttl_text, grace_ms,
   overage_requested, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context = unpack(ARGV, 1, 17)
 local request_end, action_kind = 18 + ARGV[18], ARGV[20]
 
+-- Tells of a denial, or of what the moves of ledgers caused. What it needs is defined when it runs, which is seldom:
+-- each function costs every call.
+local function tell(now, settings, what)
+  -- @include events, denials, thresholds_crossed, ledger_events
+  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
+  if what.denied then
+    denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
+      denial_facts(what.denied, unit, int64(amount_text), what.budget, what.scope, {unpack(ARGV, 19, request_end)}))
+    day_register(days, tenant_key, settings, tenant, day, now)
+  else
+    for _, budget in ipairs(what.moved) do
+      ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), what.thresholds, true)
+    end
+  end
+  events_point(events)
+end
+
 -- Refusals: read only, but for the event that tells of a denial.
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
 if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', reservation, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', reservation)} end
 
-local tenant_refused, settings = tenant_refusal(tenant_key)
+local tenant_refused, settings = tenant_refusal(tenant_key, 'default_commit_overage_policy',
+  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
 local amount = int64(amount_text)
-local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
-local function denied(reason, budget, scope)
-  local facts = denial_facts(reason, unit, amount, budget, scope, {unpack(ARGV, 19, request_end)})
-  denial_append(events, denials, denial_minutes, denied_per_minute, scope_path, facts)
-  day_register(days, tenant_key, settings, tenant, day, now)
-  events_point(events)
-end
-if tenant_refused == 'tenant_closed' then denied('TENANT_CLOSED') end
+if tenant_refused == 'tenant_closed' then tell(now, settings, {denied = 'TENANT_CLOSED'}) end
 if tenant_refused then return {tenant_refused} end
 
 local budgets, corrupt = budgets_read(KEYS, 12)
@@ -63,7 +74,7 @@ local reason, blocking = evaluate_denial(budgets, amount)
 if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
-  denied(reason, blocking, scope)
+  tell(now, settings, {denied = reason, budget = blocking, scope = scope})
   return {'denied', reason, scope, blocking.remaining}
 end
 local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')
@@ -76,7 +87,8 @@ ttl_ms = math.min(ttl_ms, max_ttl_ms)
 local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
 local reply, kept = {'reserved', now, ttl_ms, ''}, {unpack(ARGV, 19)}
 local depths, minus_amount = '', int64_sub(0, amount)
-for i, budget in ipairs(budgets) do
+for i = 1, #budgets do
+  local budget = budgets[i]
   if not ledger_move_hold(budget, minus_amount, amount) then return {'corrupt', budget.key} end
   quiet = quiet and ledger_quiet(budget, thresholds)
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
@@ -84,26 +96,20 @@ for i, budget in ipairs(budgets) do
   kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
 end
 reply[4] = depths
+local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
+if unsound then return {'corrupt', unsound} end
 
--- Effects: none can fail.
-local expires_at_ms = now + ttl_ms
-local due_ms = expires_at_ms + grace_ms .. ''
-for _, budget in ipairs(budgets) do ledger_write_hold(budget) end
-redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
-  'estimate', amount_text, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
-  'created_at_ms', now, 'expires_at_ms', expires_at_ms, 'grace_ms', grace_ms,
-  'max_extensions', max_extensions, unpack(kept))
-redis.call('ZADD', reservations, now, reservation_id)
+-- Effects. First the indexes: they have not been read, and one of another type raises before anything is held.
+local now_text, expires_at_ms = int64_text(now), now + ttl_ms
+local due_ms = int64_text(expires_at_ms + grace_ms)
 redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
+redis.call('ZADD', reservations, now_text, reservation_id)
 day_register(days, tenant_key, settings, tenant, day, now)
-if not quiet then
-  for i = 19, request_end, 2 do
-    if ARGV[i] == 'action_kind' then events.kind = ARGV[i + 1] end
-  end
-  for _, budget in ipairs(budgets) do
-    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true)
-  end
-  events_point(events)
-end
+redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
+  'estimate', amount_text, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
+  'created_at_ms', now_text, 'expires_at_ms', int64_text(expires_at_ms), 'grace_ms', grace_ms,
+  'max_extensions', int64_text(max_extensions), unpack(kept))
+for i = 1, #budgets do ledger_write_hold(budgets[i]) end
+if not quiet then tell(now, settings, {moved = budgets, thresholds = thresholds}) end
 return reply

@@ -17,7 +17,7 @@ local tenant, day, day_start_ms, key_id, reason, payload_hash, context = unpack(
 
 -- Refusals: read only.
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)

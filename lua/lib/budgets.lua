@@ -3,18 +3,21 @@ budgets: the ledgers of the scopes of one request. One law holds for each of the
 remaining = allocated - spent - reserved - debt.
 ]]
 
+-- How deep a scope lies, the root at 1: as records have it, without the cost of printing a number.
+local DEPTHS = {'1', '2', '3', '4', '5', '6'}
+
 -- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that are not computed with stay
 -- the strings that they are.
 local function budget_read(key, depth)
-  local status, remaining, reserved, spent, allocated, debt, limit, over, overage_policy =
+  local status, remaining, reserved, spent, allocated, debt, limit, over =
     unpack(redis.call('HMGET', key, 'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-      'is_over_limit', 'commit_overage_policy'))
+      'is_over_limit'))
   if not status and not remaining and not allocated then return false end
   remaining, reserved = int64(remaining), int64(reserved)
   if not (status and remaining and reserved and spent and allocated and debt and limit) then return nil end
   return {
     key = key, depth = depth, status = status, remaining = remaining, reserved = reserved, spent = spent,
-    allocated = allocated, debt = debt, limit = limit, over = over == '1', overage_policy = overage_policy,
+    allocated = allocated, debt = debt, limit = limit, over = over == '1',
   }
 end
 
@@ -22,7 +25,7 @@ end
 local function budgets_read(keys, first)
   local budgets = {}
   for i = first, #keys do
-    local budget = budget_read(keys[i], i - first + 1)
+    local budget = budget_read(keys[i], DEPTHS[i - first + 1])
     if budget == nil then return nil, keys[i] end
     if budget then budgets[#budgets + 1] = budget end
   end
@@ -32,7 +35,7 @@ end
 -- The enclosing scope at a depth of a path, the root being 1.
 local function budget_scope(scope_path, depth)
   local stop = 0
-  for _ = 1, depth do
+  for _ = 1, tonumber(depth) do
     stop = scope_path:find('/', stop + 1, true)
     if not stop then return scope_path end
   end
@@ -41,9 +44,7 @@ end
 
 -- A ledger as it is now, in one short field: allocated spent reserved [debt limit over].
 local function budget_snapshot(budget)
-  if budget.debt == '0' and budget.limit == '0' and not budget.over then
-    return budget.allocated .. ' ' .. budget.spent .. ' ' .. budget.reserved
-  end
-  return budget.allocated .. ' ' .. budget.spent .. ' ' .. budget.reserved .. ' ' .. budget.debt .. ' ' .. budget.limit
-    .. (budget.over and ' 1' or ' 0')
+  local used = budget.allocated .. ' ' .. budget.spent .. ' ' .. int64_text(budget.reserved)
+  if budget.debt == '0' and budget.limit == '0' and not budget.over then return used end
+  return used .. ' ' .. budget.debt .. ' ' .. budget.limit .. (budget.over and ' 1' or ' 0')
 end

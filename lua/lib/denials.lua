@@ -37,7 +37,7 @@ local function denial_append(events, key, index, per_minute, scope, data)
     return event_append(events, 'reservation.denied', scope, data)
   end
   if redis.call('HINCRBY', key, 'suppressed', 1) == 1 then
-    redis.call('HSET', key, 'scope', scope, 'context', events.context, 'kind', events.kind or '*', unpack(data))
+    redis.call('HSET', key, 'scope', scope, 'context', events.context, 'kind', events.kind, unpack(data))
     redis.call('ZADD', index, minute + 60000, events.tenant)
   end
 end

@@ -6,7 +6,8 @@ never hides one that is frozen, over its limit or in debt.
 -- nil, or the reason and the ledger that is to blame.
 local function evaluate_denial(budgets, amount)
   local class, blocking = 5, nil
-  for _, budget in ipairs(budgets) do
+  for i = 1, #budgets do
+    local budget = budgets[i]
     local found = budget.status ~= 'ACTIVE' and 1 or budget.over and 2 or budget.debt ~= '0' and 3
       or int64_lt(budget.remaining, amount) and 4 or 5
     if found < class then class, blocking = found, budget end

@@ -5,16 +5,16 @@ local function ledger_move_charge(budget, remaining_by, reserved_by, spent_by, d
   if not ledger_move_hold(budget, remaining_by, reserved_by) then return false end
   local spent = int64_add(int64(budget.spent), spent_by)
   if not spent or int64_lt(spent, 0) then return false end
-  budget.spent, budget.debt_by = spent .. '', debt_by
+  budget.spent, budget.debt_by = int64_text(spent), debt_by
   if debt_by == 0 then return true end
   local debt = int64_add(budget.debt, debt_by)
   if not debt or int64_lt(debt, 0) then return false end
-  budget.debt = debt .. ''
+  budget.debt = int64_text(debt)
   return true
 end
 
 local function ledger_write_charge(budget)
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent)
+  redis.call('HSET', budget.key, 'remaining', int64_text(budget.remaining), 'reserved', budget.reserved, 'spent', budget.spent)
   if budget.debt_by == 0 and not budget.becomes_over then return end
   redis.call('HSET', budget.key, 'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0')
 end

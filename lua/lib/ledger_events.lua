@@ -1,14 +1,6 @@
 --[[
-ledger_events: what the move of a ledger caused, in the order cause before effect.
+ledger_events: what the move of a ledger caused, in the order cause before effect. See ledger_quiet for when it is asked.
 ]]
-
--- Whether the move surely caused nothing: told by doubles, with a margin; the usual case.
-local function ledger_quiet(budget, thresholds)
-  local lowest = thresholds[1] * budget.allocated
-  return budget.remaining + 0 > 0 and (budget.debt_by or 0) == 0 and not budget.over
-    and (budget.spent + budget.reserved) * 1.000001e6 < lowest
-    and (budget.before_spent + budget.before_reserved) * 1.000001e6 < lowest
-end
 
 -- charged: whether the operation can have exhausted the ledger. debt_facts: names and values told with its debt.
 local function ledger_events(events, budget, unit, scope, thresholds, charged, debt_facts)

@@ -8,10 +8,10 @@ local function ledger_move_hold(budget, remaining_by, reserved_by)
   local remaining, reserved = int64_add(budget.remaining, remaining_by), int64_add(budget.reserved, reserved_by)
   if not remaining or not reserved or int64_lt(reserved, 0) then return false end
   budget.before_remaining, budget.before_reserved, budget.before_spent = budget.remaining, budget.reserved, budget.spent
-  budget.remaining, budget.reserved = remaining .. '', reserved .. ''
+  budget.remaining, budget.reserved = remaining, int64_text(reserved)
   return true
 end
 
 local function ledger_write_hold(budget)
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+  redis.call('HSET', budget.key, 'remaining', int64_text(budget.remaining), 'reserved', budget.reserved)
 end

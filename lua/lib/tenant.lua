@@ -7,9 +7,8 @@ guarded; a record whose status cannot be read guards against everything.
 -- order of TENANT_*; an absent one is false.
 local TENANT_STATUS, TENANT_DAY, TENANT_THRESHOLDS, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS =
   1, 2, 3, 4, 5, 6, 7
-local function tenant_refusal(tenant_key)
-  local settings = redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+local function tenant_refusal(tenant_key, ...)
+  local settings = redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', ...)
   local status = settings[TENANT_STATUS]
   if status == 'ACTIVE' then return nil, settings end
   if status == 'CLOSED' then return 'tenant_closed', settings end

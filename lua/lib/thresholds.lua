@@ -1,6 +1,6 @@
 --[[
-thresholds: which utilization thresholds an operation crossed. Utilization is (spent + reserved) / allocated; a
-threshold is kept in millionths and turned into the amount at which it is reached, so everything stays integer.
+thresholds: the utilization thresholds of a tenant. Utilization is (spent + reserved) / allocated; a threshold is kept
+in millionths.
 ]]
 local THRESHOLDS_DEFAULT = {800000, 950000, 1000000}
 
@@ -9,32 +9,5 @@ local function thresholds_parse(text)
   if not text then return THRESHOLDS_DEFAULT end
   local thresholds = {}
   for word in text:gmatch('%d+') do thresholds[#thresholds + 1] = tonumber(word) end
-  return thresholds
-end
-
--- ceil(millionths * allocated / 10^6), exact.
-local function threshold_amount(millionths, allocated)
-  if type(allocated) == 'number' then
-    local rest = allocated % 1e6
-    return millionths * ((allocated - rest) / 1e6) + math.ceil(millionths * rest / 1e6)
-  end
-  local millions, rest = allocated:sub(1, -7), tonumber(allocated:sub(-6))
-  local high, low = tonumber(millions:sub(1, -8)) or 0, tonumber(millions:sub(-7))
-  local high_part = millionths * high -- times 10^7
-  local limb = math.floor(high_part / 1e3)
-  local low_part = millionths * low + math.ceil(millionths * rest / 1e6)
-  return int64_from_limbs(limb, (high_part - limb * 1e3) * 1e7 + low_part)
-end
-
--- The thresholds between two amounts in use: ascending when use rose, descending when it fell.
-local function thresholds_crossed(thresholds, allocated, used_before, used_after)
-  local crossed, rising = {}, int64_lt(used_before, used_after)
-  if not int64_lt(0, allocated) then return crossed end
-  for _, millionths in ipairs(thresholds) do
-    local amount = threshold_amount(millionths, allocated)
-    if int64_lt(used_before, amount) ~= int64_lt(used_after, amount) then
-      table.insert(crossed, rising and #crossed + 1 or 1, millionths)
-    end
-  end
-  return crossed, rising and 'rising' or 'falling'
+  return #thresholds > 0 and thresholds or THRESHOLDS_DEFAULT
 end

@@ -5,3 +5,9 @@ local function now_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+
+-- Whether the day that the caller took the keys of is the present one.
+local function time_in_day(now, day_start_ms)
+  local elapsed = now - day_start_ms
+  return elapsed >= 0 and elapsed < DAY_MS
+end

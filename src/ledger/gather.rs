@@ -15,36 +15,33 @@ use crate::domain::caller::Caller;
 const MATCHES_MAX: usize = 10_000;
 /// Rows that such a sort looks at; and active ones by expiry until one of them is known to come next.
 const ROWS_MAX: usize = 50_000;
-/// Matches that are kept with their records; of the others those of the page are read again.
-const RECORDS_MAX: usize = 200;
 
 impl Ledger {
-    /// Sorts all that matches.
+    /// Looks at all that matches, and keeps what comes first.
     pub(super) async fn list_gathered(
         &self,
         caller: &Caller,
         query: &ReservationQuery,
     ) -> Result<ReservationPage, ListError> {
         let mut walker = Walker::for_gathering(self, query);
-        let (mut gathered, mut examined) = (Vec::new(), 0);
-        while let Some(steps) = walker.step(self, caller, usize::MAX).await? {
+        let (mut first, mut matched, mut examined) = (Vec::new(), 0, 0);
+        while let Some(steps) = walker.step(self, caller).await? {
             examined += steps.len();
             for step in steps {
-                if let Some(mut candidate) = candidate(step, query)? {
-                    candidate.row = candidate.row.filter(|_| gathered.len() < RECORDS_MAX);
-                    gathered.push(candidate);
+                if let Some(candidate) = candidate(step, query)? {
+                    matched += 1;
+                    first.push(candidate);
                 }
             }
-            if gathered.len() > MATCHES_MAX {
+            keep_first(&mut first, query);
+            if matched > MATCHES_MAX {
                 return too_many(MATCHES_MAX, "match");
             }
             if examined > ROWS_MAX {
                 return too_many(ROWS_MAX, "would have to be looked at");
             }
         }
-        gathered.retain(|candidate| comes_next(candidate, query));
-        gathered.sort_by(|a, b| order(&a.position, &b.position, query));
-        Ok(self.first_of(query, gathered).await?)
+        Ok(self.first_of(query, first).await?)
     }
 
     /// Active reservations by expiry. The index has their due times, which lie up to the longest grace behind: a row is
@@ -69,18 +66,12 @@ impl Ledger {
         }
         let mut walker = Walker::by_due_time(query, low, high);
         let (mut found, mut examined) = (Vec::new(), 0);
-        while let Some(steps) = walker.step(self, caller, usize::MAX).await? {
+        while let Some(steps) = walker.step(self, caller).await? {
             examined += steps.len();
             for step in steps {
-                if let Some(candidate) = candidate(step, query)?
-                    && comes_next(&candidate, query)
-                {
-                    found.push(candidate);
-                }
+                found.extend(candidate(step, query)?);
             }
-            found.sort_by(|a, b| order(&a.position, &b.position, query));
-            // One more than the page, to know whether another follows.
-            found.truncate(query.limit + 1);
+            keep_first(&mut found, query);
             let Some(due_ms) = walker.reached() else {
                 break;
             };
@@ -136,14 +127,17 @@ fn candidate(step: Step, query: &ReservationQuery) -> Result<Option<Candidate>, 
     }
     Ok(Some(Candidate {
         position: position_of(&row, query.sort)?,
-        row: Some(row),
+        row,
     }))
 }
 
-/// Whether it stands behind the last page.
-fn comes_next(candidate: &Candidate, query: &ReservationQuery) -> bool {
-    let after = query.after.as_ref();
-    after.is_none_or(|after| order(&candidate.position, after, query) == Ordering::Greater)
+/// Keeps those that stand first behind the last page, in order: a page, and one more to know whether another follows.
+fn keep_first(candidates: &mut Vec<Candidate>, query: &ReservationQuery) {
+    if let Some(after) = &query.after {
+        candidates.retain(|c| order(&c.position, after, query) == Ordering::Greater);
+    }
+    candidates.sort_by(|a, b| order(&a.position, &b.position, query));
+    candidates.truncate(query.limit + 1);
 }
 
 fn too_many<T>(bound: usize, what: &'static str) -> Result<T, ListError> {

@@ -10,6 +10,7 @@ use crate::domain::moment::Window;
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
+use crate::store::ExtraTrip;
 
 /// Where a page ended: the sort value and id of its last row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,14 @@ pub struct ReservationQuery {
     pub after: Option<Position>,
     /// Fields of the record that rows have besides the usual: `metadata`, `committed_metadata`.
     pub further_fields: Vec<&'static str>,
+}
+
+impl ReservationQuery {
+    /// Whether a row that lies between the bounds on creation may still be left out.
+    pub(super) fn is_filtered(&self) -> bool {
+        let times_open = self.expires.is_open() && self.finalized.is_open();
+        self.status.is_some() || self.segments.is_within_tenant() || !times_open
+    }
 }
 
 /// One row.
@@ -156,7 +165,7 @@ impl Ledger {
     ) -> Result<ReservationPage, LedgerError> {
         let mut walker = Walker::by_creation(self, query);
         let (mut page, mut last, mut examined) = (Vec::new(), query.after.clone(), 0);
-        while let Some(step) = walker.step(self, caller, query.limit + 1).await? {
+        while let Some(step) = walker.step(self, caller).await? {
             for Step { row, visible } in step {
                 examined += 1;
                 let position = position_of(&row, ReservationSort::CreatedAtMs)?;
@@ -166,7 +175,7 @@ impl Ledger {
                     }
                     page.push(Candidate {
                         position: position.clone(),
-                        row: Some(row),
+                        row,
                     });
                 }
                 last = Some(position);
@@ -178,7 +187,7 @@ impl Ledger {
         self.page_of(query, page, None).await
     }
 
-    /// A page of candidates in order: as they were read where that was whole, read again otherwise, each as it is now.
+    /// A page of candidates in order: as they were read, or where further fields are wanted read again, each as it is now.
     /// Where their bytes would pass a bound the page is short, and its cursor goes on.
     pub(super) async fn page_of(
         &self,
@@ -186,9 +195,8 @@ impl Ledger {
         candidates: Vec<Candidate>,
         mut next: Option<Position>,
     ) -> Result<ReservationPage, LedgerError> {
-        let whole = query.further_fields.is_empty();
-        if whole && candidates.iter().all(|candidate| candidate.row.is_some()) {
-            let rows = candidates.into_iter().filter_map(|candidate| candidate.row);
+        if query.further_fields.is_empty() || candidates.is_empty() {
+            let rows = candidates.into_iter().map(|candidate| candidate.row);
             let rows = rows.collect();
             return Ok(ReservationPage { rows, next });
         }
@@ -196,10 +204,7 @@ impl Ledger {
             .iter()
             .map(|candidate| candidate.position.reservation_id.as_str())
             .collect();
-        if ids.is_empty() {
-            let rows = Vec::new();
-            return Ok(ReservationPage { rows, next });
-        }
+        self.store.metrics().extra_trip(ExtraTrip::Paging);
         let fields = query.fields();
         let (now_ms, records) = self
             .store
@@ -228,12 +233,12 @@ impl Ledger {
     }
 }
 
-/// A row that may come onto a page. Its record is kept where few are gathered.
+/// A row that may come onto a page.
 pub(super) struct Candidate {
     /// Its place in the order.
     pub position: Position,
     /// The row as it was read.
-    pub row: Option<ReservationRow>,
+    pub row: ReservationRow,
 }
 
 impl ReservationQuery {

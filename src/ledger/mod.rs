@@ -175,7 +175,8 @@ impl Attempts<'_> {
             Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
             Answer::WrongDay => {}
             Answer::SweepFirst { now_ms } => {
-                let until_ms = *self.swept_until_ms.get_or_insert(now_ms);
+                let believed_ms = self.ledger.store.clock().believed_ms(now_ms);
+                let until_ms = *self.swept_until_ms.get_or_insert(believed_ms);
                 self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
             }
         }

@@ -65,7 +65,7 @@ struct Assembly<'a> {
 impl Assembly<'_> {
     fn take(&mut self, part: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
         for (index, line) in text.lines().enumerate() {
-            match line.strip_prefix("-- @include ") {
+            match line.trim_start().strip_prefix("-- @include ") {
                 Some(names) => {
                     for name in names.split(',') {
                         self.include(name.trim())?;

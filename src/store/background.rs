@@ -17,9 +17,9 @@ impl Store {
     /// # Errors
     /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
     pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let deadline = self.deadline();
-        self.deployment_by(deadline).await?;
-        self.query_by(key, command, Lane::Background, deadline)
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        self.query_by(key, command, Lane::Background, turn.deadline)
             .await
     }
 
@@ -28,9 +28,10 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`].
     pub(super) async fn query_now(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let deadline = self.deadline();
-        self.deployment_by(deadline).await?;
-        self.query_by(key, command, Lane::Request, deadline).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        self.query_by(key, command, Lane::Request, turn.deadline)
+            .await
     }
 
     async fn query_by(
@@ -56,13 +57,13 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`], for the first command that failed.
     pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
-        self.deployment().await?;
-        let deadline = self.deadline();
+        let answers = self.pipelines(commands).await?;
+        let turn = self.turn()?;
         let mut replies = Vec::with_capacity(commands.len());
-        for (answer, (key, command)) in self.pipelines(commands).await.into_iter().zip(commands) {
+        for (answer, (key, command)) in answers.into_iter().zip(commands) {
             replies.push(match answer {
                 Some(Value::ServerError(_)) | None => {
-                    self.query_by(key, command, Lane::Background, deadline)
+                    self.query_by(key, command, Lane::Background, turn.deadline)
                         .await?
                 }
                 Some(reply) => reply,
@@ -81,14 +82,13 @@ impl Store {
         &self,
         commands: &[(String, Cmd)],
     ) -> Result<Vec<Option<Value>>, StoreError> {
-        self.deployment().await?;
-        let deadline = self.deadline();
-        let mut replies = self.pipelines(commands).await;
+        let mut replies = self.pipelines(commands).await?;
+        let turn = self.turn()?;
         for (answer, (key, command)) in replies.iter_mut().zip(commands) {
             if !matches!(answer, Some(Value::ServerError(_))) {
                 continue;
             }
-            let again = self.query_by(key, command, Lane::Background, deadline);
+            let again = self.query_by(key, command, Lane::Background, turn.deadline);
             *answer = match again.await {
                 Ok(reply) => Some(reply),
                 Err(StoreError::Refused { code, detail }) => {
@@ -107,22 +107,41 @@ impl Store {
         {
             // Tells why.
             replies[0] = Some(
-                self.query_by(key, command, Lane::Background, deadline)
+                self.query_by(key, command, Lane::Background, turn.deadline)
                     .await?,
             );
         }
         Ok(replies)
     }
 
-    /// Whether each node that holds data answers a `PING`.
+    /// Asks each node that holds data whether it is there (`PING`), all at once and beside all other work.
     ///
     /// # Errors
-    /// The first failure, within `limit`.
+    /// The first failure, within `limit`, when no node answers: one is enough to serve the tenants on it.
     pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let deadline = Instant::now() + limit.min(self.timeout());
-        self.everywhere(&redis::cmd("PING"), deadline)
-            .await
-            .map(drop)
+        let nodes = self.inner.connection.nodes(deadline).await?;
+        let count = nodes.len();
+        let mut asked = JoinSet::new();
+        for node in nodes {
+            let store = self.clone();
+            asked.spawn(async move {
+                let ping = redis::cmd("PING");
+                store.ask(&node, &ping, Lane::Request, deadline).await
+            });
+        }
+        let mut silent = Vec::with_capacity(count);
+        while let Some(ended) = asked.join_next().await {
+            if let Err(error) = ended.expect("a ping does not panic and is not aborted") {
+                silent.push(error);
+            }
+        }
+        let unreachable = i64::try_from(silent.len()).unwrap_or(i64::MAX);
+        self.metrics().unreachable_masters.set(unreachable);
+        match silent.len() < count {
+            true => Ok(()),
+            false => silent.pop().map_or(Ok(()), Err),
+        }
     }
 
     /// Runs a command on each node that holds data; the replies come with the nodes' addresses.
@@ -133,7 +152,7 @@ impl Store {
     ) -> Result<Vec<(String, Value)>, StoreError> {
         let mut replies = Vec::new();
         for node in self.inner.connection.nodes(deadline).await? {
-            let reply = self.ask(&node, command, deadline).await?;
+            let reply = self.ask(&node, command, Lane::Background, deadline).await?;
             replies.push((node.address.clone(), reply));
         }
         Ok(replies)
@@ -160,7 +179,7 @@ impl Store {
         {
             let (store, command) = (self.clone(), command.clone());
             asked.spawn(async move {
-                let reply = store.ask(&node, &command, deadline).await;
+                let reply = store.ask(&node, &command, Lane::Background, deadline).await;
                 (place, node.address.clone(), reply)
             });
         }
@@ -184,9 +203,10 @@ impl Store {
         &self,
         node: &Node,
         command: &Cmd,
+        lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
-        let reply = match node.open(Lane::Background, deadline).await {
+        let reply = match node.open(lane, deadline).await {
             Ok(open) => open.send(command, deadline).await,
             Err(silence) => Err(silence),
         };

@@ -22,11 +22,10 @@ impl Store {
         keys: &[String],
         args: &[Arg<'_>],
     ) -> Result<Vec<Option<Value>>, StoreError> {
-        self.deployment().await?;
         let mut replies = vec![None; keys.len()];
         let mut left: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..ROUNDS {
-            left = self.pipe(script, keys, args, left, &mut replies).await;
+            left = self.pipe(script, keys, args, left, &mut replies).await?;
             let Some(first) = left.pop() else { break };
             // One of the refused goes alone: that loads the script, or finds the slot's new node.
             match self
@@ -51,14 +50,14 @@ impl Store {
         args: &[Arg<'_>],
         wanted: Vec<usize>,
         replies: &mut [Option<Value>],
-    ) -> Vec<usize> {
+    ) -> Result<Vec<usize>, StoreError> {
         let command = |index: &usize| {
             let command = script.command(&keys[*index..=*index], args);
             (keys[*index].clone(), command)
         };
         let commands: Vec<_> = wanted.iter().map(command).collect();
         let (mut refused, mut silent) = (Vec::new(), 0);
-        for (index, answer) in wanted.into_iter().zip(self.pipelines(&commands).await) {
+        for (index, answer) in wanted.into_iter().zip(self.pipelines(&commands).await?) {
             match answer {
                 Some(Value::ServerError(_)) => refused.push(index),
                 Some(reply) => replies[index] = Some(reply),
@@ -73,6 +72,6 @@ impl Store {
                 "script `{name}` was not answered for {silent} of many keys"
             );
         }
-        refused
+        Ok(refused)
     }
 }

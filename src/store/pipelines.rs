@@ -9,15 +9,23 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::node::{Lane, Node};
-use super::{Store, slot};
+use super::{Store, StoreError, slot};
 
 impl Store {
     /// Sends each command to the node that owns its key. The replies come in the order of `commands`, error replies
     /// among them; `None` where a node did not answer, or a slot has no owner.
-    pub(super) async fn pipelines(&self, commands: &[(String, Cmd)]) -> Vec<Option<Value>> {
+    ///
+    /// # Errors
+    /// [`StoreError`] when the deployment cannot be read, or the request has no time left.
+    pub(super) async fn pipelines(
+        &self,
+        commands: &[(String, Cmd)],
+    ) -> Result<Vec<Option<Value>>, StoreError> {
+        self.deployment().await?;
         let connection = &self.inner.connection;
+        let routing = self.turn()?;
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
-        let mut until = self.deadline();
+        let mut until = routing.deadline;
         for (index, (key, _)) in commands.iter().enumerate() {
             let Ok(node) = connection.route(slot::of(key.as_bytes()), until).await else {
                 // Who owns it was asked in vain: that is not waited for again.
@@ -32,7 +40,9 @@ impl Store {
                 None => batches.push((node, vec![index])),
             }
         }
-        let deadline = self.deadline();
+        drop(routing);
+        let sending = self.turn()?;
+        let deadline = sending.deadline;
         let mut sent = JoinSet::new();
         for (node, batch) in batches {
             let mut pipeline = Pipeline::with_capacity(batch.len());
@@ -62,6 +72,6 @@ impl Store {
                 }
             }
         }
-        replies
+        Ok(replies)
     }
 }

@@ -141,8 +141,6 @@ async fn other_refusals_are_no_denials() {
     app.set_tenant(&[("status", "ACTIVE")]).await;
     app.set_key(&[("permissions", " balances:read ")]).await;
     app.reserve("forbidden", 1).await;
-    app.set_key(&[("status", "REVOKED")]).await;
-    app.reserve("revoked", 1).await;
     assert!(app.events().await.is_empty() && app.outbox().await.is_empty());
 }
 
@@ -199,6 +197,10 @@ async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_ev
     let expected = ["100", "101", "102", "103 8", "200"]
         .map(|facts| format!("reservation.denied {ROOT} {facts}"));
     assert_eq!(lines, expected);
+    for event in &events {
+        // The correlation of a denial is made of it, that of the sum too.
+        assert_eq!(event.get("kind"), "llm.completion", "{event:?}");
+    }
     let waiting: i64 = app
         .read(&["ZCARD", &keys.denials_due(caller.partition)])
         .await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatch::{DenialSums, LeaseKeeper, LeaseMetrics};
+use budget_authority::dispatch::{LeaseKeeper, LeaseMetrics, Sums};
 use budget_authority::retention::{Periods, Retention, RetentionMetrics};
 use budget_authority::store::{RedisOptions, Store};
 use budget_authority::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
@@ -20,7 +20,7 @@ struct Workers {
     keeper: LeaseKeeper,
     sweeper: Sweeper,
     retention: Retention,
-    denials: DenialSums,
+    denials: Sums,
 }
 
 impl Workers {
@@ -41,7 +41,7 @@ impl Workers {
                 .with_lease(Duration::from_secs(4)),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
             retention: Retention::new(store.clone(), clock, periods, retention),
-            denials: DenialSums::new(store.clone(), "test", &registry).expect("fresh"),
+            denials: Sums::new(store.clone(), "test", &registry).expect("fresh"),
         }
     }
 }

@@ -89,6 +89,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PERSIST'",
     "'SET'",
 ];
 
@@ -105,6 +106,8 @@ const WRITERS: &[&str] = &[
     "day_register(",
     "denial_append(",
     "denials_flush(",
+    "audit_failure_append(",
+    "audit_failures_flush(",
     "ledger_events(",
 ];
 
@@ -265,12 +268,18 @@ fn refusals_come_before_effects() {
         let (before, after) = body
             .split_once("-- Effects")
             .unwrap_or_else(|| panic!("{name} marks where its effects begin"));
-        let mut in_denied = false;
+        let mut in_tell = false;
         for line in before.lines() {
-            in_denied = (in_denied || line.starts_with("local function denied(")) && line != "end";
+            in_tell = (in_tell || line.starts_with("local function tell(")) && line != "end";
             assert!(
-                in_denied || !writes(line),
+                in_tell || !writes(line),
                 "{name} writes before its effects: {line}"
+            );
+            assert!(
+                line.contains("local function")
+                    || !line.contains("tell(")
+                    || line.contains("{denied ="),
+                "{name} tells of more than a denial before its effects: {line}"
             );
         }
         for word in [

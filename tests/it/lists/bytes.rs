@@ -156,7 +156,7 @@ async fn a_page_with_much_metadata_is_short_and_its_cursor_goes_on() {
 }
 
 #[tokio::test]
-async fn rows_of_a_large_gathering_are_read_again_for_their_page() {
+async fn a_large_gathering_is_paged_in_order() {
     let app = TestApp::spawn().await;
     let mut tenant = Tenant::new(&app.world.store, "acme").await;
     let now = crate::harness::holds::now_ms(&app.world.store).await;

@@ -1,0 +1,176 @@
+//! Damaged ledgers, records and indexes: whatever is wrong, no operation moves money and then fails.
+
+use std::collections::BTreeMap;
+
+use budget_authority::store::Day;
+use redis::Value;
+use serde_json::json;
+
+use crate::harness::app::{Said, TestApp};
+
+const ROOT: &str = "tenant:acme";
+
+/// Every key of the deployment with its content.
+async fn everything(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
+    let pattern = format!("{}:*", app.world.store.keys().prefix());
+    let (mut found, mut cursor) = (BTreeMap::new(), "0".to_owned());
+    loop {
+        let (next, keys): (String, Vec<String>) = app
+            .read(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])
+            .await;
+        for key in keys {
+            if let Value::BulkString(bytes) = app.world.redis(&["DUMP", &key]).await {
+                found.insert(key, bytes);
+            }
+        }
+        cursor = next;
+        if cursor == "0" {
+            return found;
+        }
+    }
+}
+
+/// The same but for the due times: one that leads to no record only costs a sweep a look.
+async fn held_and_told(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
+    let mut found = everything(app).await;
+    found.retain(|key, _| !key.contains(":due"));
+    found
+}
+
+/// An operation of the runtime plane.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Operation {
+    /// Takes the last unit, which is an event.
+    Reserve,
+    /// Needs 50 beyond its hold, which is an event.
+    Commit,
+    /// Falls below a threshold, which is an event.
+    Release,
+    Post,
+}
+
+/// A ledger of 1,000 with a hold of 900.
+async fn stage() -> (TestApp, String) {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(ROOT, 900, json!({})).await;
+    (app, id)
+}
+
+async fn run(app: &TestApp, operation: Operation, id: &str) -> Said {
+    match operation {
+        Operation::Reserve => app.reserve("again", 100).await,
+        Operation::Commit => app.commit(id, "c", 950).await,
+        Operation::Release => app.release(id, "r").await,
+        Operation::Post => app.post_event("e", ROOT, 100, json!({})).await,
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
+    use Operation::{Commit, Post, Release, Reserve};
+    let all = [Reserve, Commit, Release, Post];
+    let (app, _) = stage().await;
+    let (caller, keys) = (&app.world.callers[0], app.world.store.keys().clone());
+    let (partition, tenant) = (caller.partition, caller.tenant.as_str());
+    let today = Day::of_ms(app.now_ms().await);
+    let foreign = [
+        (keys.due(partition, tenant), &[Reserve, Commit, Release][..]),
+        (keys.due_tenants(partition), &[Reserve]),
+        (keys.events(partition, tenant, today), &all),
+        (keys.outbox(partition), &all),
+    ];
+    for operation in all {
+        for field in [
+            "remaining",
+            "reserved",
+            "spent",
+            "allocated",
+            "debt",
+            "overdraft_limit",
+        ] {
+            let (app, id) = stage().await;
+            if operation == Reserve && field == "debt" {
+                continue; // any debt but 0 refuses, whatever it is
+            }
+            app.set_ledger(ROOT, &[(field, "x")]).await;
+            let before = everything(&app).await;
+            let said = run(&app, operation, &id).await;
+            assert_eq!(said.status, 500, "{operation:?} with {field}: {said:?}");
+            assert!(
+                everything(&app).await == before,
+                "{operation:?} with {field}"
+            );
+        }
+        for (key, operations) in &foreign {
+            if !operations.contains(&operation) {
+                continue;
+            }
+            let (app, id) = stage().await;
+            let prefix = app.world.store.keys().prefix().to_owned();
+            let key = key.replacen(keys.prefix(), &prefix, 1);
+            app.world
+                .redis(&["SET", &key, "not what it should be"])
+                .await;
+            let before = held_and_told(&app).await;
+            let said = run(&app, operation, &id).await;
+            assert_eq!(said.status, 500, "{operation:?} with {key}: {said:?}");
+            assert!(
+                held_and_told(&app).await == before,
+                "{operation:?} with {key}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
+    let (app, id) = stage().await;
+    let record = app.reservation_key(&id);
+    for damage in [
+        &["HDEL", &record, "overage_policy"][..],
+        &["HSET", &record, "overage_policy", "MAYBE"],
+    ] {
+        app.world.redis(damage).await;
+        let before = everything(&app).await;
+        assert_eq!(app.commit(&id, "c", 950).await.status, 500);
+        assert!(everything(&app).await == before, "{damage:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
+    let damages = [
+        ("reserved", "-5"),
+        ("spent", "x"),
+        ("allocated", ""),
+        ("debt", "1.5"),
+        ("overdraft_limit", "x"),
+    ];
+    for (field, value) in damages {
+        let app = TestApp::spawn().await;
+        let (sound, damaged) = ("tenant:acme/agent:a", "tenant:acme/agent:b");
+        app.budget(sound, 1_000, 0).await;
+        app.budget(damaged, 1_000, 0).await;
+        let good = app.held(sound, 1_000, json!({})).await;
+        let bad = app.held(damaged, 900, json!({})).await;
+        app.backdate(&good, 60_000).await;
+        app.backdate(&bad, 60_000).await;
+        app.set_ledger(damaged, &[(field, value)]).await;
+        let told = app.outbox().await.len();
+        assert_eq!(app.sweep().await, 1, "{field}");
+        let figures: Vec<i64> = app
+            .read(&["HMGET", &app.ledger_key(0, sound), "remaining", "reserved"])
+            .await;
+        assert_eq!(figures, [1_000, 0], "{field}");
+        assert_eq!(app.outbox().await.len(), told + 1, "{field}");
+        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let quarantine: Vec<String> = app
+            .read(&["ZRANGE", &keys.quarantine(caller.partition), "0", "-1"])
+            .await;
+        assert_eq!(quarantine, [bad], "{field}");
+        assert_eq!(app.sweep().await, 0, "nothing is looked at twice");
+        let said = app.create("next", sound, 1_000, json!({})).await;
+        assert_eq!(said.status, 200, "the tenant goes on: {said:?}");
+    }
+}
