@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::amount::Unit;
+use super::ids::TenantId;
 use super::reservation::Status;
 
 /// Why an API key is not good.
@@ -173,10 +174,10 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The tenant's record cannot be read.
     TenantUnreadable,
-    /// The tenant is closed.
-    TenantClosed,
-    /// The tenant is suspended.
-    TenantSuspended,
+    /// This tenant is closed.
+    TenantClosed(TenantId),
+    /// This tenant is suspended.
+    TenantSuspended(TenantId),
     /// The reservation has expired.
     Expired,
     /// The reservation has ended otherwise.

@@ -123,6 +123,7 @@ impl Ledger {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
+        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
         let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store

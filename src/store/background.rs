@@ -57,16 +57,30 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`], for the first command that failed.
     pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
+        self.query_each(commands).await?.into_iter().collect()
+    }
+
+    /// The same, with [`StoreError::Refused`] in the place of a reply: one key that holds something else takes no other's
+    /// reply away.
+    ///
+    /// # Errors
+    /// As for [`Store::query`], save [`StoreError::Refused`].
+    pub async fn query_each(
+        &self,
+        commands: &[(String, Cmd)],
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
         let answers = self.pipelines(commands).await?;
         let turn = self.turn()?;
         let mut replies = Vec::with_capacity(commands.len());
         for (answer, (key, command)) in answers.into_iter().zip(commands) {
-            replies.push(match answer {
-                Some(Value::ServerError(_)) | None => {
-                    self.query_by(key, command, Lane::Background, turn.deadline)
-                        .await?
-                }
-                Some(reply) => reply,
+            if let Some(reply) = answer.filter(|a| !matches!(a, Value::ServerError(_))) {
+                replies.push(Ok(reply));
+                continue;
+            }
+            let again = self.query_by(key, command, Lane::Background, turn.deadline);
+            replies.push(match again.await {
+                Err(refused @ StoreError::Refused { .. }) => Err(refused),
+                reply => Ok(reply?),
             });
         }
         Ok(replies)

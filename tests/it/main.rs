@@ -3,6 +3,7 @@
 mod admin_api_keys;
 mod admin_audit;
 mod admin_budgets;
+mod admin_edges;
 mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;
@@ -59,6 +60,7 @@ mod retention;
 mod round_trips;
 mod serving;
 mod settings;
+mod stalls;
 mod thresholds;
 mod tidy;
 mod topologies;
