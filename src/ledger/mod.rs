@@ -6,6 +6,7 @@ mod decide;
 mod event;
 mod extend;
 pub mod facts;
+mod gather;
 mod list;
 mod release;
 mod reserve;
@@ -82,9 +83,11 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
+        let mut fields = walk::ROW_FIELDS.to_vec();
+        fields.extend(["metadata", "committed_metadata"]);
         let answer = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &fields)
             .await?;
         let found = done(answer)?;
         match found.record.effective_status(found.now_ms)? {
@@ -124,7 +127,7 @@ impl Ledger {
         let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store
-            .get_reservation(&reader, partition, reservation_id)
+            .get_reservation(&reader, partition, reservation_id, &["status"])
             .await?;
         done(answer)?;
         Err(LedgerError::Refused(Refusal::ForeignReservation))

@@ -107,7 +107,7 @@ impl Ledger {
         self.store.metrics().extra_trip(ExtraTrip::Owner);
         let found = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &["tenant"])
             .await?;
         let record = done(found)?.record;
         TenantId::parse(record.text("tenant")?)

@@ -73,6 +73,8 @@ pub struct Pass {
     pub more: bool,
     /// Whether nothing was done because Redis's clock cannot be believed.
     pub halted: bool,
+    /// Partitions whose node is out of reach; they are left for a later pass.
+    pub unreachable: usize,
 }
 
 impl Pass {
@@ -136,6 +138,10 @@ impl Retention {
         let polled = self.store.poll_days(&partitions, ROWS).await?;
         let mut lag_ms = 0;
         for (lease, found) in leases.iter().zip(polled) {
+            let Some(found) = found else {
+                pass.unreachable += 1;
+                continue;
+            };
             let due: Vec<_> = found
                 .into_iter()
                 .filter(|due| due.at_ms <= now_ms)

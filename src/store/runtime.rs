@@ -107,6 +107,16 @@ pub(super) fn record(reply: &mut Reply) -> Result<Record, StoreError> {
     Ok(Record::from_pairs(reply.next_array()?.rest()?))
 }
 
+/// The named fields of a record, the reply's next element; `None` where the key holds no hash.
+pub(super) fn fields(reply: &mut Reply, names: &[&str]) -> Result<Option<Record>, StoreError> {
+    let mut found = reply.next_array()?;
+    let mut values = Vec::with_capacity(found.len());
+    while !found.is_empty() {
+        values.push(found.opt_str()?);
+    }
+    Ok((!values.is_empty() || names.is_empty()).then(|| Record::from_fields(names, values)))
+}
+
 /// The ledgers at the given depths, one element of the reply each, to its end.
 pub(super) fn balances(
     reply: &mut Reply,
