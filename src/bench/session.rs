@@ -179,9 +179,11 @@ fn done<T>(script: &'static str, answer: Answer<T>) -> Result<(), BenchError> {
             script,
             answer: format!("{refusal:?}"),
         }),
-        Answer::SweepFirst { .. } | Answer::WrongDay => Err(BenchError::Script {
-            script,
-            answer: "not now".to_owned(),
-        }),
+        Answer::SweepFirst { .. } | Answer::WrongDay | Answer::Stale { .. } => {
+            Err(BenchError::Script {
+                script,
+                answer: "not now".to_owned(),
+            })
+        }
     }
 }

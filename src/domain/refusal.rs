@@ -121,6 +121,15 @@ pub enum Refusal {
     TenantClosed,
     /// The tenant is suspended.
     TenantSuspended,
+    /// The scope has done in this minute what the selected policy allows.
+    RateLimited {
+        /// How long until the next minute begins, in milliseconds.
+        retry_in_ms: i64,
+        /// When it begins, on the store's clock, in milliseconds.
+        until_ms: i64,
+        /// The policy.
+        policy_id: String,
+    },
     /// The reservation has expired.
     Expired,
     /// The reservation has ended otherwise.

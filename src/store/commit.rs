@@ -67,6 +67,7 @@ impl Store {
             keys.events(partition, tenant, day),
             keys.outbox(partition),
             keys.days(partition),
+            keys.rates(partition, tenant),
         ];
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
         let mut args = vec![

@@ -25,6 +25,7 @@ pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+pub mod policies;
 pub mod poll;
 mod pool;
 pub mod purge;
