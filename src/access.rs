@@ -72,7 +72,7 @@ impl Access {
     pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, AccessError> {
         let prefixes = self.dialect.words().api_key_prefixes;
         let key = ApiKeyText::parse(text.trim(), prefixes);
-        let key = key.ok_or(AccessError::BadKey(BadKey::NotFound))?;
+        let key = key.ok_or(AccessError::BadKey(BadKey::Malformed))?;
         let key_id = key.key_id();
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,
@@ -103,14 +103,14 @@ impl Access {
     }
 
     /// The client's address: the peer's, or the last one that a trusted proxy forwarded for somebody else.
-    pub fn source_ip(&self, peer: IpAddr, forwarded_for: Option<&str>) -> IpAddr {
+    pub fn source_ip(&self, peer: IpAddr, forwarded_for: &str) -> IpAddr {
         let trusted = |address: IpAddr| {
             self.trusted_proxies
                 .iter()
                 .any(|cidr| cidr.contains(address))
         };
         let mut client = peer;
-        for hop in forwarded_for.unwrap_or_default().rsplit(',') {
+        for hop in forwarded_for.rsplit(',') {
             if !trusted(client) {
                 break;
             }

@@ -18,6 +18,7 @@ use crate::domain::fields::Problems;
 use crate::domain::ids::{RequestId, TraceId};
 use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
+use crate::domain::refusal::BadCredential;
 
 /// The longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4096;
@@ -75,6 +76,7 @@ pub struct ApiError {
 struct Extras {
     details: Option<Value>,
     evidence: Option<EvidenceRef>,
+    credential: Option<BadCredential>,
     headers: HeaderMap,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
@@ -96,8 +98,11 @@ impl ApiError {
     }
 
     /// 401: nobody that we know.
-    pub fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message)
+    pub fn unauthorized(credential: BadCredential) -> Self {
+        let message = credential.to_string();
+        let mut error = Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message);
+        error.extras.credential = Some(credential);
+        error
     }
 
     /// 403: known, but not allowed.
@@ -182,6 +187,11 @@ impl ApiError {
     /// The sentence for people, fit for a terminal.
     pub fn message(&self) -> String {
         printable_up_to(&self.message, MESSAGE_CHARS_MAX)
+    }
+
+    /// What is wrong with the credential, where the answer is 401.
+    pub fn bad_credential(&self) -> Option<BadCredential> {
+        self.extras.credential
     }
 
     /// The cause, for the log.

@@ -18,6 +18,7 @@ use crate::domain::fields::Problems;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::refusal::BadCredential;
 
 /// A request body of the runtime plane.
 pub trait RuntimeBody: Sized {
@@ -129,7 +130,7 @@ impl FromRequestParts<AppState> for ByEither {
         let caller = parts.extensions.get::<Caller>().cloned();
         caller
             .map(Self)
-            .ok_or_else(|| ApiError::unauthorized("Missing API key"))
+            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))
     }
 }
 

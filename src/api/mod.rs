@@ -1,6 +1,8 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
+pub mod access_log;
 pub mod admin;
+pub mod auth_failures;
 pub mod body;
 pub mod cursor;
 pub mod dialect;
@@ -17,8 +19,9 @@ pub mod state;
 pub mod trace;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{get, post};
 use tower::ServiceExt;
 
@@ -33,6 +36,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     let state = AppState::new(config, store);
     let dialect = config.store.dialect;
     let wrap = |router: Router| {
+        let router = router.layer(from_fn_with_state(store.clone(), in_time));
         let router = router.merge(openapi::router(dialect));
         trace::outermost(router, dialect, &config.http.cors_origins)
     };
@@ -44,6 +48,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
+            auth_failures: state.auth_failures,
         };
     }
     let neither = move |request: Request| {
@@ -58,7 +63,13 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
+        auth_failures: state.auth_failures,
     }
+}
+
+/// Whatever a request asks of the store, it is answered in time.
+async fn in_time(State(store): State<Store>, request: Request, next: Next) -> Response {
+    store.serve(next.run(request)).await
 }
 
 /// What agents and their gateways call. What is not among it is up to [`runtime_nowhere`].

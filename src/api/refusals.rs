@@ -8,7 +8,7 @@ use super::errors::{ApiError, Code};
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
 use crate::domain::printable::printable;
-use crate::domain::refusal::{Denial, Refusal};
+use crate::domain::refusal::{BadCredential, Denial, Refusal};
 use crate::domain::scope::ScopePath;
 use crate::ledger::{LedgerError, ListError};
 use crate::store::StoreError;
@@ -68,7 +68,7 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
             .unwrap_or_default()
     };
     match refusal {
-        R::Unauthorized(why) => ApiError::unauthorized(why.to_string()),
+        R::Unauthorized(why) => ApiError::unauthorized(BadCredential::Key(why)),
         R::Forbidden(permission) => {
             ApiError::forbidden(format!("The API key lacks the permission {permission}"))
         }

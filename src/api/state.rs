@@ -1,5 +1,6 @@
 //! What handlers act on.
 
+use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::config::ServeConfig;
@@ -11,6 +12,8 @@ use crate::store::Store;
 pub struct AppState {
     /// Who calls.
     pub access: Access,
+    /// Keys that were refused.
+    pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
     /// The runtime plane's operations.
@@ -33,6 +36,7 @@ impl AppState {
                 http.admin_keys.clone(),
                 http.trusted_proxies.clone(),
             ),
+            auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),

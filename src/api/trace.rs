@@ -15,6 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::{Instrument, error, info_span, warn};
 
+use super::access_log;
 use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use crate::config::CorsOrigins;
@@ -106,11 +107,15 @@ async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: N
         request.uri().path(),
         request.headers(),
     );
+    let line = access_log::Line::begin(&request);
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     request.extensions_mut().insert(correlation.clone());
     let response = next.run(request).instrument(span.clone()).await;
-    let _entered = span.enter();
-    finish(response, dialect, &correlation)
+    let response = span.in_scope(|| finish(response, dialect, &correlation));
+    if let Some(line) = line {
+        line.write(response.status(), &correlation);
+    }
+    response
 }
 
 /// Writes the body of an error, and the headers that every response has.
@@ -121,7 +126,7 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
         .remove::<ApiError>()
         .or_else(|| bare_error(&parts));
     if let Some(error) = error {
-        log_failure(&error);
+        log_failure(&error, correlation);
         body = Body::from(error.body(&correlation.request_id, &correlation.trace_id));
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.insert(
@@ -154,7 +159,8 @@ fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
     (failed && !has_json).then(|| ApiError::of_status(parts.status))
 }
 
-fn log_failure(error: &ApiError) {
+/// The ids are part of the line: the span is there only from level INFO on.
+fn log_failure(error: &ApiError, correlation: &Correlation) {
     let Some(cause) = error.cause() else { return };
     let mut chain = cause.to_string();
     let mut source = cause.source();
@@ -164,10 +170,13 @@ fn log_failure(error: &ApiError) {
         source = deeper.source();
     }
     let status = error.status().as_u16();
+    let (request_id, trace_id) = (&correlation.request_id, &correlation.trace_id);
     if error.status() == StatusCode::SERVICE_UNAVAILABLE {
-        warn!(http.status = status, error = %chain, "answered {status}: {chain}");
+        warn!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
+            "answered {status}: {chain}");
     } else {
-        error!(http.status = status, error = %chain, "answered {status}: {chain}");
+        error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
+            "answered {status}: {chain}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
@@ -59,6 +60,11 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<Cidr>,
+    /// How long to take requests after SIGTERM, with readiness red, until all load balancers have noticed, in
+    /// milliseconds. Ctrl-C (SIGINT) does without
+    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    shutdown_delay_ms: u64,
 }
 
 /// What the API serves, and to whom.
@@ -78,12 +84,16 @@ pub struct HttpConfig {
     pub cors_origins: CorsOrigins,
     /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
     pub trusted_proxies: Arc<[Cidr]>,
+    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 5000: requests are still taken, readiness is red already.
+    pub shutdown_delay: Duration,
 }
 
 impl HttpArgs {
     pub(super) fn into_config(self) -> Result<HttpConfig, ConfigError> {
         let admin_keys = AdminKeys::parse(&self.admin_keys)?;
-        let admin_listen = self.admin_listen.filter(|address| *address != self.listen);
+        // Port 0 is another one each time.
+        let apart = |address: &SocketAddr| address.port() == 0 || *address != self.listen;
+        let admin_listen = self.admin_listen.filter(apart);
         if admin_listen.is_some() && admin_keys.is_empty() {
             return Err(ConfigError::Contradiction {
                 first: "BUDGET_ADMIN_LISTEN",
@@ -99,6 +109,7 @@ impl HttpArgs {
             denied_events_per_minute: self.denied_events_per_minute,
             cors_origins: CorsOrigins::of(self.cors_origins)?,
             trusted_proxies: self.trusted_proxies.into(),
+            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
         })
     }
 }

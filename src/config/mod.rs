@@ -97,11 +97,7 @@ struct ProcessArgs {
         default_value = "0.0.0.0:7879"
     )]
     metrics_listen: OptionalAddress,
-    /// How long to take requests after SIGTERM, with readiness red, so that load balancers notice, in milliseconds
-    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "1000",
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
-    shutdown_delay_ms: u64,
-    /// How long accepted requests may take to finish after that, in milliseconds
+    /// How long accepted requests, and workers at their work, may take to finish in the end, in milliseconds
     #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_grace_ms: u64,
@@ -150,9 +146,7 @@ pub struct DispatcherConfig {
 pub struct ProcessConfig {
     /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
     pub metrics_listen: Option<SocketAddr>,
-    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 1000: requests are still taken, readiness is red already.
-    pub shutdown_delay: Duration,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: after that delay, for requests in flight.
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: for requests in flight, and workers at their work.
     pub shutdown_grace: Duration,
 }
 
@@ -206,7 +200,6 @@ impl ProcessArgs {
     fn into_config(self) -> ProcessConfig {
         ProcessConfig {
             metrics_listen: self.metrics_listen.0,
-            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
             shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
         }
     }

@@ -79,7 +79,7 @@ pub struct StoreArgs {
         requires = "redis_tls_cert_file"
     )]
     redis_tls_key_file: Option<PathBuf>,
-    /// How long a request may take in Redis in all, waiting for a connection included, in milliseconds
+    /// How long a request may take in Redis in all, waiting for connections included, in milliseconds
     #[arg(long, env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
           value_parser = clap::value_parser!(u64).range(50..=60_000))]
     redis_timeout_ms: u64,

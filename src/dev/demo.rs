@@ -56,16 +56,16 @@ pub enum DemoError {
     Keep(String),
 }
 
-/// Makes what is missing of the demo tenant, and returns its key: the one of an earlier start if that still works.
+/// Makes what is missing of the demo tenant, and returns its key: the one that an earlier start kept in the folder, if
+/// that still works, else a new one.
 pub(super) async fn prepare(
     address: SocketAddr,
     dialect: Dialect,
     admin_key: &SecretString,
-    folder: &Folder,
+    folder: Option<&Folder>,
 ) -> Result<SecretString, DemoError> {
-    wait_until_ready(address).await?;
     let admin = Admin { address, admin_key };
-    if let Some(key) = folder.read(KEY_FILE)
+    if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE))
         && admin.works(&key, dialect).await?
     {
         return Ok(key);
@@ -95,13 +95,15 @@ pub(super) async fn prepare(
         return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
     };
     let key = SecretString::from(secret);
-    folder
-        .write(KEY_FILE, &key)
-        .map_err(|error| DemoError::Keep(error.to_string()))?;
+    if let Some(folder) = folder {
+        let kept = folder.write(KEY_FILE, &key);
+        kept.map_err(|error| DemoError::Keep(error.to_string()))?;
+    }
     Ok(key)
 }
 
-async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
+/// Waits until the API is ready, at most a minute.
+pub(super) async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
     let limit = Duration::from_secs(60);
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
@@ -183,7 +185,6 @@ mod tests {
             .await
             .expect("a body");
         let (status, body) = match path.as_str() {
-            "/ready" => return StatusCode::OK.into_response(),
             "/v1/admin/api-keys" => (StatusCode::CREATED, r#"{"key_secret":"sk_live_kept"}"#),
             "/v1/balances?tenant=demo" if has_key => (StatusCode::OK, "{}"),
             "/v1/balances?tenant=demo" => (StatusCode::UNAUTHORIZED, "{}"),
@@ -208,7 +209,7 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let folder = Folder::open(Path::new("unused"), true).expect("a folder");
         let admin_key = SecretString::from("admin");
-        let prepare = || prepare(address, Dialect::Service, &admin_key, &folder);
+        let prepare = || prepare(address, Dialect::Service, &admin_key, Some(&folder));
 
         let key = prepare().await.expect("it is made");
         assert_eq!(key.expose_secret(), "sk_live_kept");

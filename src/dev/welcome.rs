@@ -15,14 +15,13 @@ pub(super) fn print(
     dialect: Dialect,
     admin_key: &SecretString,
     demo: Option<&SecretString>,
-    redis: Option<&PrivateRedis>,
-    folder: &Folder,
+    private: &Option<(PrivateRedis, Folder)>,
 ) {
     let mut text = format!(
         "\nBudget authority is ready.\n\n  API        http://{address}\n  admin key  {}\n",
         admin_key.expose_secret()
     );
-    if let Some(redis) = redis {
+    if let Some((redis, folder)) = private {
         let kept = match folder.is_ephemeral() {
             true => "not kept",
             false => "kept",

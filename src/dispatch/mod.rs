@@ -3,10 +3,10 @@
 //! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
-mod denials;
 mod leases;
 mod metrics;
 mod share;
+mod sums;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::sync::Mutex;
 
-pub use denials::{DenialSums, Flush};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
+pub use sums::{Flush, Sums};
 
 use crate::config::{Dialect, RetentionConfig};
 use crate::retention::{Periods, Retention, RetentionMetrics};
@@ -96,12 +96,8 @@ pub fn start(
         }
     });
 
-    let sums = Arc::new(DenialSums::new(
-        store.clone(),
-        dialect.server_source(),
-        registry,
-    )?);
-    workers.repeat("denials", denials::PERIOD, move || {
+    let sums = Arc::new(Sums::new(store.clone(), dialect.server_source(), registry)?);
+    workers.repeat("sums", sums::PERIOD, move || {
         let (sums, held) = (Arc::clone(&sums), leases.clone());
         async move {
             let flush = sums

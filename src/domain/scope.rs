@@ -330,6 +330,11 @@ impl SegmentFilter {
         self.0.is_empty()
     }
 
+    /// Whether it tells the scopes of one tenant apart: all of them name that tenant.
+    pub fn is_within_tenant(&self) -> bool {
+        self.0.iter().any(|(level, _)| *level != Level::Tenant)
+    }
+
     /// The wanted segments, each `level:value`.
     pub fn segments(&self) -> impl Iterator<Item = String> {
         self.0

@@ -47,6 +47,14 @@ pub struct ReservationQuery {
     pub after: Option<Position>,
 }
 
+impl ReservationQuery {
+    /// Whether a row that lies between the bounds on creation may still be left out.
+    pub(super) fn is_filtered(&self) -> bool {
+        let times_open = self.expires.is_open() && self.finalized.is_open();
+        self.status.is_some() || self.segments.is_within_tenant() || !times_open
+    }
+}
+
 /// One row.
 #[derive(Debug)]
 pub struct ReservationRow {
@@ -153,7 +161,7 @@ impl Ledger {
     ) -> Result<ReservationPage, LedgerError> {
         let mut walker = Walker::by_creation(self, query);
         let (mut rows, mut last, mut examined) = (Vec::new(), query.after.clone(), 0);
-        while let Some(step) = walker.step(self, caller, query.limit + 1).await? {
+        while let Some(step) = walker.step(self, caller).await? {
             for Step { row, visible } in step {
                 examined += 1;
                 let position = position_of(&row, ReservationSort::CreatedAtMs)?;
@@ -179,7 +187,7 @@ impl Ledger {
     ) -> Result<ReservationPage, ListError> {
         let mut walker = Walker::for_gathering(self, query);
         let (mut gathered, mut examined) = (Vec::new(), 0);
-        while let Some(step) = walker.step(self, caller, usize::MAX).await? {
+        while let Some(step) = walker.step(self, caller).await? {
             for Step { row, visible } in step {
                 examined += 1;
                 if visible && matches(&row, query).map_err(LedgerError::Record)? {

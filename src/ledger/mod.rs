@@ -188,12 +188,11 @@ impl Attempts<'_> {
                 let (store, governed) = (&self.ledger.store, self.governed.as_mut());
                 let governed = governed.ok_or_else(unexpected_repetition)?;
                 store.metrics().extra_trip(ExtraTrip::Stale);
-                // A clock that is off would make each selection near the end of a window stale.
-                store.clock().observe(now_ms);
                 governed.renew(store, &version, now_ms).await?;
             }
             Answer::SweepFirst { now_ms } => {
-                let until_ms = *self.swept_until_ms.get_or_insert(now_ms);
+                let believed_ms = self.ledger.store.clock().believed_ms(now_ms);
+                let until_ms = *self.swept_until_ms.get_or_insert(believed_ms);
                 self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
             }
         }

@@ -6,12 +6,12 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::ScopePath;
-use crate::store::Day;
 use crate::store::read::{Index, Walk};
+use crate::store::{Day, ExtraTrip};
 use tracing::error;
 
-/// Rows that one script call looks at.
-const STEP_ROWS: usize = 200;
+/// Rows that one script call looks at: the longest page, and one more to know whether another follows.
+pub(super) const STEP_ROWS: usize = 201;
 /// Days that one script call looks into.
 const STEP_DAYS: usize = 96;
 /// How much longer than retention a reservation can be kept: its own life, extensions included.
@@ -34,6 +34,9 @@ pub(super) struct Walker {
     scores: (i64, i64),
     descending: bool,
     after_id: Option<String>,
+    /// Rows of the next step.
+    rows: usize,
+    begun: bool,
     complete: bool,
 }
 
@@ -79,13 +82,22 @@ impl Walker {
             scores: (low, high),
             descending: query.descending,
             after_id,
+            // How many rows match a filter is not known before.
+            rows: match query.is_filtered() {
+                true => STEP_ROWS,
+                false => STEP_ROWS.min(query.limit + 1),
+            },
+            begun: false,
         }
     }
 
     /// In whatever order visits the fewest rows.
     pub fn for_gathering(ledger: &Ledger, query: &ReservationQuery) -> Self {
         if query.status != Some(Status::Active) {
-            return Self::by_creation(ledger, query);
+            return Self {
+                rows: STEP_ROWS,
+                ..Self::by_creation(ledger, query)
+            };
         }
         let low = query.expires.from_ms.unwrap_or(0);
         let high = query.expires.to_ms.unwrap_or(i64::MAX >> 11);
@@ -95,6 +107,8 @@ impl Walker {
             scores: (low, high.saturating_add(GRACE_MS_MAX)),
             descending: false,
             after_id: None,
+            rows: STEP_ROWS,
+            begun: false,
             complete: false,
         }
     }
@@ -104,17 +118,19 @@ impl Walker {
         &mut self,
         ledger: &Ledger,
         caller: &Caller,
-        rows: usize,
     ) -> Result<Option<Vec<Step>>, LedgerError> {
         if self.complete {
             return Ok(None);
+        }
+        if std::mem::replace(&mut self.begun, true) {
+            ledger.store.metrics().extra_trip(ExtraTrip::Paging);
         }
         let days = &self.indexes[..self.indexes.len().min(STEP_DAYS)];
         let walk = Walk {
             tenant: &self.tenant,
             indexes: days,
             descending: self.descending,
-            rows: rows.min(STEP_ROWS),
+            rows: std::mem::replace(&mut self.rows, STEP_ROWS),
             scores: self.scores,
             after_id: self.after_id.as_deref(),
         };

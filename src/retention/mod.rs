@@ -14,6 +14,7 @@ use tracing::{error, info};
 pub use metrics::RetentionMetrics;
 
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::store::purge::{Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES};
 use crate::store::{Day, Lease, Store, StoreError};
 use crate::sweep::ClockWatch;
@@ -26,6 +27,9 @@ const ROWS: usize = 8;
 
 /// Pages of one kind of records that one look removes; the rest waits for the next pass.
 const PAGES_PER_LOOK: usize = 50;
+
+/// How long audit entries of unknown callers are kept at most: anybody can cause them.
+const UNKNOWN_CALLERS: Duration = Duration::from_secs(30 * 86_400);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -206,7 +210,11 @@ impl Retention {
         }
         let over_ms = day.plus(1).start_ms();
         next_ms[2] = over_ms + millis(self.periods.events);
-        next_ms[3] = over_ms + millis(self.periods.audit);
+        let audit = match tenant {
+            UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS),
+            _ => self.periods.audit,
+        };
+        next_ms[3] = over_ms + millis(audit);
         let look = Look {
             drop_events: next_ms[2] <= now_ms,
             drop_audit: next_ms[3] <= now_ms,
@@ -325,7 +333,7 @@ impl Retention {
 /// partition.
 fn parse(member: &str) -> Option<(&str, Day)> {
     let (tenant, day) = member.rsplit_once(':')?;
-    let of_no_tenant = ["__admin__", "__unauth__", "__system__"].contains(&tenant);
+    let of_no_tenant = [NO_TENANT, UNKNOWN_CALLER, SYSTEM].contains(&tenant);
     let known = of_no_tenant || TenantId::parse(tenant).is_some();
     Some((tenant, Day::parse(day)?)).filter(|_| known)
 }

@@ -87,12 +87,18 @@ impl Server {
         self.phase.send_replace(phase);
     }
 
-    /// Waits until all connections are closed, at most `grace`; whether all were.
-    pub(super) async fn finished(self, grace: Duration) -> bool {
+    /// Waits until all connections are closed, at most `patience`; whether all were.
+    pub(super) async fn all_closed(&self, patience: Duration) -> bool {
         // Each connection and listener holds a receiver.
-        let closed = tokio::time::timeout(grace, self.phase.closed()).await;
-        self.enter(Phase::Aborted);
+        let closed = tokio::time::timeout(patience, self.phase.closed()).await;
         closed.is_ok()
+    }
+
+    /// The same, then drops what is left.
+    pub(super) async fn finished(self, grace: Duration) -> bool {
+        let closed = self.all_closed(grace).await;
+        self.enter(Phase::Aborted);
+        closed
     }
 }
 

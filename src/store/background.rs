@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::connection::{Request, failed};
@@ -16,9 +17,9 @@ impl Store {
     /// # Errors
     /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
     pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let deadline = self.deadline();
-        self.deployment_by(deadline).await?;
-        self.query_by(key, command, deadline).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        self.query_by(key, command, turn.deadline).await
     }
 
     async fn query_by(
@@ -46,7 +47,8 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`], for the first command that failed.
     pub async fn query_all(&self, commands: &[(String, Cmd)]) -> Result<Vec<Value>, StoreError> {
-        let deadline = self.deadline();
+        let turn = self.turn()?;
+        let deadline = turn.deadline;
         self.deployment_by(deadline).await?;
         let connection = &self.inner.connection;
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
@@ -88,15 +90,34 @@ impl Store {
         Ok(replies)
     }
 
-    /// Whether each node that holds data answers a `PING`.
+    /// Asks each node that holds data whether it is there (`PING`), all at once and beside all other work.
     ///
     /// # Errors
-    /// The first failure, within `limit`.
+    /// The first failure, within `limit`, when no node answers: one is enough to serve the tenants on it.
     pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let deadline = Instant::now() + limit.min(self.timeout());
-        self.everywhere(&redis::cmd("PING"), deadline)
-            .await
-            .map(drop)
+        let nodes = self.inner.connection.nodes(deadline).await?;
+        let count = nodes.len();
+        let mut asked = JoinSet::new();
+        for node in nodes {
+            let store = self.clone();
+            asked.spawn(async move {
+                let ping = redis::cmd("PING");
+                store.ask(&node, &ping, Lane::Request, deadline).await
+            });
+        }
+        let mut silent = Vec::with_capacity(count);
+        while let Some(ended) = asked.join_next().await {
+            if let Err(error) = ended.expect("a ping does not panic and is not aborted") {
+                silent.push(error);
+            }
+        }
+        let unreachable = i64::try_from(silent.len()).unwrap_or(i64::MAX);
+        self.metrics().unreachable_masters.set(unreachable);
+        match silent.len() < count {
+            true => Ok(()),
+            false => silent.pop().map_or(Ok(()), Err),
+        }
     }
 
     /// Runs a command on each node that holds data; the replies come with the nodes' addresses.
@@ -107,7 +128,7 @@ impl Store {
     ) -> Result<Vec<(String, Value)>, StoreError> {
         let mut replies = Vec::new();
         for node in self.inner.connection.nodes(deadline).await? {
-            let reply = self.ask(&node, command, deadline).await?;
+            let reply = self.ask(&node, command, Lane::Background, deadline).await?;
             replies.push((node.address.clone(), reply));
         }
         Ok(replies)
@@ -118,9 +139,10 @@ impl Store {
         &self,
         node: &Node,
         command: &Cmd,
+        lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
-        let reply = match node.open(Lane::Background, deadline).await {
+        let reply = match node.open(lane, deadline).await {
             Ok(open) => open.send(command, deadline).await,
             Err(silence) => Err(silence),
         };

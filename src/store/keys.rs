@@ -78,6 +78,14 @@ keys! {
     denials(tenant: &str) = "denials:{}";
     /// Sorted set: tenants with denials to sum up, by the end of the minute.
     denials_due() = "denials";
+    /// Hash: the failures of an API key, named as in [`Keys::auth_failures_due`], since the last event that told of them.
+    auth_failures(member: &str) = "authfail:{}";
+    /// Sorted set: `<tenant>:<key_id>` with failures to sum up, by the end of the minute.
+    auth_failures_due() = "authfail";
+    /// Hash: the refused admin requests of unknown callers in the present minute.
+    audit_failures(sentinel: &str) = "auditfail:{}";
+    /// Sorted set: sentinels with such requests to sum up, by the end of the minute.
+    audit_failures_due() = "auditfail";
     /// Stream: a day's audit entries of a tenant.
     audit(tenant: &str, day: Day) = "audit:{}:{}";
     /// Hash: the sequence of a tenant's audit chain.

@@ -63,8 +63,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when a node does not answer.
     pub async fn node_times(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        let deadline = Instant::now() + self.timeout();
-        let replies = self.everywhere(&redis::cmd("TIME"), deadline).await?;
+        let sent = Instant::now();
+        let time = redis::cmd("TIME");
+        let replies = self.everywhere(&time, sent + self.timeout()).await?;
         let mut times = Vec::with_capacity(replies.len());
         for (address, reply) in replies {
             let parts: Vec<i64> = redis::from_redis_value(reply).unwrap_or_default();
@@ -73,7 +74,7 @@ impl Store {
             }
         }
         if let Some((_, time_ms)) = times.first() {
-            self.clock().observe(*time_ms);
+            self.clock().observe(sent, Instant::now(), *time_ms);
         }
         Ok(times)
     }

@@ -76,6 +76,10 @@ scripts! {
     PURGE = "purge",
     /// Sums up the uncounted denials of a past minute.
     DENIALS = "denials",
+    /// Tells of refused API keys, and sums up those that were only counted.
+    AUTH_FAILED = "auth_failed",
+    /// Sums up the refused admin requests of a past minute that were only counted.
+    AUDIT_FAILURES = "audit_failures",
     /// Takes or renews the lease of a partition.
     LEASE = "lease",
     /// Checks an API key for the admin plane.
@@ -118,6 +122,7 @@ parts! {
     "access",
     "admin_access",
     "audit",
+    "audit_failures",
     "budgets",
     "budgets_of_record",
     "days",

@@ -213,7 +213,9 @@ impl Store {
                     .arg("COUNT")
                     .arg(1_000);
                 let deadline = Instant::now() + self.timeout();
-                let reply = self.ask(&node, &command, deadline).await?;
+                let reply = self
+                    .ask(&node, &command, Lane::Background, deadline)
+                    .await?;
                 let (next, found): (u64, Vec<String>) =
                     redis::from_redis_value(reply).unwrap_or_default();
                 found.iter().for_each(|key| visit(key));

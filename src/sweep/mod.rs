@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::error;
 
-pub use clock::{BACK_FOR, ClockMetrics, ClockWatch, JUMP_MAX, NEW_COURSE_FOR};
+pub use clock::{ClockMetrics, ClockWatch};
 pub use metrics::SweepMetrics;
 
 use crate::domain::cause::Cause;

@@ -26,7 +26,7 @@ impl Dispatcher {
             "--key-prefix",
             store.keys().prefix(),
         ]);
-        command.args(["--metrics-listen", &listen, "--shutdown-delay-ms", "0"]);
+        command.args(["--metrics-listen", &listen]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

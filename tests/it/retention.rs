@@ -260,6 +260,34 @@ async fn what_cannot_be_believed_is_kept_and_put_off() {
 }
 
 #[tokio::test]
+async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
+    let store = store(&shared().url());
+    let past = Past::new(&store, 32).await;
+    let (keys, partition) = (store.keys(), past.lease.partition);
+    let days = keys.days(partition);
+    for name in ["__unauth__", "__admin__"] {
+        let log = keys.audit(partition, name, past.day);
+        past.tenant
+            .run::<String>(&["XADD", &log, "*", "sequence", "1"])
+            .await;
+        past.tenant
+            .run::<i64>(&["ZADD", &days, "1", &format!("{name}:{}", past.day)])
+            .await;
+    }
+    let pass = run(&retention(&store), past.lease).await;
+    assert_eq!((pass.looks, pass.audit, pass.days), (2, 1, 1));
+    assert!(
+        !past
+            .exists(&keys.audit(partition, "__unauth__", past.day))
+            .await
+    );
+    assert!(
+        past.exists(&keys.audit(partition, "__admin__", past.day))
+            .await
+    );
+}
+
+#[tokio::test]
 async fn a_former_owner_removes_nothing() {
     let store = store(&shared().url());
     let mut past = Past::new(&store, 40).await;

@@ -89,6 +89,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PERSIST'",
     "'SET'",
 ];
 
@@ -105,6 +106,8 @@ const WRITERS: &[&str] = &[
     "day_register(",
     "denial_append(",
     "denials_flush(",
+    "audit_failure_append(",
+    "audit_failures_flush(",
     "ledger_events(",
 ];
 

@@ -13,6 +13,7 @@ use crate::domain::cause::Cause;
 use crate::domain::fields::Problems;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::json::Json;
+use crate::domain::refusal::BadCredential;
 
 /// A request body of the admin plane.
 pub trait AdminBody: Sized {
@@ -83,7 +84,7 @@ impl FromRequestParts<AppState> for Because {
         let cause = parts.extensions.get::<Cause>().cloned();
         cause
             .map(Self)
-            .ok_or_else(|| ApiError::unauthorized("Missing admin key"))
+            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoAdminKey))
     }
 }
 

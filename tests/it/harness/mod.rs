@@ -14,6 +14,7 @@ pub mod raw;
 pub mod redis;
 pub mod resharding;
 pub mod scene;
+pub mod slow;
 pub mod stage;
 pub mod wire;
 pub mod world;
