@@ -4,12 +4,14 @@ commit: settles an active reservation. What was spent is charged, the rest of th
 hold is charged as the overage policy of the reservation allows.
 KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
 KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
-KEYS[3] reservation   hash    KEYS[8] rates      hash
-Keys built: the budgets that the reservation names, read before the first write.
+KEYS[3] reservation   hash
+Keys built: the budgets that the reservation names, and the rates where its policy counts commits; read before the first
+write.
 ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
 ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
 ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
-ARGV[4] day_start_ms             idempotency key          ARGV[13..] names and values that the record keeps
+ARGV[4] day_start_ms             idempotency key          ARGV[13] rates, a key of the tenant
+ARGV[14..] names and values that the record keeps
 ARGV[5] payload_hash     ARGV[9] budget_prefix
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
@@ -21,9 +23,9 @@ nothing.
 ]]
 -- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
 -- @include overage_policy, ledger_hold, ledger_charge, ledger_quiet, reservation
-local api_key, tenant_key, reservation, due, event_log, outbox, days, rates = unpack(KEYS)
+local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context = unpack(ARGV, 1, 12)
+  reservation_id, context, rates = unpack(ARGV, 1, 13)
 
 -- Refusals: read only.
 local now = now_ms()
@@ -69,7 +71,7 @@ end
 local charged, returned = actual, int64_sub(estimate, actual)
 if int64_lt(0, overage) then charged, returned = int64_add(estimate, charge), int64_sub(0, charge) end
 local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 13)}
+local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 14)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
 for i = 1, #budgets do
   local budget = budgets[i]

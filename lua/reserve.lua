@@ -97,7 +97,7 @@ local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = poli
 local overage_policy = overage_policy_of(overage_requested, policy_overage, budgets, settings)
 local max_ttl_ms = tonumber(policy_max_ttl_ms) or tonumber(settings[TENANT_MAX_TTL] or 3600000)
 local ttl_ms = tonumber(ttl_text) or tonumber(policy_ttl_ms) or tonumber(settings[TENANT_TTL] or 60000)
-local max_extensions = tonumber(policy_extensions) or tonumber(settings[TENANT_EXTENSIONS] or 10)
+local max_extensions = int64(policy_extensions) or int64(settings[TENANT_EXTENSIONS] or '10')
 if not (overage_policy and max_ttl_ms and ttl_ms and max_extensions) then return {'corrupt', tenant_key} end
 ttl_ms = math.min(ttl_ms, max_ttl_ms)
 local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
