@@ -14,6 +14,7 @@ use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicyStatus};
+use crate::store::ExtraTrip;
 use crate::store::policies::{PolicyCreation, PolicyRecord};
 use members::{field_changes, fields, push_changes};
 
@@ -107,6 +108,7 @@ impl Admin {
         if let Some(owner) = self.policy_owners.get(&policy_id) {
             return Ok(Some(owner));
         }
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
         let owner = self.store.tenant_of_policy(&policy_id).await?;
         if let Some(owner) = &owner {
             self.policy_owners.insert(policy_id, owner.clone());
@@ -223,7 +225,10 @@ impl Admin {
     ) -> Result<T, AdminError> {
         self.check_pattern(caller, "").await?;
         let owner = match (caller, policy_id) {
-            (Caller::Tenant(_), Some(policy_id)) => self.store.tenant_of_policy(policy_id).await?,
+            (Caller::Tenant(_), Some(policy_id)) => {
+                self.store.metrics().extra_trip(ExtraTrip::ForeignId);
+                self.store.tenant_of_policy(policy_id).await?
+            }
             _ => None,
         };
         match owner {

@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::runtime::evidence::{self, EvidenceRef};
 use crate::domain::fields::Problems;
 use crate::domain::ids::{RequestId, TraceId};
 use crate::domain::json::JsonError;
@@ -75,7 +74,6 @@ pub struct ApiError {
 #[derive(Debug, Clone, Default)]
 struct Extras {
     details: Option<Value>,
-    evidence: Option<EvidenceRef>,
     credential: Option<BadCredential>,
     headers: HeaderMap,
     source: Option<Arc<dyn Error + Send + Sync>>,
@@ -141,25 +139,23 @@ impl ApiError {
         .with_cause(source)
     }
 
-    /// 503: the store cannot be reached. The cause is logged and never shown.
-    pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    /// 503: the store cannot be reached; asking again after so many seconds may help. The cause is logged and never shown.
+    pub fn unavailable(
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+        retry_after_s: u64,
+    ) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Code::InternalError,
             "The service is temporarily unavailable; retry with the same idempotency key",
         )
+        .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s))
         .with_cause(source)
     }
 
     /// With facts for programs.
     pub fn with_details(mut self, details: Value) -> Self {
         self.extras.details = Some(details);
-        self
-    }
-
-    /// With a reference to the signed evidence of the refusal.
-    pub fn with_evidence(mut self, evidence: Option<EvidenceRef>) -> Self {
-        self.extras.evidence = evidence;
         self
     }
 
@@ -236,7 +232,6 @@ impl ApiError {
             request_id: request_id.to_string(),
             trace_id: trace_id.to_string(),
             details: self.extras.details.as_ref(),
-            evidence: self.extras.evidence.as_ref(),
         };
         serde_json::to_string(&body).expect("strings and JSON values serialize")
     }
@@ -280,9 +275,6 @@ pub struct ErrorResponse<'e> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, nullable = false)]
     details: Option<&'e Value>,
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    evidence: Option<&'e EvidenceRef>,
 }
 
 #[cfg(test)]
@@ -317,12 +309,5 @@ mod tests {
         let error = ApiError::internal(std::io::Error::other("redis://secret@host"));
         assert!(!body(&error).contains("secret"));
         assert!(error.cause().is_some());
-    }
-
-    #[test]
-    fn throttling_always_says_when_to_come_back() {
-        let response = ApiError::limited("slow down", 0).into_response();
-        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
-        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }

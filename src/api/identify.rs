@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::auth_failures::{self, Origin, Plane};
+use super::client_address::client_address;
 use super::dialect::{headers, is_blank};
 use super::errors::{ApiError, Code};
 use super::state::AppState;
@@ -141,13 +142,7 @@ pub fn cause_of(
 pub fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-    state.access.source_ip(peer, &forwarded_for(&parts.headers))
-}
-
-/// All lines are one list: a proxy may add a line of its own below what the client claims.
-fn forwarded_for(headers: &HeaderMap) -> String {
-    let lines = headers.get_all("x-forwarded-for").iter().map(text);
-    lines.collect::<Vec<_>>().join(",")
+    client_address(&state.trusted_proxies, peer, &parts.headers)
 }
 
 /// The holder of an API key; admins have no business on these operations.

@@ -4,6 +4,7 @@ pub mod access_log;
 pub mod admin;
 pub mod auth_failures;
 pub mod body;
+pub mod client_address;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
@@ -48,7 +49,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
-            auth_failures: state.auth_failures,
+            auth_failures: state.auth_failures.clone(),
         };
     }
     let neither = move |request: Request| {
@@ -63,7 +64,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
-        auth_failures: state.auth_failures,
+        auth_failures: state.auth_failures.clone(),
     }
 }
 

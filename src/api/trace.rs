@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::Router;
@@ -134,16 +135,16 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
             HeaderValue::from_static("application/json"),
         );
     }
-    let words = dialect.words();
+    let names = dialect.header_names();
     let mut insert = |name: &header::HeaderName, id: &str| {
         if let Ok(value) = HeaderValue::from_str(id) {
             parts.headers.insert(name, value);
         }
     };
     insert(&headers::REQUEST_ID, correlation.request_id.as_str());
-    insert(&words.trace_header, correlation.trace_id.as_str());
+    insert(&names.trace, correlation.trace_id.as_str());
     if let Some(EffectiveTenant(tenant)) = parts.extensions.remove() {
-        insert(&words.tenant_header, tenant.as_str());
+        insert(&names.tenant, tenant.as_str());
     }
     Response::from_parts(parts, body)
 }
@@ -162,13 +163,7 @@ fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
 /// The ids are part of the line: the span is there only from level INFO on.
 fn log_failure(error: &ApiError, correlation: &Correlation) {
     let Some(cause) = error.cause() else { return };
-    let mut chain = cause.to_string();
-    let mut source = cause.source();
-    while let Some(deeper) = source {
-        chain.push_str(": ");
-        chain.push_str(&deeper.to_string());
-        source = deeper.source();
-    }
+    let chain = chain_of(cause);
     let status = error.status().as_u16();
     let (request_id, trace_id) = (&correlation.request_id, &correlation.trace_id);
     if error.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -178,6 +173,21 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
         error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
             "answered {status}: {chain}");
     }
+}
+
+/// An error and its causes, without those that the one before has told already.
+fn chain_of(error: &dyn Error) -> String {
+    let mut chain = error.to_string();
+    let mut source = error.source();
+    while let Some(deeper) = source {
+        let told = deeper.to_string();
+        if !chain.contains(&told) {
+            chain.push_str(": ");
+            chain.push_str(&told);
+        }
+        source = deeper.source();
+    }
+    chain
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
@@ -265,13 +275,13 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
                 .filter_map(|origin| HeaderValue::from_str(origin).ok()),
         ),
     };
-    let (words, other) = (dialect.words(), dialect.other().words());
+    let (names, other) = (dialect.header_names(), dialect.other().header_names());
     let sent = [
         headers::ADMIN_KEY,
-        words.api_key_header.clone(),
-        other.api_key_header.clone(),
-        words.trace_header.clone(),
-        other.trace_header.clone(),
+        names.api_key.clone(),
+        other.api_key.clone(),
+        names.trace.clone(),
+        other.trace.clone(),
         headers::REQUEST_ID,
         headers::IDEMPOTENCY_KEY,
         headers::TRACEPARENT,
@@ -280,9 +290,9 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
     ];
     let read = [
         headers::REQUEST_ID,
-        words.trace_header.clone(),
-        words.tenant_header.clone(),
-        words.cascade_header.clone(),
+        names.trace.clone(),
+        names.tenant.clone(),
+        names.cascade.clone(),
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,

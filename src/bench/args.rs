@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use super::error::BenchError;
 use super::target::Target;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]

@@ -148,7 +148,7 @@ mod tests {
             runtime: Arc::clone(&target),
             admin: target,
             admin_key: "admin".to_owned().into(),
-            dialect: crate::config::Dialect::Service,
+            dialect: crate::domain::dialect::Dialect::Service,
         };
         let load = LoadArgs {
             clients: 4,
@@ -218,7 +218,7 @@ mod tests {
             runtime: Arc::clone(&nobody),
             admin: nobody,
             admin_key: "admin".to_owned().into(),
-            dialect: crate::config::Dialect::Service,
+            dialect: crate::domain::dialect::Dialect::Service,
         };
         let error = service.provision(1).await.expect_err("nobody is there");
         let text = with_causes(&error);

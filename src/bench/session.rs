@@ -5,10 +5,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::BenchError;
 use super::provision::Tenant;
-use crate::config::Dialect;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
 use crate::domain::keys::ApiKeyText;
 use crate::domain::policy::PolicySelection;

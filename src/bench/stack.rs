@@ -15,8 +15,8 @@ use super::monitor::Monitor;
 use super::provision::{Service, Tenant};
 use super::session::Bare;
 use super::target::Target;
-use crate::config::Dialect;
 use crate::dev::child;
+use crate::domain::dialect::Dialect;
 
 /// How long the service may take to be ready.
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -40,6 +40,10 @@ pub struct HttpArgs {
     #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
     body_limit_bytes: u32,
+    /// How long a request body may take to arrive, in milliseconds
+    #[arg(long, env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
+          value_parser = clap::value_parser!(u64).range(100..=600_000))]
+    body_timeout_ms: u64,
     /// Denied reservations per tenant and minute that get an event each; the others are counted in one
     #[arg(long, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -78,6 +82,8 @@ pub struct HttpConfig {
     pub admin_keys: AdminKeys,
     /// `BUDGET_BODY_LIMIT_BYTES`, default 1 MiB.
     pub body_limit_bytes: usize,
+    /// `BUDGET_BODY_TIMEOUT_MS`, default 10000, from the head of the request to the end of its body.
+    pub body_timeout: Duration,
     /// `BUDGET_DENIED_EVENTS_PER_MINUTE`, default 600 per tenant.
     pub denied_events_per_minute: u32,
     /// `BUDGET_CORS_ORIGINS`, default none.
@@ -106,6 +112,7 @@ impl HttpArgs {
             admin_listen,
             admin_keys,
             body_limit_bytes: self.body_limit_bytes as usize,
+            body_timeout: Duration::from_millis(self.body_timeout_ms),
             denied_events_per_minute: self.denied_events_per_minute,
             cors_origins: CorsOrigins::of(self.cors_origins)?,
             trusted_proxies: self.trusted_proxies.into(),

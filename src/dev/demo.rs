@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::client::send;
 use super::folder::Folder;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// The demo tenant's id.
 pub(super) const TENANT: &str = "demo";
@@ -140,7 +140,7 @@ impl Admin<'_> {
     /// Whether a key that was kept still opens the runtime plane.
     async fn works(&self, key: &SecretString, dialect: Dialect) -> Result<bool, DemoError> {
         let step = "the kept demo key";
-        let headers = [(key_header(dialect), key.expose_secret())];
+        let headers = [(dialect.words().api_key_header, key.expose_secret())];
         let path = format!("/v1/balances?tenant={TENANT}");
         let sent = send(self.address, Method::GET, &path, &headers, None).await;
         let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
@@ -149,14 +149,6 @@ impl Admin<'_> {
             401 | 403 => Ok(false),
             _ => Err(DemoError::Refused { step, status, body }),
         }
-    }
-}
-
-/// The header that carries a tenant's key.
-pub(super) fn key_header(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Service => "X-Service-API-Key",
-        Dialect::Cycles => "X-Cycles-API-Key",
     }
 }
 

@@ -15,9 +15,10 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
-    AdminKeys, ConfigError, CorsOrigins, Dialect, HttpConfig, LogArgs, ProcessConfig,
+    AdminKeys, ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
     RetentionConfig, ServeConfig, StoreConfig,
 };
+use crate::domain::dialect::Dialect;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::{Keys, RedisOptions};
@@ -206,6 +207,7 @@ fn config(
             admin_listen: None,
             admin_keys: AdminKeys::parse(admin_key)?,
             body_limit_bytes: 1 << 20,
+            body_timeout: Duration::from_secs(10),
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
@@ -219,6 +221,7 @@ fn config(
         },
         process: ProcessConfig {
             metrics_listen: None,
+            connections: ConnectionLimits::default(),
             shutdown_grace: Duration::from_secs(5),
         },
     })

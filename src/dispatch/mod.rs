@@ -18,7 +18,8 @@ pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
 pub use sums::{Flush, Sums};
 
-use crate::config::{Dialect, RetentionConfig};
+use crate::config::RetentionConfig;
+use crate::domain::dialect::Dialect;
 use crate::retention::{Periods, Retention, RetentionMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -96,7 +97,11 @@ pub fn start(
         }
     });
 
-    let sums = Arc::new(Sums::new(store.clone(), dialect.server_source(), registry)?);
+    let sums = Arc::new(Sums::new(
+        store.clone(),
+        dialect.words().runtime_source,
+        registry,
+    )?);
     workers.repeat("sums", sums::PERIOD, move || {
         let (sums, held) = (Arc::clone(&sums), leases.clone());
         async move {

@@ -92,6 +92,8 @@ impl Sums {
         let now_ms = self.store.clock().now_ms();
         let mut all = 0;
         for (lease, found) in leases.iter().zip(polled) {
+            // Its node is out of reach; the others need not wait.
+            let Some(found) = found else { continue };
             let (rows, mut told) = (found.len(), 0);
             for due in found.into_iter().filter(|due| due.at_ms <= now_ms) {
                 let (kind, member) = (sum.as_str(), due.member);

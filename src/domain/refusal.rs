@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::amount::Unit;
+use super::ids::TenantId;
 use super::reservation::Status;
 
 /// Why an API key is not good.
@@ -173,10 +174,6 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The tenant's record cannot be read.
     TenantUnreadable,
-    /// The tenant is closed.
-    TenantClosed,
-    /// The tenant is suspended.
-    TenantSuspended,
     /// The scope has done in this minute what the selected policy allows.
     RateLimited {
         /// How long until the next minute begins, in milliseconds.
@@ -186,6 +183,10 @@ pub enum Refusal {
         /// The policy.
         policy_id: String,
     },
+    /// This tenant is closed.
+    TenantClosed(TenantId),
+    /// This tenant is suspended.
+    TenantSuspended(TenantId),
     /// The reservation has expired.
     Expired,
     /// The reservation has ended otherwise.

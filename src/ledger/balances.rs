@@ -1,5 +1,7 @@
 //! Reading a tenant's ledgers, page by page.
 
+use tracing::error;
+
 use super::walk::STEP_ROWS;
 use super::{Ledger, LedgerError, done};
 use crate::domain::amount::Unit;
@@ -61,6 +63,16 @@ impl Ledger {
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
                 examined += 1;
+                after = Some(entry.clone());
+                let Some(balance) = balance else {
+                    // One damaged ledger must not take a tenant's whole list away.
+                    error!(
+                        ledger = entry,
+                        "the ledger `{entry}` is corrupt and left out of balances"
+                    );
+                    last = place(&entry).or(last);
+                    continue;
+                };
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
@@ -70,7 +82,6 @@ impl Ledger {
                     });
                 }
                 last = Some((balance.scope.clone(), balance.unit));
-                after = Some(entry);
                 if shown {
                     found.push(balance);
                 }
@@ -90,4 +101,11 @@ impl Ledger {
             self.store.metrics().extra_trip(ExtraTrip::Paging);
         }
     }
+}
+
+/// Scope and unit of an index entry.
+fn place(entry: &str) -> Option<(ScopePath, Unit)> {
+    let (scope, unit) = entry.split_once(' ')?;
+    let (_, unit) = unit.split_once(' ')?;
+    Some((ScopePath::parse(scope)?, Unit::parse(unit)?))
 }

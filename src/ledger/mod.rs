@@ -6,6 +6,7 @@ mod decide;
 mod event;
 mod extend;
 pub mod facts;
+mod gather;
 mod list;
 mod policies;
 mod release;
@@ -90,9 +91,11 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
+        let mut fields = walk::ROW_FIELDS.to_vec();
+        fields.extend(["metadata", "committed_metadata"]);
         let answer = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &fields)
             .await?;
         let found = done(answer)?;
         match found.record.effective_status(found.now_ms)? {
@@ -128,10 +131,11 @@ impl Ledger {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
+        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
         let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store
-            .get_reservation(&reader, partition, reservation_id)
+            .get_reservation(&reader, partition, reservation_id, &["status"])
             .await?;
         done(answer)?;
         Err(LedgerError::Refused(Refusal::ForeignReservation))

@@ -28,6 +28,9 @@ const ROWS: usize = 8;
 /// Pages of one kind of records that one look removes; the rest waits for the next pass.
 const PAGES_PER_LOOK: usize = 50;
 
+/// Booked events are kept at least so long: whoever posts what a lost reservation had cost may retry for days, and is to be
+/// known again.
+const POSTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
 /// How long audit entries of unknown callers are kept at most: anybody can cause them.
 const UNKNOWN_CALLERS: Duration = Duration::from_secs(30 * 86_400);
 
@@ -37,7 +40,7 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// After how long what is over is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Periods {
-    /// Reservations and booked events, from their end.
+    /// Reservations and booked events, from their end; the latter at least a week.
     pub records: Duration,
     /// The event log, from the end of its day.
     pub events: Duration,
@@ -70,6 +73,8 @@ pub struct Pass {
     pub more: bool,
     /// Whether nothing was done because Redis's clock cannot be believed.
     pub halted: bool,
+    /// Partitions whose node is out of reach; they are left for a later pass.
+    pub unreachable: usize,
 }
 
 impl Pass {
@@ -133,6 +138,10 @@ impl Retention {
         let polled = self.store.poll_days(&partitions, ROWS).await?;
         let mut lag_ms = 0;
         for (lease, found) in leases.iter().zip(polled) {
+            let Some(found) = found else {
+                pass.unreachable += 1;
+                continue;
+            };
             let due: Vec<_> = found
                 .into_iter()
                 .filter(|due| due.at_ms <= now_ms)
@@ -246,7 +255,10 @@ impl Retention {
         records: Records,
         now_ms: i64,
     ) -> Result<Walk, StoreError> {
-        let period_ms = millis(self.periods.records);
+        let period_ms = millis(match records {
+            Records::Reservations => self.periods.records,
+            Records::Posts => self.periods.records.max(POSTS_KEPT_MIN),
+        });
         let ended_before_ms = now_ms - period_ms;
         // Nothing ends before it begins.
         if day.start_ms() >= ended_before_ms {

@@ -8,6 +8,7 @@
 //! connection that is just being closed.
 
 mod server;
+mod stalls;
 
 use std::future::pending;
 use std::io;
@@ -139,7 +140,7 @@ pub async fn run(
         let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let server = Server::new();
+    let server = Server::new(config.process.connections);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -205,7 +206,7 @@ pub async fn run_without_api(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let server = Server::new();
+    let server = Server::new(process.connections);
     if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();

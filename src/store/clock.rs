@@ -101,7 +101,7 @@ impl Day {
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = jiff::Timestamp::from_millisecond(self.start_ms()).unwrap_or_default();
-        let date = start.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let date = jiff::tz::Offset::UTC.to_datetime(start);
         write!(f, "{:04}{:02}{:02}", date.year(), date.month(), date.day())
     }
 }

@@ -1,7 +1,7 @@
 //! `commit.lua`: settles an active reservation.
 
 use super::reserve::{optional, push_pairs};
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::COMMIT;
 use super::{Arg, Call, Reply, Store, StoreError};
 use crate::domain::amount::{Amount, Unit};
@@ -76,7 +76,7 @@ impl Store {
                 let _now_ms = reply.next_i64()?;
                 Committed::Before(record(&mut reply)?)
             }
-            other => return refused(other, reply),
+            other => return refused_for(&caller.tenant, other, reply),
         }))
     }
 

@@ -36,18 +36,20 @@ pub enum ExtraTrip {
     ReadOnly,
     /// The connection had to be opened anew.
     Reconnect,
-    /// What the caller had cached no longer holds.
+    /// The policy was selected among others than the present ones, or for another time.
     Stale,
     /// Holds past their grace were expired first.
     SweepFirst,
     /// The day that the caller assumed was over.
     Clock,
-    /// First use of a key in this process.
+    /// The first use of an API key in this process: whose it is had to be looked up.
     FirstUse,
     /// A page of a list takes another look at its index.
     Paging,
-    /// The id belongs to another partition than the caller.
+    /// The id belongs to another partition than the caller, and was read there.
     ForeignId,
+    /// An admin key names no owner: whose reservation or policy it is had to be looked up.
+    Owner,
 }
 
 impl ExtraTrip {
@@ -66,6 +68,7 @@ impl ExtraTrip {
             Self::FirstUse => "first_use",
             Self::Paging => "paging",
             Self::ForeignId => "foreign_id",
+            Self::Owner => "owner",
         }
     }
 }

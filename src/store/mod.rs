@@ -30,6 +30,7 @@ mod link;
 pub mod metrics;
 mod node;
 mod patience;
+mod pipelines;
 pub mod policies;
 pub mod poll;
 mod pool;

@@ -1,6 +1,6 @@
 //! `reserve.lua`: holds an estimate on every budgeted scope, or on none.
 
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::RESERVE;
 use super::{Arg, Call, Reply, Store, StoreError};
 use crate::domain::amount::{Amount, Unit};
@@ -98,7 +98,7 @@ impl Store {
                 now_ms: reply.next_i64()?,
                 record: record(&mut reply)?,
             },
-            other => return refused(other, reply),
+            other => return refused_for(&caller.tenant, other, reply),
         }))
     }
 

@@ -66,6 +66,8 @@ scripts! {
     GET = "get",
     /// Reads reservations along an index.
     LIST = "list",
+    /// Reads reservations by their keys.
+    ROWS = "rows",
     /// Reads ledgers in canonical order.
     BALANCES = "balances",
     /// Checks an API key.
@@ -116,6 +118,8 @@ scripts! {
     LEDGERS = "ledgers",
     /// Reads records with their place in the indexes.
     RECORDS = "records",
+    /// Tells which days with records retention does not know of.
+    REGISTERED = "registered",
 }
 
 parts! {

@@ -61,7 +61,8 @@ impl Flushed {
 }
 
 impl Store {
-    /// What of each partition is to be summed up first, at most `rows` of each.
+    /// What of each partition is to be summed up first, at most `rows` of each; `None` where the node is out
+    /// of reach.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -70,7 +71,7 @@ impl Store {
         sum: Sum,
         partitions: &[Partition],
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let keys = self.keys();
         let key = |partition: &Partition| match sum {
             Sum::Denials => keys.denials_due(*partition),

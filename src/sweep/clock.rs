@@ -61,10 +61,11 @@ impl ClockWatch {
         }
     }
 
-    /// Redis's time in milliseconds, or `None` while its clock cannot be believed.
+    /// Redis's time in milliseconds, or `None` while its clock cannot be believed. Nodes that are out of reach have no
+    /// say: nothing of theirs can be ended either.
     ///
     /// # Errors
-    /// [`StoreError`] when a node does not answer.
+    /// [`StoreError`] when no node answers.
     pub async fn now_ms(&self, store: &Store) -> Result<Option<i64>, StoreError> {
         let sent = Instant::now();
         let times = store.node_times().await?;

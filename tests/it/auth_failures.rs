@@ -235,6 +235,8 @@ async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
     };
     let now_ms = store.clock().now_ms();
     block_in_place(|| server.kill());
+    // The connection learns of it: a count of which nobody knows whether it arrived would not be sent again.
+    assert!(store.ping(Duration::from_secs(1)).await.is_err());
     count(5);
     assert!(failures.run_once(now_ms).await.is_err());
     count(2);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use budget_authority::domain::cause::Cause;
 use budget_authority::store::expire::{Expired, expire_tenant};
-use budget_authority::store::{Lease, Store};
+use budget_authority::store::{Lane, Lease, Store};
 use budget_authority::sweep::{ClockMetrics, ClockWatch, Sweep, SweepMetrics, Sweeper};
 
 use crate::harness::holds::{Tenant, now_ms};
@@ -134,7 +134,13 @@ async fn a_former_owner_is_refused() {
     let lease = tenant.lease("present", LEASE).await;
     assert_eq!(lease.token, stale.token + 1);
     let refused = store
-        .expire(&tenant.id, "source t", None, Some(stale.token))
+        .expire(
+            Lane::Background,
+            &tenant.id,
+            "source t",
+            None,
+            Some(stale.token),
+        )
         .await;
     assert!(matches!(refused, Ok(Expired::Fenced)), "{refused:?}");
     let mut lost = Vec::new();

@@ -15,11 +15,15 @@ const DAY: Duration = Duration::from_secs(86_400);
 const DAY_MS: i64 = 86_400_000;
 
 fn retention(store: &Store) -> Retention {
+    retention_after(store, DAY * 30)
+}
+
+fn retention_after(store: &Store, records: Duration) -> Retention {
     let registry = prometheus::Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
     let metrics = RetentionMetrics::register(&registry).expect("a fresh registry");
     let periods = Periods {
-        records: DAY * 30,
+        records,
         events: DAY * 90,
         audit: DAY * 400,
         outbox: DAY * 7,
@@ -139,6 +143,26 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
         again - past.now_ms
     );
     assert_eq!(run(&retention(&store), past.lease).await.looks, 0);
+}
+
+#[tokio::test]
+async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() {
+    let store = store(&shared().url());
+    let mut past = Past::new(&store, 5).await;
+    past.record(End::Released, past.day.start_ms() + 1).await;
+    let post = past.post().await;
+    let retention = retention_after(&store, DAY);
+    let pass = run(&retention, past.lease).await;
+    assert_eq!((pass.reservations, pass.posts, pass.failed), (1, 0, 0));
+    assert!(past.exists(&post).await);
+    let again = past.look_again_at().await.expect("still registered");
+    let over = past.day.start_ms() + 7 * DAY_MS;
+    assert!((again - over).abs() < DAY_MS / 2, "{}", again - over);
+
+    let mut past = Past::new(&store, 9).await;
+    let post = past.post().await;
+    assert_eq!(run(&retention, past.lease).await.posts, 1);
+    assert!(!past.exists(&post).await);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use crate::harness::app::TestApp;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::customer::{action, tokens};
 use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
@@ -224,6 +224,44 @@ async fn every_request_costs_one_round_trip_once_warm() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// How many round trips beyond the first were counted for a reason.
+fn counted(app: &TestApp, reason: &str) -> u64 {
+    let trips = &app.world.store.metrics().extra_round_trips;
+    trips.with_label_values(&[reason]).get()
+}
+
+#[tokio::test]
+async fn what_takes_another_round_trip_is_counted_with_its_reason() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let mut before = [0; 3];
+    let mut more = || {
+        let now = ["first_use", "foreign_id", "owner"].map(|reason| counted(&app, reason));
+        let risen = [0, 1, 2].map(|n| now[n] - before[n]);
+        before = now;
+        risen
+    };
+    let own = app.reserve("k", 1).await.text("/reservation_id").to_owned();
+    assert_eq!(more(), [1, 0, 0], "the key is new to the replica");
+    app.reserve("l", 1).await;
+    assert_eq!(more(), [0; 3], "and known from then on");
+    app.get(&format!("/v1/reservations/{own}")).await;
+    app.get("/v1/reservations/of-no-partition").await;
+    assert_eq!(more(), [0; 3], "an id of the caller's partition");
+    let elsewhere = app.world.callers[1].partition;
+    assert_ne!(elsewhere, app.world.callers[0].partition);
+    let foreign = format!("/v1/reservations/r{elsewhere}_x");
+    let commit = json!({"idempotency_key": "c", "actual": tokens(1)});
+    assert_eq!(app.get(&foreign).await.status, 404);
+    app.post(&format!("{foreign}/commit"), commit).await;
+    assert_eq!(more(), [0, 2, 0], "ids of another partition");
+    let release = app.request(Method::POST, &format!("/v1/reservations/{own}/release"));
+    let release = release.header("X-Admin-API-Key", ADMIN_KEY);
+    let release = release.json(&json!({"idempotency_key": "r"}));
+    assert_eq!(app.send(release).await.status, 200);
+    assert_eq!(more(), [0, 0, 1], "an admin's release asks whose it is");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

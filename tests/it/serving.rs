@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::ConnectInfo;
-use axum::routing::get;
+use axum::routing::{get, post};
 use budget_authority::api::auth_failures::AuthFailures;
+use budget_authority::config::ServeConfig;
 use budget_authority::serve::{Listeners, Planes, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -21,18 +23,22 @@ use crate::harness::process::Replica;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::{eventually, store};
 
-struct Service {
-    api: SocketAddr,
+pub(crate) struct Service {
+    pub(crate) api: SocketAddr,
     metrics: SocketAddr,
-    shutdown: Shutdown,
-    running: JoinHandle<Result<(), ServeError>>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) running: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Service {
     async fn start(store: Store, delay: Duration) -> Self {
         let delay = delay.as_millis().to_string();
         // The store that is given counts, not the one of the configuration.
-        let mut config = config("redis://unused", &["--shutdown-delay-ms", &delay]);
+        let config = config("redis://unused", &["--shutdown-delay-ms", &delay]);
+        Self::start_with(store, config).await
+    }
+
+    pub(crate) async fn start_with(store: Store, mut config: ServeConfig) -> Self {
         config.process.metrics_listen = ANY.parse().ok();
         let listeners = Listeners::bind(&config).await.expect("free ports");
         let address = |listener: &tokio::net::TcpListener| listener.local_addr().expect("bound");
@@ -45,7 +51,9 @@ impl Service {
                 "/peer",
                 get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
             )
-            .route("/slow", get(slow));
+            .route("/slow", get(slow))
+            .route("/large", get(async || vec![b'x'; LARGE]))
+            .route("/body", post(async |body: Bytes| body.len().to_string()));
         let planes = Planes {
             api: router,
             admin: None,
@@ -76,6 +84,9 @@ impl Service {
             .status()
     }
 }
+
+/// More than the buffers of a connection hold, in bytes.
+pub(crate) const LARGE: usize = 32 << 20;
 
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -56,7 +56,7 @@ impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let sent = Json::parse(&bytes)?;
         let request = T::from_json(sent.clone())?;
         Ok(Self { request, sent })

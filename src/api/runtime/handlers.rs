@@ -12,12 +12,11 @@ use super::extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendRes
 use super::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 use super::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OfPath, Refused};
+use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OnReservation, Refused};
 use crate::api::refusals::{Asked, error_of};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget;
-use crate::domain::caller::Caller;
 use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
 use crate::ledger::{
@@ -48,7 +47,6 @@ pub async fn reserve(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(reserve.estimate),
         ..Asked::default()
@@ -139,7 +137,6 @@ pub async fn decide(
         estimate: request.estimate,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         amount: Some(decide.estimate),
         ..Asked::default()
     };
@@ -165,8 +162,7 @@ pub async fn commit(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<CommitRequest>,
+    OnReservation(reservation_id, body): OnReservation<CommitRequest>,
 ) -> Outcome<CommitResponse> {
     let commit = Commit {
         reservation_id,
@@ -177,7 +173,6 @@ pub async fn commit(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&commit.reservation_id),
         amount: Some(commit.actual),
         ..Asked::default()
@@ -202,8 +197,7 @@ pub async fn release(
     State(state): State<AppState>,
     ByEither(caller): ByEither,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReleaseRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReleaseRequest>,
 ) -> Outcome<ReleaseResponse> {
     let release = Release {
         reservation_id,
@@ -212,10 +206,6 @@ pub async fn release(
         reason: body.request.reason,
     };
     let asked = Asked {
-        tenant: match &caller {
-            Caller::Tenant(caller) => Some(caller.tenant.as_str()),
-            Caller::Admin(_) => None,
-        },
         reservation: Some(&release.reservation_id),
         ..Asked::default()
     };
@@ -234,8 +224,7 @@ pub async fn release(
 pub async fn extend(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReservationExtendRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReservationExtendRequest>,
 ) -> Outcome<ReservationExtendResponse> {
     let extend = Extend {
         reservation_id,
@@ -245,7 +234,6 @@ pub async fn extend(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&extend.reservation_id),
         ..Asked::default()
     };
@@ -281,7 +269,6 @@ pub async fn post_event(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(post.actual),
         ..Asked::default()
