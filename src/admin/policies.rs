@@ -7,6 +7,8 @@ pub use members::{NewPolicy, PolicyChanges};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
+use tracing::error;
+
 use super::audit::entry;
 use super::budgets::push_actor_type;
 use super::{Admin, AdminError, Parts, Request, refuse};
@@ -22,6 +24,9 @@ use members::{field_changes, fields, push_changes};
 const DRAWS_MAX: usize = 2;
 /// Policies that one page looks at; with a sparse filter it may be short, and its cursor goes on.
 const PAGE_ROWS_MAX: usize = 5_000;
+
+/// Policies that one look brings at least, if there are as many: a key's own scopes may leave few of them.
+const STEP_ROWS_MIN: usize = 20;
 
 /// Policies that are asked for.
 #[derive(Debug, Clone)]
@@ -181,15 +186,40 @@ impl Admin {
         };
         let pattern = query.scope_pattern.as_ref();
         let pattern = pattern.map(|pattern| pattern.to_ascii_lowercase());
+        // Without filters a page is one look; with them it may take many.
+        let filtered = pattern.is_some() || query.status.is_some();
+        let rows_max = if filtered {
+            usize::MAX
+        } else {
+            query.limit.max(STEP_ROWS_MIN) + 1
+        };
         let (mut after, mut examined) = (query.after.clone(), 0);
         loop {
             let rows = self
                 .store
-                .list_policies(caller, &tenant, pattern.as_deref(), after.as_deref())
+                .list_policies(
+                    caller,
+                    &tenant,
+                    pattern.as_deref(),
+                    after.as_deref(),
+                    rows_max,
+                )
                 .await?;
             examined += rows.records.len();
             for record in &rows.records {
-                let policy = Policy::from_record(record)?;
+                let policy = match Policy::from_record(record) {
+                    Ok(policy) => policy,
+                    Err(damage) => {
+                        // One damaged record must not take a tenant's whole list away.
+                        let id = record.get("policy_id").unwrap_or_default();
+                        error!(
+                            policy.id = id,
+                            error = %damage,
+                            "the policy `{id}` is left out of a list: {damage}"
+                        );
+                        continue;
+                    }
+                };
                 let own = &policy.scope_pattern;
                 let shown = rows.scope_filter.admits_any(own.segments())
                     && query.status.is_none_or(|status| status == policy.status)

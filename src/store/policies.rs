@@ -200,7 +200,7 @@ impl Store {
     }
 
     /// A step along a tenant's policies, beyond `after`. `scope_pattern`: the one that is asked for, on which the key must
-    /// be allowed to act.
+    /// be allowed to act. At most `rows_max` rows, and no more than a script should read.
     ///
     /// # Errors
     /// Refusals of the key.
@@ -210,6 +210,7 @@ impl Store {
         tenant: &TenantId,
         scope_pattern: Option<&str>,
         after: Option<&str>,
+        rows_max: usize,
     ) -> Result<PolicyRows, AdminError> {
         let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(caller);
@@ -225,7 +226,7 @@ impl Store {
             Arg::from(scope_pattern),
             Arg::from(&policy_prefix),
             Arg::from(after),
-            Arg::from(ROWS as i64),
+            Arg::from(rows_max.min(ROWS) as i64),
         ];
         let reply = self
             .call_on(Lane::Background, &LIST_POLICIES, &key_names, &args)

@@ -55,7 +55,7 @@ async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
         "rate_limits": {"max_reservations_per_minute": 1, "max_commits_per_minute": 2},
         "effective_from": "2026-01-01T00:00:00.000Z", "effective_until": "2126-01-01T00:00:00.000Z",
     });
-    let body = policy_body("acme", "agents", "tenant:acme/Agent:*", members.clone());
+    let body = policy_body("acme", "agents", "tenant:acme/agent:*", members.clone());
     let made = create(&app, None, &body).await;
     assert_eq!(made.status, 201, "{made:?}");
     let id = made.text("/policy_id").to_owned();

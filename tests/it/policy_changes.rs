@@ -1,14 +1,16 @@
 //! Policies that change, begin and end: what each replica knows of them, and when.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::ExtraTrip;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 
 use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::redis::RedisServer;
 use crate::harness::scene::ask_body;
 
 const ROOT: &str = "tenant:acme";
@@ -266,4 +268,47 @@ async fn more_policies_than_one_read_brings_are_all_known() {
         assert_eq!(held.at("/caps/max_tokens"), &json!(number));
     }
     assert_eq!(stale(&app), 1);
+}
+
+/// The commands inside the script are what it costs; however many policies a tenant has, they are the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.budget(ROOT, 1_000_000, 1_000).await;
+    let run = async |key: &str| -> BTreeMap<String, u64> {
+        // The first one registers the day and learns the policies, and the minute begins with it.
+        let warm = format!("{key}-warm");
+        assert_eq!(app.reserve(&warm, 1).await.status, 200);
+        app.world
+            .store
+            .reset_statistics()
+            .await
+            .expect("Redis answers");
+        assert_eq!(app.reserve(key, 1).await.status, 200);
+        let statistics = app.world.store.statistics().await;
+        let commands = statistics.expect("Redis answers").commands.into_iter();
+        commands
+            .filter(|(name, _)| !["info", "config|resetstat"].contains(&name.as_str()))
+            .map(|(name, command)| (name, command.calls))
+            .collect()
+    };
+    let none = run("none").await;
+    assert_eq!(none.get("evalsha"), Some(&1), "{none:?}");
+    for number in 0..99 {
+        let priority = json!({"priority": number, "caps": {"max_tokens": number}});
+        app.policy(&number.to_string(), ROOT, priority).await;
+    }
+    assert_eq!(run("ninety-nine").await, none);
+    let limits = json!({"priority": 100, "rate_limits": {"max_reservations_per_minute": 1_000}});
+    app.policy("limits", ROOT, limits).await;
+    let left = 60_000 - app.now_ms().await % 60_000;
+    if left < 5_000 {
+        tokio::time::sleep(std::time::Duration::from_millis(left as u64 + 50)).await;
+    }
+    let mut limited = none;
+    for name in ["hmget", "hset"] {
+        *limited.entry(name.to_owned()).or_default() += 1;
+    }
+    assert_eq!(run("limited").await, limited);
 }

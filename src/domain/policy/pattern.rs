@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::domain::ids::TenantId;
+use crate::domain::printable::printable;
 use crate::domain::scope::{BudgetScope, ScopeError, ScopePath};
 
 /// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
@@ -36,7 +37,8 @@ impl ScopePattern {
                 // Any value will do to check the level and its place.
                 BudgetScope::parse(enclosing)?;
                 let level = &last[..last.len() - 2];
-                BudgetScope::parse(&format!("{enclosing}/{level}:any"))?
+                BudgetScope::parse(&format!("{enclosing}/{level}:any"))
+                    .map_err(|error| naming(error, last))?
             }
             _ => BudgetScope::parse(text)?,
         };
@@ -98,6 +100,16 @@ impl ScopePattern {
     }
 }
 
+/// The same error about the segment as it was written.
+fn naming(error: ScopeError, segment: &str) -> ScopeError {
+    let segment = printable(segment);
+    match error {
+        ScopeError::UnknownLevel { .. } => ScopeError::UnknownLevel { segment },
+        ScopeError::Order { .. } => ScopeError::Order { segment },
+        other => other,
+    }
+}
+
 impl fmt::Display for ScopePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -154,7 +166,7 @@ mod tests {
                 false,
             ),
             ("tenant:acme/agent:*", "tenant:acme/app:a", false),
-            ("tenant:acme/Agent:Bob", "tenant:acme/agent:bob", true),
+            ("tenant:acme/agent:Bob", "tenant:acme/agent:bob", true),
         ] {
             assert_eq!(matches(pattern, scope), expected, "{pattern} {scope}");
         }
@@ -172,11 +184,12 @@ mod tests {
             ("tenant:*/agent:x", "`tenant:*`"),
             ("tenant:acme/*/agent:x", "`*`"),
             ("tenant:acme/*:x", "`*:x`"),
-            ("tenant:acme/*:*", "`*:any`"),
-            ("tenant:acme/team:*", "`team:any`"),
+            ("tenant:acme/*:*", "`*:*`"),
+            ("tenant:acme/team:*", "`team:*`"),
+            ("tenant:acme/Agent:*", "`Agent:*`"),
             ("tenant:acme/agent:a*", "`agent:a*`"),
-            ("tenant:acme/agent:a/workspace:*", "`workspace:any`"),
-            ("tenant:acme/agent:a/agent:*", "`agent:any`"),
+            ("tenant:acme/agent:a/workspace:*", "`workspace:*`"),
+            ("tenant:acme/agent:a/agent:*", "`agent:*`"),
             ("tenant:acme//*", "segment 2"),
             ("tenant:acme/", "segment 2"),
             ("workspace:w/*", "`workspace:w`"),
