@@ -11,8 +11,7 @@ ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_m
 ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
 ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
 ARGV[4] day_start_ms             idempotency key          ARGV[13] rates, a key of the tenant
-ARGV[14..] names and values that the record keeps
-ARGV[5] payload_hash     ARGV[9] budget_prefix
+ARGV[5] payload_hash     ARGV[9] budget_prefix            ARGV[14..] names and values that the record keeps
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
   | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
