@@ -5,34 +5,38 @@ hold is charged as the overage policy of the reservation allows.
 KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
 KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
 KEYS[3] reservation   hash
-Keys built: the budgets that the reservation names, read before the first write.
+Keys built: the budgets that the reservation names, and the rates where its policy counts commits; read before the first
+write.
 ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
 ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
 ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
-ARGV[4] day_start_ms             idempotency key          ARGV[13..] names and values that the record keeps
-ARGV[5] payload_hash     ARGV[9] budget_prefix
+ARGV[4] day_start_ms             idempotency key          ARGV[13] rates, a key of the tenant
+ARGV[5] payload_hash     ARGV[9] budget_prefix            ARGV[14..] names and values that the record keeps
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
   | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
   | denied reason scope remaining
   | committed now_ms unit charged released depths scope_path snapshot…
-Writes on committed: the record, its due time, the budgets, events. Else nothing.
+Writes on committed: the record, its due time, the budgets, events, and the rates where a policy counts commits. Else
+nothing.
 ]]
 -- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
 -- @include overage_policy, ledger_hold, ledger_charge, ledger_quiet, reservation
 local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context = unpack(ARGV, 1, 12)
+  reservation_id, context, rates = unpack(ARGV, 1, 13)
 
 -- Refusals: read only.
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms', 'grace_ms')
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
+  'grace_ms', 'counting_policy')
 local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
-local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms = unpack(record)
+local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
+  counting_policy = unpack(record)
 local replay = status == 'COMMITTED' and reservation_replay(reservation, key_digest, payload_hash, now)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
@@ -64,7 +68,7 @@ if beyond then
   charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
 end
 local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 13)}
+local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 14)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
 for i = 1, #budgets do
   local budget = budgets[i]
@@ -79,12 +83,21 @@ for i = 1, #budgets do
 end
 local unsound = (beyond or not quiet) and ledgers_untellable(budgets, event_log, outbox)
 if unsound then return {'corrupt', unsound} end
+local counts
+if counting_policy then
+  -- @include rates
+  counts = rates_read(rates, now, counting_policy, scope_path, 'committed')
+end
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is charged.
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+if counts then
+  -- @include rates_count
+  rates_count(counts, 1)
+end
 if beyond or not quiet then
   -- @include events, thresholds_crossed, ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context,

@@ -11,16 +11,18 @@ ARGV[2] tenant          ARGV[7] unit                ARGV[12] caps of the selecte
 ARGV[3] day yyyymmdd    ARGV[8] amount   int64      ARGV[13] denied_per_minute
 ARGV[4] day_start_ms    ARGV[9] swept_until_ms, ''  ARGV[14] context of events, lines of name and value
 ARGV[5] payload_hash    ARGV[10] budget_prefix      ARGV[15] retention_ms of the outcome
-ARGV[16..] names and values of action and subject, action_kind first
+ARGV[16] version of the tenant's policies    ARGV[17] from_ms  ARGV[18] until_ms  while the policy is the selected one
+ARGV[19..] names and values of action and subject, action_kind first
 Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
-  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | corrupt what | unit_mismatch scope units
-  | sweep_first now_ms | decided now_ms DENY reason | decided now_ms ALLOW|ALLOW_WITH_CAPS depths snapshot…
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | stale now_ms version | corrupt what
+  | unit_mismatch scope units | sweep_first now_ms | decided now_ms DENY reason | decided now_ms ALLOW|ALLOW_WITH_CAPS depths snapshot…
 Writes on decided: the outcome; of a denial the event. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, budgets, evaluate, events, denials
+-- @include time, access, scope_filter, tenant, policies, days, int64, budgets, evaluate, events, denials
 local api_key, tenant_key, outcome, due, event_log, outbox, days, denials, denial_minutes = unpack(KEYS, 1, 9)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, swept_until_ms, budget_prefix,
-  outcome_status, caps, denied_per_minute, context, retention_ms = unpack(ARGV, 1, 15)
+  outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms =
+  unpack(ARGV, 1, 18)
 
 -- Refusals: read only.
 local now = now_ms()
@@ -31,13 +33,15 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', outcome, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', outcome)} end
-local tenant_refused, settings = tenant_refusal(tenant_key)
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies')
 if tenant_refused == 'tenant_unreadable' then return {tenant_refused} end
 local amount = int64(amount_text)
 local reason, blocking, budgets, corrupt
 if tenant_refused then
   reason = tenant_refused == 'tenant_closed' and 'TENANT_CLOSED' or 'TENANT_SUSPENDED'
 else
+  local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
+  if stale then return stale end
   budgets, corrupt = budgets_read(KEYS, 10)
   if not budgets then return {'corrupt', corrupt} end
   if #budgets == 0 then
@@ -71,9 +75,9 @@ redis.call('HSET', outcome, 'status', outcome_status, 'create_hash', payload_has
 redis.call('PEXPIRE', outcome, retention_ms)
 if reason then
   local scope = blocking and budget_scope(scope_path, blocking.depth)
-  local events = events_new(event_log, outbox, tenant, day, now, context, ARGV[17])
+  local events = events_new(event_log, outbox, tenant, day, now, context, ARGV[20])
   denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
-    denial_facts(reason, unit, amount, blocking, scope, {unpack(ARGV, 16)}))
+    denial_facts(reason, unit, amount, blocking, scope, {unpack(ARGV, 19)}))
   day_register(days, tenant_key, settings, tenant, day, now)
   events_point(events)
 end

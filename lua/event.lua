@@ -10,18 +10,20 @@ ARGV[2] tenant          ARGV[7] unit                    ARGV[12] post_id
 ARGV[3] day yyyymmdd    ARGV[8] actual       int64      ARGV[13] policy or '', as in reserve
 ARGV[4] day_start_ms    ARGV[9] overage_policy   or ''  ARGV[14] context of events, lines of name and value
 ARGV[5] payload_hash    ARGV[10] swept_until_ms  or ''  ARGV[15] action_kind
-ARGV[16..] names and values that the record keeps
+ARGV[16] version of the tenant's policies    ARGV[17] from_ms  ARGV[18] until_ms  while the policy is the selected one
+ARGV[19..] names and values that the record keeps
 Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms
-  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | corrupt what
-  | unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended
+  | stale now_ms version | corrupt what | unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms
   | denied reason scope remaining | applied now_ms charged depths snapshot…
 Writes on applied: the record, its index, the budgets, events. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, evaluate, overage_policy, overage
--- @include ledger_hold, ledger_charge, ledger_quiet
+-- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, evaluate, overage_policy
+-- @include overage, ledger_hold, ledger_charge, ledger_quiet
 local api_key, tenant_key, post, posts, due, event_log, outbox, days = unpack(KEYS, 1, 8)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, actual_text, overage_requested, swept_until_ms,
-  budget_prefix, post_id, policy, context, action_kind = unpack(ARGV, 1, 15)
+  budget_prefix, post_id, policy, context, action_kind, policies_version, policy_from_ms, policy_until_ms =
+  unpack(ARGV, 1, 18)
 
 -- Refusals: read only.
 local now = now_ms()
@@ -32,8 +34,10 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', post, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', post)} end
-local tenant_refused, settings = tenant_refusal(tenant_key, 'default_commit_overage_policy')
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy')
 if tenant_refused then return {tenant_refused} end
+local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
+if stale then return stale end
 local budgets, corrupt = budgets_read(KEYS, 9)
 if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
@@ -54,7 +58,7 @@ end
 local charged, reason, blocking = overage_charge(budgets, actual, overage_policy)
 if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
 local thresholds, quiet = thresholds_parse(settings[TENANT_THRESHOLDS]), true
-local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, 16)}
+local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, 19)}
 local depths, minus_charged = '', int64_sub(0, charged)
 for i = 1, #budgets do
   local budget = budgets[i]

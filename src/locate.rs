@@ -37,6 +37,8 @@ pub fn locate(args: &LocateArgs) -> String {
         ("tenant", keys.tenant(partition, tenant)),
         ("API keys", keys.api_keys(partition, tenant)),
         ("one API key", keys.api_key(partition, "<key_id>")),
+        ("policies", keys.policies(partition, tenant)),
+        ("one policy", keys.policy(partition, "<policy_id>")),
         ("ledgers", keys.budgets(partition, tenant)),
         (
             "one ledger",
@@ -83,7 +85,7 @@ mod tests {
             "{text}"
         );
         let keys: Vec<_> = text.lines().filter(|line| line.contains("ba:")).collect();
-        assert_eq!(keys.len(), 12);
+        assert_eq!(keys.len(), 14);
         let tag = format!("ba:{{{partition}}}:");
         assert!(keys.iter().all(|line| line.contains(&tag)), "{text}");
         assert!(text.contains("events:acme:<yyyymmdd>"), "{text}");

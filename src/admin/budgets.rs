@@ -258,7 +258,8 @@ fn creation_tenant(caller: &Caller, new: &NewBudget) -> Result<TenantId, AdminRe
     TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)
 }
 
-fn push_actor_type(audit: &mut Pairs, caller: &Caller) {
+/// How a request came by its right, on operations that two kinds of key open.
+pub(super) fn push_actor_type(audit: &mut Pairs, caller: &Caller) {
     let actor_type = match caller {
         Caller::Tenant(_) => "api_key",
         Caller::Admin(_) => "admin_on_behalf_of",

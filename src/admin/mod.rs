@@ -3,21 +3,27 @@
 mod api_keys;
 mod audit;
 mod budgets;
+mod policies;
 mod tenants;
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use audit::Failure;
 pub use budgets::{Funded, Funding, NewBudget};
+pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::cause::Cause;
-use crate::domain::ids::IdempotencyKey;
+use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::policy::PolicyId;
 use crate::store::Store;
 pub use crate::store::admin::AdminError;
 use crate::store::admin::{Change, Pairs};
@@ -27,7 +33,11 @@ use crate::store::admin::{Change, Pairs};
 pub struct Admin {
     store: Store,
     vendor_prefix: &'static str,
+    policy_owners: Arc<Cache<PolicyId, TenantId>>,
 }
+
+/// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
+const REMEMBERED_POLICY_OWNERS: usize = 10_000;
 
 /// What every mutation carries besides its own values.
 #[derive(Debug)]
@@ -46,6 +56,7 @@ impl Admin {
         Self {
             store,
             vendor_prefix,
+            policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
         }
     }
 }

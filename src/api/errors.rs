@@ -123,6 +123,12 @@ impl ApiError {
         Self::new(StatusCode::GONE, Code::ReservationExpired, message)
     }
 
+    /// 429: later, perhaps. `retry_after_s` is raised to 1.
+    pub fn limited(message: impl Into<String>, retry_after_s: u64) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
+            .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)))
+    }
+
     /// 500: our fault. The cause is logged and never shown.
     pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(

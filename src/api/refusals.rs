@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
+use super::dialect::headers;
 use super::errors::{ApiError, Code};
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
@@ -86,6 +87,11 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
         R::TenantSuspended(tenant) => {
             ApiError::forbidden(format!("The tenant {tenant} is suspended; no new spending"))
         }
+        R::RateLimited {
+            retry_in_ms,
+            until_ms,
+            policy_id,
+        } => rate_limited(retry_in_ms, until_ms, &policy_id, asked.scope),
         R::Expired => ApiError::expired(format!("The reservation {} has expired", reservation())),
         R::Finalized(status) => ApiError::conflict(
             Code::ReservationFinalized,
@@ -109,6 +115,21 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
         R::OverageRejected { scope, reserved } => overage_rejected(&scope, reserved, asked.amount),
         R::Corrupt(what) => ApiError::internal(format!("the record `{what}` is corrupt")),
     }
+}
+
+/// Both headers in whole seconds; minutes end on one.
+fn rate_limited(
+    retry_in_ms: i64,
+    until_ms: i64,
+    policy_id: &str,
+    scope: Option<&ScopePath>,
+) -> ApiError {
+    let scope = scope.map(ScopePath::as_str).unwrap_or_default();
+    let message = format!("The rate limit of the policy {policy_id} is reached at {scope}");
+    let seconds = (retry_in_ms.max(0) as u64).div_ceil(1000);
+    ApiError::limited(message, seconds)
+        .with_header(headers::RATE_LIMIT_RESET, (until_ms / 1000).into())
+        .with_details(json!({ "scope": scope, "policy_id": policy_id }))
 }
 
 fn unit_mismatch(

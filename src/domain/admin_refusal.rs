@@ -51,6 +51,14 @@ pub enum AdminRefusal {
     },
     /// A figure of the ledger would leave the range of an int64.
     OutOfRange,
+    /// The pattern lies in another tenant than the policy's.
+    PatternOfOtherTenant,
+    /// There is no such policy.
+    PolicyNotFound,
+    /// The policy belongs to another tenant.
+    ForeignPolicy,
+    /// A policy of the tenant has this name.
+    DuplicatePolicy,
     /// There is no such API key.
     KeyNotFound,
     /// The API key has been revoked already.

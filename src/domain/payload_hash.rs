@@ -24,21 +24,29 @@ impl PayloadHash {
         Self::of_canonical(&normalised(body).canonical())
     }
 
+    /// Over a body that changes some members of a record, in which `null` means to remove, and what names the record.
+    pub fn of_patch_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
+        Self::of_canonical(&Json::Array(vec![named(target), body.clone()]).canonical())
+    }
+
     /// Over a body and the query parameters that select what it is applied to, in a fixed order of the caller's.
     pub fn of_body_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        let string = |text: &str| Json::String(text.to_owned());
-        let target = target
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), string(value)))
-            .collect();
         let body = normalised(body).into_owned();
-        Self::of_canonical(&Json::Array(vec![Json::Object(target), body]).canonical())
+        Self::of_canonical(&Json::Array(vec![named(target), body]).canonical())
     }
 
     fn of_canonical(canonical: &str) -> Self {
         let digest = Sha256::digest(canonical);
         Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
     }
+}
+
+fn named(target: &[(&str, &str)]) -> Json {
+    let member = |(name, value): &(&str, &str)| {
+        let value = Json::String((*value).to_owned());
+        ((*name).to_owned(), value)
+    };
+    Json::Object(target.iter().map(member).collect())
 }
 
 /// The body without what is as good as absent. Most bodies hold nothing of the kind and are not copied.

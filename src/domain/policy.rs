@@ -1,10 +1,21 @@
-//! What shapes a reservation beside its budgets: overage policies, caps, and the policy that was selected for a request.
+//! What shapes a reservation beside its budgets: overage policies, caps, and the policies that operators make for scopes.
+
+mod id;
+mod pattern;
+mod record;
+mod set;
+
+pub use id::PolicyId;
+pub use pattern::ScopePattern;
+pub use record::{Policy, PolicyStatus, RateLimits, ReservationTtlOverride};
+pub use set::{InForce, PolicySelection, PolicySet};
 
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Array;
 
 use super::fields::{Value, schema};
+use super::json::Json;
 
 /// What happens when an action cost more than was reserved for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
@@ -72,6 +83,48 @@ pub struct Caps {
     pub cooldown_ms: Option<i64>,
 }
 
+impl Caps {
+    /// Reads the member of a request.
+    pub fn read(value: Value<'_>) -> Option<Self> {
+        value.object(|caps| {
+            let mut limit = |name| caps.optional(name, |value| value.integer(0..=i64::MAX));
+            let (max_tokens, max_steps_remaining) =
+                (limit("max_tokens"), limit("max_steps_remaining"));
+            let cooldown_ms = limit("cooldown_ms");
+            let mut tools = |name| {
+                caps.optional(name, |value| {
+                    value.array(usize::MAX, |name| name.string(0..=256))
+                })
+            };
+            Some(Self {
+                max_tokens,
+                max_steps_remaining,
+                tool_allowlist: tools("tool_allowlist"),
+                tool_denylist: tools("tool_denylist"),
+                cooldown_ms,
+            })
+        })
+    }
+
+    /// Whether nothing is stated, which is as good as no caps.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The form in records: compact JSON.
+    pub fn stored(&self) -> String {
+        serde_json::to_string(self).expect("integers and texts serialize")
+    }
+
+    /// Reads the form in records.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        let json = Json::parse(text.as_bytes()).ok()?;
+        let wrapped = Json::Object(vec![("caps".to_owned(), json)]);
+        let read = |body: &mut super::fields::Object<'_>| body.required("caps", Self::read);
+        super::fields::read_body(wrapped, read).ok()
+    }
+}
+
 fn allowlist_schema() -> Array {
     let description =
         "Names of actions that may be used. If it has an entry, `tool_denylist` is ignored.";
@@ -80,23 +133,4 @@ fn allowlist_schema() -> Array {
 
 fn denylist_schema() -> Array {
     schema::string_array("Names of actions that may not be used.", None, 256)
-}
-
-/// What the one policy that was selected for a request decides. All absent: no policy applies.
-///
-/// It stands between the request, which goes before it, and the settings of ledger and tenant, which come after.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PolicySelection {
-    /// The policy's id.
-    pub id: Option<String>,
-    /// What a commit above the estimate does.
-    pub overage: Option<OveragePolicy>,
-    /// Lifetime of a reservation whose request names none, in milliseconds.
-    pub default_ttl_ms: Option<i64>,
-    /// Longest lifetime that a reservation gets, in milliseconds.
-    pub max_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended.
-    pub max_extensions: Option<i64>,
-    /// Caps of the decision.
-    pub caps: Option<Caps>,
 }

@@ -174,6 +174,15 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The tenant's record cannot be read.
     TenantUnreadable,
+    /// The scope has done in this minute what the selected policy allows.
+    RateLimited {
+        /// How long until the next minute begins, in milliseconds.
+        retry_in_ms: i64,
+        /// When it begins, on the store's clock, in milliseconds.
+        until_ms: i64,
+        /// The policy.
+        policy_id: String,
+    },
     /// This tenant is closed.
     TenantClosed(TenantId),
     /// This tenant is suspended.

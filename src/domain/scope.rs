@@ -286,12 +286,13 @@ impl ScopeFilter {
     /// Whether any entry matches any segment of the scope. A blank entry and a bare `*` match nothing, so a filter that
     /// has only such entries admits nothing.
     pub fn admits(&self, scope: &ScopePath) -> bool {
+        self.admits_any(scope.segments())
+    }
+
+    /// The same for the segments of anything that reads like a scope.
+    pub fn admits_any<'s>(&self, mut segments: impl Iterator<Item = &'s str>) -> bool {
         self.is_unrestricted()
-            || self.0.iter().any(|entry| {
-                scope
-                    .segments()
-                    .any(|segment| entry_matches(entry, segment))
-            })
+            || segments.any(|segment| self.0.iter().any(|entry| entry_matches(entry, segment)))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{DecisionId, IdempotencyKey};
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::policy::Caps;
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::ScopePath;
@@ -36,8 +37,8 @@ pub struct Decide {
 pub enum Decision {
     /// It could.
     Allow {
-        /// Caps of the selected policy, compact JSON.
-        caps: Option<String>,
+        /// Caps of the selected policy.
+        caps: Option<Caps>,
         /// The budgeted ledgers as they were; none for decide, which does not keep them.
         balances: Vec<Balance>,
     },
@@ -102,8 +103,9 @@ pub(super) async fn evaluate(
     caller: &RuntimeCaller,
     asked: &Asked<'_>,
 ) -> Result<Decision, LedgerError> {
-    let mut attempts = ledger.attempts(&caller.tenant);
+    let mut attempts = ledger.governed_attempts(&caller.tenant, asked.scope_path);
     let decided = loop {
+        let policy = attempts.policy();
         let question = Question {
             request: Subjected {
                 payload_hash: asked.payload_hash,
@@ -115,7 +117,7 @@ pub(super) async fn evaluate(
             },
             outcome: asked.outcome,
             outcome_id: asked.outcome_id,
-            caps: None,
+            policy: &policy,
             denied_per_minute: ledger.denied_per_minute,
         };
         let answer = ledger.store.decide(caller, &question).await?;
@@ -141,6 +143,6 @@ fn decided_before(record: &Record, outcome: Outcome) -> Result<Decision, LedgerE
         Outcome::Decision => Vec::new(),
         Outcome::DryRun => record.balances("create")?,
     };
-    let caps = record.get("caps").map(str::to_owned);
+    let caps = record.optional_word("caps", Caps::from_stored)?;
     Ok(Decision::Allow { caps, balances })
 }

@@ -9,7 +9,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, PostId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::policy::{OveragePolicy, PolicySelection};
+use crate::domain::policy::OveragePolicy;
 use crate::domain::subject::Subject;
 use crate::store::event as store;
 use crate::store::reserve::Subjected;
@@ -69,9 +69,10 @@ impl Ledger {
         if let Some(client_time_ms) = post.client_time_ms {
             kept.push(("client_time_ms", client_time_ms.to_string()));
         }
-        let (cause, policy) = (cause.lines(), PolicySelection::default());
-        let mut attempts = self.attempts(&caller.tenant);
+        let cause = cause.lines();
+        let mut attempts = self.governed_attempts(&caller.tenant, &scope_path);
         let posted = loop {
+            let policy = attempts.policy();
             let charge = store::Post {
                 request: Subjected {
                     payload_hash: post.payload_hash.as_str(),

@@ -8,6 +8,7 @@ mod extend;
 pub mod facts;
 mod gather;
 mod list;
+mod policies;
 mod release;
 mod reserve;
 mod walk;
@@ -21,14 +22,19 @@ pub use list::{ListError, Position, ReservationPage, ReservationQuery, Reservati
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 
+use std::sync::Arc;
+
 use crate::domain::caller::{AdminCaller, Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::policy::PolicySelection;
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
+use crate::domain::scope::ScopePath;
 use crate::store::expire::expire_tenant;
 use crate::store::runtime::Answer;
 use crate::store::{ExtraTrip, Store, StoreError};
+use policies::{Governed, PolicyCache};
 
 /// The ledger: every operation of the runtime plane. Cheap to clone.
 #[derive(Clone)]
@@ -36,6 +42,7 @@ pub struct Ledger {
     store: Store,
     denied_per_minute: u32,
     retention_days: i64,
+    policies: Arc<PolicyCache>,
 }
 
 /// Why an operation did not do what it is for.
@@ -63,6 +70,7 @@ impl Ledger {
             store,
             denied_per_minute,
             retention_days,
+            policies: Arc::new(PolicyCache::new()),
         }
     }
 
@@ -145,7 +153,9 @@ fn done<T>(answer: Answer<T>) -> Result<T, LedgerError> {
     match answer {
         Answer::Done(outcome) => Ok(outcome),
         Answer::Refused(refusal) => Err(LedgerError::Refused(refusal)),
-        Answer::SweepFirst { .. } | Answer::WrongDay => Err(unexpected_repetition()),
+        Answer::SweepFirst { .. } | Answer::WrongDay | Answer::Stale { .. } => {
+            Err(unexpected_repetition())
+        }
     }
 }
 
@@ -159,10 +169,13 @@ fn unexpected_repetition() -> LedgerError {
     })
 }
 
-/// The calls of a script until it has decided: with other day keys, or after the tenant's dead holds were expired.
+/// The calls of a script until it has decided: with other day keys, after the tenant's dead holds were expired, or under
+/// the policy that counts now.
 struct Attempts<'a> {
     ledger: &'a Ledger,
     tenant: &'a TenantId,
+    /// The policy, for a request that names a subject.
+    governed: Option<Governed<'a>>,
     /// The time up to which dead holds have been expired, for the next call.
     swept_until_ms: Option<i64>,
     left: usize,
@@ -175,6 +188,12 @@ impl Attempts<'_> {
             Answer::Done(outcome) => return Ok(Some(outcome)),
             Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
             Answer::WrongDay => {}
+            Answer::Stale { now_ms, version } => {
+                let (store, governed) = (&self.ledger.store, self.governed.as_mut());
+                let governed = governed.ok_or_else(unexpected_repetition)?;
+                store.metrics().extra_trip(ExtraTrip::Stale);
+                governed.renew(store, &version, now_ms).await?;
+            }
             Answer::SweepFirst { now_ms } => {
                 let believed_ms = self.ledger.store.clock().believed_ms(now_ms);
                 let until_ms = *self.swept_until_ms.get_or_insert(believed_ms);
@@ -184,13 +203,29 @@ impl Attempts<'_> {
         self.left = self.left.checked_sub(1).ok_or_else(unexpected_repetition)?;
         Ok(None)
     }
+
+    /// What the next call is to assume of policies.
+    fn policy(&self) -> PolicySelection {
+        let selection = self.governed.as_ref().map(Governed::selection);
+        selection.cloned().unwrap_or_default()
+    }
 }
 
 impl Ledger {
+    /// For a request that names a subject.
+    fn governed_attempts<'a>(&'a self, tenant: &'a TenantId, scope: &'a ScopePath) -> Attempts<'a> {
+        let now_ms = self.store.clock().now_ms();
+        Attempts {
+            governed: Some(Governed::new(&self.policies, tenant, scope, now_ms)),
+            ..self.attempts(tenant)
+        }
+    }
+
     fn attempts<'a>(&'a self, tenant: &'a TenantId) -> Attempts<'a> {
         Attempts {
             ledger: self,
             tenant,
+            governed: None,
             swept_until_ms: None,
             left: REPETITIONS_MAX,
         }

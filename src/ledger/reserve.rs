@@ -1,6 +1,7 @@
 //! Reserving: a hold is made on every budgeted scope, or a dry run tells whether it could be.
 
 use super::decide::{Decision, evaluate};
+use super::facts::Facts;
 use super::{Ledger, LedgerError, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -10,7 +11,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::policy::{OveragePolicy, PolicySelection};
+use crate::domain::policy::{Caps, OveragePolicy, PolicySelection};
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
 use crate::domain::scope::{Level, ScopePath};
@@ -58,8 +59,8 @@ pub enum Reserved {
         expires_at_ms: i64,
         /// What is left of it on the store's clock; 0 once the reservation has ended.
         remaining_ttl_ms: i64,
-        /// Caps of the selected policy, compact JSON.
-        caps: Option<String>,
+        /// Caps of the selected policy.
+        caps: Option<Caps>,
         /// The budgeted ledgers after the hold.
         balances: Vec<Balance>,
     },
@@ -113,9 +114,10 @@ impl Ledger {
             reserve.idempotency_key.as_str().to_owned(),
         )];
         facts::keep(&mut kept, "metadata", reserve.metadata.as_ref());
-        let policy = PolicySelection::default();
-        let mut attempts = self.attempts(&caller.tenant);
-        let answer = loop {
+        let mut attempts = self.governed_attempts(&caller.tenant, &scope_path);
+        let (answer, policy) = loop {
+            let policy = attempts.policy();
+            let kept = [kept.as_slice(), &captured(&policy)].concat();
             let hold = store::Hold {
                 request: store::Subjected {
                     payload_hash: reserve.payload_hash.as_str(),
@@ -135,7 +137,7 @@ impl Ledger {
             };
             let answer = self.store.reserve(caller, &hold).await?;
             if let Some(outcome) = attempts.settled(answer).await? {
-                break outcome;
+                break (outcome, policy);
             }
         };
         match answer {
@@ -149,7 +151,7 @@ impl Ledger {
                 reserved: reserve.estimate,
                 expires_at_ms: now_ms + ttl_ms,
                 remaining_ttl_ms: ttl_ms,
-                caps: None,
+                caps: policy.policy.and_then(|policy| policy.caps.clone()),
                 balances,
             }),
             store::Reserved::Before { now_ms, record } => {
@@ -175,6 +177,19 @@ impl Ledger {
     }
 }
 
+/// What the record keeps of the policy that applied.
+fn captured(selection: &PolicySelection) -> Facts {
+    let Some(policy) = &selection.policy else {
+        return Facts::new();
+    };
+    let mut kept = vec![("policy_id", policy.id.to_string())];
+    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.stored())));
+    if policy.max_commits_per_minute.is_some() {
+        kept.push(("counting_policy", policy.id.to_string()));
+    }
+    kept
+}
+
 /// The first answer again: the expiry of that time, whatever extended it since, and the time that is left of it.
 fn held_before(
     reservation_id: ReservationId,
@@ -196,7 +211,7 @@ fn held_before(
         } else {
             0
         },
-        caps: record.get("caps").map(str::to_owned),
+        caps: record.optional_word("caps", Caps::from_stored)?,
         balances: record.balances("create")?,
     })
 }

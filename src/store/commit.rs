@@ -93,6 +93,7 @@ impl Store {
             keys.outbox(partition),
             keys.days(partition),
         ];
+        let rates = keys.rates(partition, tenant);
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
         let mut args = vec![
             Arg::from(caller.key_hash.as_str()),
@@ -107,6 +108,7 @@ impl Store {
             optional(settlement.swept_until_ms),
             Arg::from(settlement.reservation_id.as_str()),
             Arg::from(settlement.cause),
+            Arg::from(&rates),
         ];
         push_pairs(&mut args, settlement.kept);
         Call::new(&COMMIT, &key_names, &args)

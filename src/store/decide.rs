@@ -6,6 +6,7 @@ use super::script::DECIDE;
 use super::{Arg, Reply, Store, StoreError};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
+use crate::domain::policy::{Caps, PolicySelection};
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::Record;
 
@@ -30,8 +31,8 @@ pub struct Question<'a> {
     pub outcome: Outcome,
     /// The id that it is kept under.
     pub outcome_id: &'a str,
-    /// Caps of the selected policy, compact JSON.
-    pub caps: Option<&'a str>,
+    /// Which policy applies.
+    pub policy: &'a PolicySelection,
     /// Above this number a minute's denials are counted, not told one by one.
     pub denied_per_minute: u32,
 }
@@ -41,8 +42,8 @@ pub struct Question<'a> {
 pub enum Decided {
     /// It could be held.
     Allow {
-        /// Caps of the selected policy, compact JSON.
-        caps: Option<String>,
+        /// Caps of the selected policy.
+        caps: Option<Caps>,
         /// The budgeted ledgers as they are, root first.
         balances: Vec<Balance>,
     },
@@ -82,6 +83,9 @@ impl Store {
         ];
         self.push_budgets(&mut key_names, caller, request.scope_path, unit);
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
+        let policy = question.policy.policy.as_ref();
+        let caps = policy.and_then(|policy| policy.caps.as_ref());
+        let caps_text = caps.map(Caps::stored);
         let mut args = vec![
             Arg::from(caller.key_hash.as_str()),
             Arg::from(tenant),
@@ -94,10 +98,13 @@ impl Store {
             optional(request.swept_until_ms),
             Arg::from(&budget_prefix),
             Arg::from(status),
-            Arg::from(question.caps),
+            Arg::from(caps_text.as_deref()),
             Arg::from(question.denied_per_minute),
             Arg::from(request.cause),
             Arg::from(RETENTION_MS),
+            Arg::from(&*question.policy.version),
+            Arg::from(question.policy.from_ms),
+            Arg::from(question.policy.until_ms),
         ];
         push_pairs(&mut args, request.facts);
         let mut reply = Reply::new(&DECIDE, self.call(&DECIDE, &key_names, &args).await?)?;
@@ -118,7 +125,7 @@ impl Store {
         }
         let depths = reply.next_str()?;
         let balances = balances(&mut reply, request.scope_path, unit, &depths)?;
-        let caps = question.caps.map(str::to_owned);
+        let caps = caps.cloned();
         Ok(Answer::Done(Decided::Allow { caps, balances }))
     }
 }

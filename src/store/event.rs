@@ -19,7 +19,7 @@ pub struct Post<'a> {
     pub post_id: &'a PostId,
     /// As requested; else the policy's, the ledger's, the tenant's or the built-in one counts.
     pub overage_policy: Option<OveragePolicy>,
-    /// What the selected policy leaves to be applied.
+    /// Which policy applies.
     pub policy: &'a PolicySelection,
     /// The kind of the action.
     pub action_kind: &'a str,
@@ -83,6 +83,9 @@ impl Store {
             Arg::from(&policy),
             Arg::from(request.cause),
             Arg::from(post.action_kind),
+            Arg::from(&*post.policy.version),
+            Arg::from(post.policy.from_ms),
+            Arg::from(post.policy.until_ms),
         ];
         push_pairs(&mut args, request.facts);
         push_pairs(&mut args, post.kept);

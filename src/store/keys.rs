@@ -62,6 +62,16 @@ keys! {
     api_key(key_id: &str) = "apikey:{}";
     /// Sorted set: a tenant's API keys by creation time in milliseconds.
     api_keys(tenant: &str) = "apikeys:{}";
+    /// Hash: one policy.
+    policy(policy_id: &str) = "policy:{}";
+    /// What the keys of policies start with; the id follows.
+    policy_prefix() = "policy:";
+    /// Sorted set, lexical: a tenant's policies.
+    policies(tenant: &str) = "policies:{}";
+    /// Hash: a tenant's policies by name.
+    policy_names(tenant: &str) = "policy_names:{}";
+    /// Hash with a TTL: what a tenant's scopes have done in the present minute under policies with rate limits.
+    rates(tenant: &str) = "rates:{}";
     /// Hash: one ledger.
     budget(tenant: &str, unit: &str, scope: &str) = "budget:{}:{}:{}";
     /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.

@@ -36,6 +36,8 @@ pub enum ExtraTrip {
     ReadOnly,
     /// The connection had to be opened anew.
     Reconnect,
+    /// The policy was selected among others than the present ones, or for another time.
+    Stale,
     /// Holds past their grace were expired first.
     SweepFirst,
     /// The day that the caller assumed was over.
@@ -46,7 +48,7 @@ pub enum ExtraTrip {
     Paging,
     /// The id belongs to another partition than the caller, and was read there.
     ForeignId,
-    /// An admin key names no owner: whose reservation it is had to be looked up.
+    /// An admin key names no owner: whose reservation or policy it is had to be looked up.
     Owner,
 }
 
@@ -60,6 +62,7 @@ impl ExtraTrip {
             Self::TryAgain => "tryagain",
             Self::ReadOnly => "readonly",
             Self::Reconnect => "reconnect",
+            Self::Stale => "stale",
             Self::SweepFirst => "sweep_first",
             Self::Clock => "clock",
             Self::FirstUse => "first_use",

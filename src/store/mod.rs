@@ -31,6 +31,7 @@ pub mod metrics;
 mod node;
 mod patience;
 mod pipelines;
+pub mod policies;
 pub mod poll;
 mod pool;
 pub mod purge;
@@ -256,13 +257,16 @@ impl Store {
     }
 
     /// A script that was given the wrong day answers `{'clock', now_ms}`, one that is short of funds `{'sweep_first',
-    /// now_ms}`; what every reserve answers keeps the course of the clock known meanwhile.
+    /// now_ms}`, one whose policy is another `{'stale', now_ms, …}`; what every reserve answers keeps the course of the clock known meanwhile.
     fn learn_clock(&self, sent: Instant, reply: &Value) {
         let Value::Array(fields) = reply else { return };
         let [Value::BulkString(word), Value::Int(now_ms), ..] = &fields[..] else {
             return;
         };
-        if matches!(&word[..], b"clock" | b"sweep_first" | b"reserved") {
+        if matches!(
+            &word[..],
+            b"clock" | b"stale" | b"sweep_first" | b"reserved"
+        ) {
             self.inner.clock.observe(sent, Instant::now(), *now_ms);
         }
         if word == b"clock" {

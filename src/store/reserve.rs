@@ -41,7 +41,7 @@ pub struct Hold<'a> {
     pub grace_ms: i64,
     /// As requested; else the policy's, the ledger's, the tenant's or the built-in one counts.
     pub overage_policy: Option<OveragePolicy>,
-    /// What the selected policy leaves to be applied.
+    /// Which policy applies.
     pub policy: &'a PolicySelection,
     /// Above this number a minute's denials are counted, not told one by one.
     pub denied_per_minute: u32,
@@ -120,6 +120,10 @@ impl Store {
             keys.denials(partition, tenant),
             keys.denials_due(partition),
         ];
+        let rate_limits = rate_limits(hold.policy);
+        if rate_limits.is_some() {
+            key_names.push(keys.rates(partition, tenant));
+        }
         self.push_budgets(&mut key_names, caller, request.scope_path, unit);
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
         let policy = policy_words(hold.policy);
@@ -141,6 +145,10 @@ impl Store {
             Arg::from(&policy),
             Arg::from(hold.denied_per_minute),
             Arg::from(request.cause),
+            Arg::from(&*hold.policy.version),
+            Arg::from(hold.policy.from_ms),
+            Arg::from(hold.policy.until_ms),
+            Arg::from(rate_limits.as_deref()),
             Arg::from(request.facts.len() as i64 * 2),
         ];
         push_pairs(&mut args, request.facts);
@@ -181,11 +189,9 @@ pub(super) fn push_pairs<'a>(args: &mut Vec<Arg<'a>>, pairs: &'a [(&'static str,
 
 /// `overage default_ttl_ms max_ttl_ms max_extensions`, `-` for what the policy leaves open; empty without a policy.
 pub(super) fn policy_words(policy: &PolicySelection) -> String {
-    if policy.id.is_none() {
+    let Some(policy) = &policy.policy else {
         return String::new();
-    }
-    let number =
-        |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    };
     format!(
         "{} {} {} {}",
         policy.overage.map_or("-", OveragePolicy::as_str),
@@ -193,4 +199,24 @@ pub(super) fn policy_words(policy: &PolicySelection) -> String {
         number(policy.max_ttl_ms),
         number(policy.max_extensions),
     )
+}
+
+/// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
+fn rate_limits(policy: &PolicySelection) -> Option<String> {
+    let policy = policy.policy.as_ref()?;
+    let (reservations, commits) = (
+        policy.max_reservations_per_minute,
+        policy.max_commits_per_minute,
+    );
+    reservations.or(commits)?;
+    Some(format!(
+        "{} {} {}",
+        number(reservations),
+        number(commits),
+        policy.id
+    ))
+}
+
+fn number(value: Option<i64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

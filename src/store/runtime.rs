@@ -23,6 +23,13 @@ pub enum Answer<T> {
     },
     /// The day keys were those of another day; the store's clock has been corrected, ask again.
     WrongDay,
+    /// The policy was selected among others than the present ones, or for another time: select again, then ask again.
+    Stale {
+        /// The script's clock, in milliseconds.
+        now_ms: i64,
+        /// The present version of the tenant's policies.
+        version: String,
+    },
 }
 
 /// Reads what a script answers that heeds the status of a tenant, when that is not the outcome itself.
@@ -97,6 +104,21 @@ pub(super) fn refused<T>(word: &str, mut reply: Reply) -> Result<Answer<T>, Stor
             return Ok(Answer::SweepFirst { now_ms });
         }
         "clock" => return Ok(Answer::WrongDay),
+        "stale" => {
+            return Ok(Answer::Stale {
+                now_ms: reply.next_i64()?,
+                version: reply.next_str()?,
+            });
+        }
+        "rate_limited" => {
+            let now_ms = reply.next_i64()?;
+            let until_ms = reply.next_i64()?;
+            Refusal::RateLimited {
+                retry_in_ms: until_ms - now_ms,
+                until_ms,
+                policy_id: reply.next_str()?,
+            }
+        }
         other => return Err(reply.unknown(other)),
     };
     Ok(Answer::Refused(refusal))

@@ -92,6 +92,14 @@ scripts! {
     GET_RECORD = "get_record",
     /// Records a tenant.
     CREATE_TENANT = "create_tenant",
+    /// Records a policy.
+    CREATE_POLICY = "create_policy",
+    /// Changes a policy.
+    UPDATE_POLICY = "update_policy",
+    /// Reads policies for whoever lists them.
+    LIST_POLICIES = "list_policies",
+    /// Reads policies for a replica to choose among them.
+    LOAD_POLICIES = "load_policies",
     /// Records an API key.
     CREATE_API_KEY = "create_api_key",
     /// Ends an API key.
@@ -135,6 +143,10 @@ parts! {
     "ledger_hold",
     "overage",
     "overage_policy",
+    "policies",
+    "policies_read",
+    "rates",
+    "rates_count",
     "reservation",
     "scope_filter",
     "tenant",

@@ -2,6 +2,7 @@
 
 mod draw;
 mod funding;
+mod policies;
 mod pure;
 mod sides;
 mod steps;

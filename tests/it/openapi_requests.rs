@@ -2,6 +2,7 @@
 
 use budget_authority::api::admin::api_keys::ApiKeyCreateRequest;
 use budget_authority::api::admin::budgets::{BudgetCreateRequest, BudgetFundingRequest};
+use budget_authority::api::admin::policies::{PolicyCreateRequest, PolicyUpdateRequest};
 use budget_authority::api::admin::tenants::TenantCreateRequest;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
@@ -18,7 +19,7 @@ use serde_json::{Map, Value, json};
 type Read = fn(Json) -> Result<(), Problems>;
 
 /// Every request with a body, by the name of its schema.
-const REQUESTS: [(&str, Read); 10] = [
+const REQUESTS: [(&str, Read); 12] = [
     ("DecisionRequest", |body| {
         DecisionRequest::from_json(body).map(drop)
     }),
@@ -48,6 +49,12 @@ const REQUESTS: [(&str, Read); 10] = [
     }),
     ("BudgetFundingRequest", |body| {
         BudgetFundingRequest::from_json(body).map(drop)
+    }),
+    ("PolicyCreateRequest", |body| {
+        PolicyCreateRequest::from_json(body).map(drop)
+    }),
+    ("PolicyUpdateRequest", |body| {
+        PolicyUpdateRequest::from_json(body).map(drop)
     }),
 ];
 

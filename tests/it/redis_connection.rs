@@ -216,7 +216,7 @@ async fn a_full_redis_is_told_from_an_unavailable_one() {
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
     call(&store).await.expect("a start needs no memory");
     let keys: Vec<_> = (0..12).map(|key| format!("{{t}}:{key}")).collect();
-    let args: Vec<_> = (0..18_i64).map(Arg::from).collect();
+    let args: Vec<_> = (0..22_i64).map(Arg::from).collect();
     let error = store.call(&RESERVE, &keys, &args).await;
     let error = error.expect_err("a hold takes memory");
     assert!(matches!(error, StoreError::Full), "{error}");

@@ -267,3 +267,67 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
         assert!(report.is_right(), "{}", report.table(true));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once() {
+    for counts_exist in [true, false] {
+        let (scene, _) = Scene::open().await;
+        let app = &scene.app;
+        let limits = json!({"rate_limits": {"max_commits_per_minute": 100}});
+        let policy = app.policy("p", "tenant:acme", limits).await;
+        let held = app.reserve("counted", 100).await;
+        let id = held.text("/reservation_id").to_owned();
+        let rates = app
+            .world
+            .store
+            .keys()
+            .rates(app.world.callers[0].partition, "acme");
+        if !counts_exist {
+            app.world.redis(&["DEL", &rates]).await;
+        }
+        let resharding = block_in_place(|| scene.half_way(|key| key == rates));
+        let before = repetitions(&app.world);
+        let body = json!({"idempotency_key": "c", "actual": tokens(60)});
+        let path = format!("/v1/reservations/{id}/commit");
+        let committing = scene.send(Method::POST, path, Some(body));
+        asked_again(&committing, &app.world, before).await;
+        block_in_place(|| resharding.finish());
+        let answer = committing.await.expect("no panic");
+        assert_eq!(answer.amount("charged"), Some(60), "{answer:?}");
+        let field = format!("committed {policy} tenant:acme");
+        let counted: i64 = app.read(&["HGET", &rates, &field]).await;
+        assert_eq!(counted, 1);
+        let books = Books::audited(&app.world, 0).await;
+        assert_eq!(books.figure("tenant:acme", "spent"), 60);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() {
+    for records_first in [false, true] {
+        let (scene, _) = Scene::open().await;
+        for number in 0..3 {
+            let more = json!({"priority": number, "caps": {"max_tokens": number}});
+            scene
+                .app
+                .policy(&number.to_string(), "tenant:acme", more)
+                .await;
+        }
+        let cold = scene.app.replica(PATIENT).await;
+        let resharding =
+            block_in_place(|| scene.half_way(|key| key.contains(":policy:") == records_first));
+        let before = repetitions(&cold.world);
+        let path = format!("http://{}/v1/decide", cold.address);
+        let body = reserve_body("d", 1);
+        let (http, key) = (reqwest::Client::new(), cold.world.keys[0].clone());
+        let deciding = tokio::spawn(async move {
+            let request = http.post(path).header("X-Service-API-Key", key);
+            let answer = request.json(&body).send().await.expect("an answer");
+            answer.json::<Value>().await.expect("JSON")
+        });
+        asked_again(&deciding, &cold.world, before).await;
+        block_in_place(|| resharding.finish());
+        let decision = deciding.await.expect("no panic");
+        assert_eq!(decision["caps"]["max_tokens"], 2, "{decision}");
+    }
+}

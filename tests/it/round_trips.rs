@@ -198,6 +198,16 @@ async fn every_request_costs_one_round_trip_once_warm() {
     for scope in ["tenant:acme", "tenant:acme/workspace:w"] {
         app.budget(scope, 1_000_000, 1_000).await;
     }
+    // Policies that match, and many that do not.
+    let governing = json!({"caps": {"max_tokens": 1}, "rate_limits": {"max_reservations_per_minute": 1_000,
+        "max_commits_per_minute": 1_000}});
+    app.policy("governs", "tenant:acme/*", governing.clone())
+        .await;
+    app.policy("root", "tenant:acme", governing).await;
+    for number in 0..100 {
+        let pattern = format!("tenant:acme/agent:a{number}");
+        app.policy(&number.to_string(), &pattern, json!({})).await;
+    }
     // Warm: the deployment and the key's tenant are known, the scripts are loaded, the connections open.
     let ids = reserved(&app, "warm").await;
     for step in steps("warm", &ids) {

@@ -109,6 +109,7 @@ const WRITERS: &[&str] = &[
     "day_register(",
     "denial_append(",
     "denials_flush(",
+    "rates_count(",
     "audit_failure_append(",
     "audit_failures_flush(",
     "ledger_events(",

@@ -39,6 +39,8 @@ admin_body!(
     super::api_keys::ApiKeyCreateRequest,
     super::budgets::BudgetCreateRequest,
     super::budgets::BudgetFundingRequest,
+    super::policies::PolicyCreateRequest,
+    super::policies::PolicyUpdateRequest,
 );
 
 /// A body that was read and found right.

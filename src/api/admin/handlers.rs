@@ -345,14 +345,15 @@ pub async fn lookup_budget(
 }
 
 /// The tenant that a request acts upon: the key's, or the one that the admin names.
-fn owner(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
+pub(super) fn owner(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
     match caller {
         Caller::Tenant(caller) => Some(caller.tenant.clone()),
         Caller::Admin(_) => named.and_then(TenantId::parse),
     }
 }
 
-fn answered<T>(
+/// The answer, or the refusal with the tenant that the request was about.
+pub(super) fn answered<T>(
     status: StatusCode,
     shown: Result<T, ApiError>,
     tenant: Option<TenantId>,

@@ -96,8 +96,17 @@ fn permission(method: &Method, path: &str) -> Option<&'static str> {
     match (method.as_str(), path) {
         ("POST", "/v1/admin/budgets" | "/v1/admin/budgets/fund") => Some("budgets:write"),
         ("GET", "/v1/admin/budgets/lookup") => Some("budgets:read"),
+        ("POST", "/v1/admin/policies") => Some("policies:write"),
+        ("GET", "/v1/admin/policies") => Some("policies:read"),
+        ("PATCH", path) if is_one_below("/v1/admin/policies/", path) => Some("policies:write"),
         _ => None,
     }
+}
+
+/// Whether a path names one thing below another: `/v1/admin/policies/pol_…`, and nothing deeper.
+fn is_one_below(parent: &str, path: &str) -> bool {
+    path.strip_prefix(parent)
+        .is_some_and(|id| !id.is_empty() && !id.contains('/'))
 }
 
 async fn caller_of(state: &AppState, parts: &Parts, path: &str) -> Result<Caller, ApiError> {
@@ -226,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_three_operations_are_open_to_tenants_keys() {
+    fn only_these_operations_are_open_to_tenants_keys() {
         for (method, path, needed) in [
             (Method::POST, "/v1/admin/budgets", Some("budgets:write")),
             (
@@ -239,6 +248,17 @@ mod tests {
                 "/v1/admin/budgets/lookup",
                 Some("budgets:read"),
             ),
+            (Method::POST, "/v1/admin/policies", Some("policies:write")),
+            (Method::GET, "/v1/admin/policies", Some("policies:read")),
+            (
+                Method::PATCH,
+                "/v1/admin/policies/pol_05f_x",
+                Some("policies:write"),
+            ),
+            (Method::PATCH, "/v1/admin/policies", None),
+            (Method::PATCH, "/v1/admin/policies/", None),
+            (Method::PATCH, "/v1/admin/policies/a/b", None),
+            (Method::GET, "/v1/admin/policies/a", None),
             (Method::GET, "/v1/admin/budgets", None),
             (Method::POST, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/tenants", None),

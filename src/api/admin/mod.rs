@@ -5,13 +5,14 @@ pub mod budgets;
 pub mod extract;
 pub mod handlers;
 pub mod identify;
+pub mod policies;
 pub mod refusals;
 mod shown;
 pub mod tenants;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 
 use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
@@ -32,6 +33,14 @@ pub fn routes(state: &AppState) -> Router {
         .route("/v1/admin/budgets", post(handlers::create_budget))
         .route("/v1/admin/budgets/fund", post(handlers::fund_budget))
         .route("/v1/admin/budgets/lookup", get(handlers::lookup_budget))
+        .route(
+            "/v1/admin/policies",
+            get(policies::handlers::list_policies).post(policies::handlers::create_policy),
+        )
+        .route(
+            "/v1/admin/policies/{policy_id}",
+            patch(policies::handlers::update_policy),
+        )
         .method_not_allowed_fallback(no_such_method)
         .route_layer(from_fn_with_state(state.clone(), identify::admin))
         .with_state(state.clone())

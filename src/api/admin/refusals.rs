@@ -22,6 +22,10 @@ pub struct Asked<'a> {
     pub unit: Option<Unit>,
     /// The API key that was named.
     pub key: &'a str,
+    /// The policy that was named.
+    pub policy: &'a str,
+    /// The name that something was to have.
+    pub name: &'a str,
     /// What was to be moved.
     pub amount: Option<Amount>,
 }
@@ -111,6 +115,24 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
         R::BudgetExceeded { remaining } => exceeded(remaining, asked),
         R::OutOfRange => ApiError::invalid(
             "Validation failed: amount: a figure of the budget would leave the range of 64 bits",
+        ),
+        R::PatternOfOtherTenant => ApiError::invalid(format!(
+            "Validation failed: scope_pattern: {} does not lie in the tenant {tenant}",
+            asked.scope
+        )),
+        R::PolicyNotFound => {
+            ApiError::not_found(format!("There is no policy {}", printable(asked.policy)))
+        }
+        R::ForeignPolicy => ApiError::forbidden(format!(
+            "The policy {} belongs to another tenant",
+            printable(asked.policy)
+        )),
+        R::DuplicatePolicy => ApiError::conflict(
+            Code::DuplicateResource,
+            format!(
+                "The tenant {tenant} has a policy of the name {} already",
+                printable(asked.name)
+            ),
         ),
         R::KeyNotFound => {
             ApiError::not_found(format!("There is no API key {}", printable(asked.key)))

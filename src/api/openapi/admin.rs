@@ -1,5 +1,7 @@
 //! The operations of the admin plane.
 
+mod policies;
+
 use serde_json::{Value, json};
 
 use super::operation::{
@@ -15,6 +17,12 @@ use crate::domain::amount::Unit;
 use crate::domain::tenant::TenantStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
+    let mut operations = own_operations();
+    operations.extend(policies::operations());
+    operations
+}
+
+fn own_operations() -> Vec<Operation> {
     vec![
         Operation {
             method: "post",
@@ -137,12 +145,6 @@ fn idempotency_header() -> Value {
 }
 
 fn list_tenants_parameters() -> Vec<Value> {
-    let limit = json!({
-        "type": "integer",
-        "minimum": 1,
-        "maximum": ADMIN_PAGE_LIMIT_MAX,
-        "default": PAGE_LIMIT_DEFAULT,
-    });
     vec![
         query(
             "status",
@@ -166,13 +168,23 @@ fn list_tenants_parameters() -> Vec<Value> {
             "Which come first.",
             words_or(&["asc", "desc"], "desc"),
         ),
-        query(
-            "limit",
-            "Most rows on the page; what is outside the bounds is cut to them.",
-            limit,
-        ),
+        page_limit(),
         cursor(),
     ]
+}
+
+fn page_limit() -> Value {
+    let limit = json!({
+        "type": "integer",
+        "minimum": 1,
+        "maximum": ADMIN_PAGE_LIMIT_MAX,
+        "default": PAGE_LIMIT_DEFAULT,
+    });
+    query(
+        "limit",
+        "Most rows on the page; what is outside the bounds is cut to them.",
+        limit,
+    )
 }
 
 fn target_parameters() -> Vec<Value> {

@@ -17,6 +17,7 @@ use crate::api::refusals::{Asked, error_of};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget;
+use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
 use crate::ledger::{
     Commit, Decide, Decision, Extend, LedgerError, Post, Release, Reserve, Reserved,
@@ -63,10 +64,10 @@ fn reserved_response(reserved: Reserved) -> Result<ReservationCreateResponse, Re
             reserved,
             expires_at_ms,
             remaining_ttl_ms,
-            caps: _,
+            caps,
             balances,
         } => Ok(ReservationCreateResponse {
-            decision: Verdict::Allow,
+            decision: verdict(caps.as_ref()),
             reservation_id: Some(reservation_id),
             affected_scopes: scope_path.with_parents().collect(),
             scope_path,
@@ -74,7 +75,7 @@ fn reserved_response(reserved: Reserved) -> Result<ReservationCreateResponse, Re
             expires_at_ms: Some(expires_at_ms),
             remaining_ttl_ms: Some(remaining_ttl_ms),
             balances: Some(shown(&balances)?),
-            caps: None,
+            caps,
             reason_code: None,
             retry_after_ms: None,
             evidence: None,
@@ -84,9 +85,15 @@ fn reserved_response(reserved: Reserved) -> Result<ReservationCreateResponse, Re
             reserved,
             decision,
         } => {
-            let (decision, balances, reason_code) = match decision {
-                Decision::Allow { balances, .. } => (Verdict::Allow, Some(shown(&balances)?), None),
-                Decision::Deny(denial) => (Verdict::Deny, None, Some(denial.as_str().to_owned())),
+            let (decision, balances, caps, reason_code) = match decision {
+                Decision::Allow { caps, balances } => {
+                    let balances = Some(shown(&balances)?);
+                    (verdict(caps.as_ref()), balances, caps, None)
+                }
+                Decision::Deny(denial) => {
+                    let reason_code = denial.as_str().to_owned();
+                    (Verdict::Deny, None, None, Some(reason_code))
+                }
             };
             Ok(ReservationCreateResponse {
                 decision,
@@ -97,12 +104,20 @@ fn reserved_response(reserved: Reserved) -> Result<ReservationCreateResponse, Re
                 expires_at_ms: None,
                 remaining_ttl_ms: None,
                 balances,
-                caps: None,
+                caps,
                 reason_code,
                 retry_after_ms: None,
                 evidence: None,
             })
         }
+    }
+}
+
+/// An allowance, with what it binds the caller to.
+fn verdict(caps: Option<&Caps>) -> Verdict {
+    match caps {
+        Some(_) => Verdict::AllowWithCaps,
+        None => Verdict::Allow,
     }
 }
 
@@ -127,14 +142,14 @@ pub async fn decide(
     };
     let decided = state.ledger.decide(&caller, &decide, &cause).await;
     let decided = decided.map_err(|error| Refused(error_of(error, Some(asked))))?;
-    let (decision, reason_code) = match decided.decision {
-        Decision::Allow { .. } => (Verdict::Allow, None),
-        Decision::Deny(denial) => (Verdict::Deny, Some(denial.as_str().to_owned())),
+    let (decision, caps, reason_code) = match decided.decision {
+        Decision::Allow { caps, .. } => (verdict(caps.as_ref()), caps, None),
+        Decision::Deny(denial) => (Verdict::Deny, None, Some(denial.as_str().to_owned())),
     };
     let response = DecisionResponse {
         decision,
         affected_scopes: decided.scope_path.with_parents().collect(),
-        caps: None,
+        caps,
         reason_code,
         retry_after_ms: None,
         evidence: None,

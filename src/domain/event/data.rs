@@ -21,6 +21,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         "reservation.commit_overage" => facts.commit_overage(),
         "reservation.expired" => facts.expired(),
         "tenant.created" => facts.tenant(tenant),
+        "policy.created" | "policy.updated" => facts.policy(),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
         "api_key.auth_failed" => facts.auth_failed(),
         _ => Err(RecordError::of("type")),
@@ -181,6 +182,15 @@ impl Facts<'_> {
         data.text("tenant_id", tenant);
         self.push_optional_text(&mut data, "previous_status");
         self.push_optional_text(&mut data, "new_status");
+        data.push("changed_fields", self.words("changed_fields")?);
+        Ok(data)
+    }
+
+    fn policy(&self) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        for name in ["policy_id", "name", "scope_pattern"] {
+            data.text(name, self.text(name)?);
+        }
         data.push("changed_fields", self.words("changed_fields")?);
         Ok(data)
     }

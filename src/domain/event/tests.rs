@@ -259,6 +259,31 @@ fn operators_changes_tell_what_changed() {
 }
 
 #[test]
+fn policies_tell_their_pattern_and_what_changed() {
+    let pairs = |changed: &'static str| {
+        [
+            ("scope", "tenant:acme/agent:*"),
+            ("data.policy_id", "pol_05f_abcdefghij12"),
+            ("data.name", "agents"),
+            ("data.scope_pattern", "tenant:acme/agent:*"),
+            ("data.changed_fields", changed),
+        ]
+    };
+    let (envelope, made) = rendered("policy.created", &pairs(""));
+    assert!(envelope.contains("\"category\":\"policy\"") && !envelope.contains("correlation_id"));
+    assert_eq!(
+        made,
+        "{\"policy_id\":\"pol_05f_abcdefghij12\",\"name\":\"agents\",\"scope_pattern\":\"tenant:acme/agent:*\",\
+         \"changed_fields\":[]}"
+    );
+    let changed = data("policy.updated", &pairs("name caps"));
+    assert!(
+        changed.ends_with("\"changed_fields\":[\"name\",\"caps\"]}"),
+        "{changed}"
+    );
+}
+
+#[test]
 fn missing_facts_and_later_types_are_errors() {
     let error = |event_type: &str| {
         stored(&facts(event_type, &[]))

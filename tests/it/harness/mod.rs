@@ -9,6 +9,7 @@ pub mod digest;
 pub mod holds;
 pub mod names;
 pub mod past;
+pub mod policies;
 pub mod process;
 pub mod raw;
 pub mod redis;

@@ -1,8 +1,11 @@
 //! The steps of a history, and how they are drawn.
 
 use budget_authority::domain::amount::Unit;
+use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use proptest::prelude::*;
+
+use super::policies::{PATTERNS, Rule};
 
 /// One step. Selectors are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -59,6 +62,11 @@ pub enum Step {
         amount: i64,
         spent: Option<i64>,
     },
+    Govern {
+        tenant: usize,
+        name: usize,
+        rule: Rule,
+    },
     Lapse {
         which: usize,
     },
@@ -94,6 +102,21 @@ fn allocation() -> impl Strategy<Value = i64> {
     prop_oneof![4 => 40..200i64, 1 => amount()]
 }
 
+/// Mostly wide patterns, so that they meet requests and each other.
+fn rule() -> impl Strategy<Value = Rule> {
+    let overage = (0..4usize).prop_map(|which| OveragePolicy::ALL.get(which).copied());
+    let extensions = prop::option::weighted(0.5, 0..3i64);
+    let parts = (0..PATTERNS.len(), 0..3i64, overage, extensions);
+    let active = prop::bool::weighted(0.8);
+    (parts, active).prop_map(|((pattern, priority, overage, extensions), active)| Rule {
+        pattern,
+        priority,
+        overage,
+        extensions,
+        active,
+    })
+}
+
 fn limit() -> impl Strategy<Value = i64> {
     prop_oneof![2 => Just(0i64), 3 => 1..120i64, 1 => amount()]
 }
@@ -125,17 +148,18 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         )
     };
     let step = prop_oneof![
-        6 => (place(), amount(), 0..3usize, 0..12usize, prop::bool::weighted(0.1)).prop_map(
+        6 => (place(), amount(), 0..5usize, 0..12usize, prop::bool::weighted(0.1)).prop_map(
             |((tenant, place, unit), amount, policy, key, dry)| Step::Reserve { tenant, place, unit, amount, policy, key, dry }),
         2 => (place(), amount(), 0..8usize).prop_map(|((tenant, place, unit), amount, key)| Step::Decide { tenant, place, unit, amount, key }),
         6 => (0..16usize, prop_oneof![9 => Just(0usize), 1 => Just(1usize)], amount(), 0..6usize).prop_map(
             |(which, unit, actual, key)| Step::Commit { which, unit, actual, key }),
         2 => (0..16usize, 0..6usize).prop_map(|(which, key)| Step::Release { which, key }),
         2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
-        3 => (place(), amount(), 0..3usize, 0..12usize).prop_map(
+        3 => (place(), amount(), 0..5usize, 0..12usize).prop_map(
             |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
         3 => (0..2usize, 0..5usize, 0..5usize, amount(), prop::option::weighted(0.3, amount())).prop_map(
             |(tenant, place, operation, amount, spent)| Step::Fund { tenant, place, operation, amount, spent }),
+        3 => (0..2usize, 0..3usize, rule()).prop_map(|(tenant, name, rule)| Step::Govern { tenant, name, rule }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         1 => open(),

@@ -41,6 +41,7 @@ pub struct Held {
     pub dead: bool,
     pub finish: Option<(String, String)>,
     pub extensions: Vec<String>,
+    pub extensions_max: usize,
 }
 
 /// What a request answers, reduced to what the model predicts.
@@ -62,6 +63,7 @@ pub struct Model {
     pub held: Vec<Held>,
     pub answered: HashMap<(usize, &'static str, String), (String, Said)>,
     pub reservation_of: HashMap<(usize, String), usize>,
+    pub policies: super::policies::Rules,
 }
 
 impl Model {
@@ -134,8 +136,9 @@ impl Model {
         path: &str,
         unit: Unit,
         amount: i128,
-        policy: OveragePolicy,
+        requested: Option<OveragePolicy>,
     ) -> Said {
+        let (policy, extensions_max) = self.terms(tenant, path, requested);
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
@@ -159,6 +162,7 @@ impl Model {
             dead: false,
             finish: None,
             extensions: Vec::new(),
+            extensions_max,
         });
         Said::Done {
             charged: 0,
@@ -311,7 +315,7 @@ impl Model {
             Status::Active if held.dead => return Said::Refused("Expired"),
             Status::Active => {}
         }
-        if held.extensions.len() >= 10 {
+        if held.extensions.len() >= held.extensions_max {
             return Said::Refused("TooManyExtensions");
         }
         held.extensions.push(key.to_owned());
@@ -324,8 +328,9 @@ impl Model {
         path: &str,
         unit: Unit,
         actual: i128,
-        policy: OveragePolicy,
+        requested: Option<OveragePolicy>,
     ) -> Said {
+        let (policy, _) = self.terms(tenant, path, requested);
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {

@@ -12,6 +12,7 @@ use budget_authority::ledger::{
 use budget_authority::store::expire::expire_tenant;
 
 use super::draw::{Step, UNITS};
+use super::policies::govern;
 use super::pure::{Book, Model, Said};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
@@ -69,7 +70,7 @@ pub async fn run(
             dry,
         } => {
             let (who, path) = subject(world, tenant, place);
-            let (unit, policy) = (UNITS[unit], OveragePolicy::ALL[policy]);
+            let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {amount} {policy:?} {dry}");
             let request = Reserve {
                 idempotency_key: key(key_number),
@@ -79,7 +80,7 @@ pub async fn run(
                 estimate: amount_of(unit, amount),
                 ttl_ms: None,
                 grace_ms: 5_000,
-                overage_policy: Some(policy),
+                overage_policy: policy,
                 dry_run: dry,
                 metadata: None,
             };
@@ -170,7 +171,7 @@ pub async fn run(
             key: key_number,
         } => {
             let (who, path) = subject(world, tenant, place);
-            let (unit, policy) = (UNITS[unit], OveragePolicy::ALL[policy]);
+            let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {actual} {policy:?}");
             let request = Post {
                 idempotency_key: key(key_number),
@@ -178,7 +179,7 @@ pub async fn run(
                 subject: who,
                 action: action(),
                 actual: amount_of(unit, actual),
-                overage_policy: Some(policy),
+                overage_policy: policy,
                 metrics: None,
                 client_time_ms: None,
                 metadata: None,
@@ -330,6 +331,10 @@ pub async fn run(
                 said,
                 model.fund(&name, operation, amount.into(), spent.unwrap_or(0).into()),
             )
+        }
+        Step::Govern { tenant, name, rule } => {
+            govern(world, model, tenant, name, rule).await;
+            (Said::Extended, Said::Extended)
         }
         Step::Lapse { which } => {
             let Some((index, tenant, id)) = pick(world, model, which).await else {

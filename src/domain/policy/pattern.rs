@@ -1,0 +1,213 @@
+//! Which scopes a policy is for.
+
+use std::fmt;
+
+use crate::domain::ids::TenantId;
+use crate::domain::printable::printable;
+use crate::domain::scope::{BudgetScope, ScopeError, ScopePath};
+
+/// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
+/// `tenant:acme/agent:*`. In lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopePattern {
+    text: String,
+    tenant_as_sent: String,
+}
+
+/// The same, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Matches<'p> {
+    /// This scope alone.
+    Exactly(&'p str),
+    /// Every scope below this one.
+    Below(&'p str),
+    /// This text, which ends with a colon, and one value.
+    OneOf(&'p str),
+}
+
+impl ScopePattern {
+    /// Reads a pattern, lower-casing it.
+    ///
+    /// # Errors
+    /// [`ScopeError`] names the segment that breaks the grammar, a wildcard anywhere but at the end among them.
+    pub fn parse(text: &str) -> Result<Self, ScopeError> {
+        let enclosing = match text.rsplit_once('/') {
+            Some((enclosing, "*")) => BudgetScope::parse(enclosing)?,
+            Some((enclosing, last)) if last.ends_with(":*") => {
+                // Any value will do to check the level and its place.
+                BudgetScope::parse(enclosing)?;
+                let level = &last[..last.len() - 2];
+                BudgetScope::parse(&format!("{enclosing}/{level}:any"))
+                    .map_err(|error| naming(error, last))?
+            }
+            _ => BudgetScope::parse(text)?,
+        };
+        Ok(Self {
+            text: text.to_ascii_lowercase(),
+            tenant_as_sent: enclosing.tenant_as_sent().to_owned(),
+        })
+    }
+
+    /// Reads a stored pattern.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        Self::parse(text)
+            .ok()
+            .filter(|pattern| pattern.text == text)
+    }
+
+    /// The pattern in lower case.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The tenant as it was written: `tenant:ACME` is not a pattern of `acme`.
+    pub fn is_of(&self, tenant: &TenantId) -> bool {
+        self.tenant_as_sent == tenant.as_str()
+    }
+
+    /// The segments, the wildcard included.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.text.split('/')
+    }
+
+    /// The tenant as it was written.
+    pub fn tenant_as_sent(&self) -> &str {
+        &self.tenant_as_sent
+    }
+
+    /// Whether a scope is among those that are meant.
+    pub fn matches(&self, scope: &ScopePath) -> bool {
+        let scope = scope.as_str();
+        match self.parts() {
+            Matches::Exactly(only) => scope == only,
+            Matches::Below(parent) => scope
+                .strip_prefix(parent)
+                .is_some_and(|rest| rest.starts_with('/')),
+            Matches::OneOf(prefix) => scope
+                .strip_prefix(prefix)
+                .is_some_and(|value| !value.contains('/')),
+        }
+    }
+
+    pub(super) fn parts(&self) -> Matches<'_> {
+        if let Some(parent) = self.text.strip_suffix("/*") {
+            return Matches::Below(parent);
+        }
+        match self.text.strip_suffix('*') {
+            Some(prefix) => Matches::OneOf(prefix),
+            None => Matches::Exactly(&self.text),
+        }
+    }
+}
+
+/// The same error about the segment as it was written.
+fn naming(error: ScopeError, segment: &str) -> ScopeError {
+    let segment = printable(segment);
+    match error {
+        ScopeError::UnknownLevel { .. } => ScopeError::UnknownLevel { segment },
+        ScopeError::Order { .. } => ScopeError::Order { segment },
+        other => other,
+    }
+}
+
+impl fmt::Display for ScopePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, scope: &str) -> bool {
+        let pattern = ScopePattern::parse(pattern).unwrap_or_else(|_| panic!("{pattern}"));
+        assert_eq!(
+            ScopePattern::from_stored(pattern.as_str()).map(|stored| stored.text),
+            Some(pattern.text.clone())
+        );
+        pattern.matches(&ScopePath::parse(scope).unwrap_or_else(|| panic!("{scope}")))
+    }
+
+    #[test]
+    fn a_pattern_means_one_scope_or_what_lies_below_or_one_level() {
+        for (pattern, scope, expected) in [
+            ("tenant:acme", "tenant:acme", true),
+            ("tenant:acme", "tenant:acme/agent:a", false),
+            ("tenant:acme", "tenant:acme-corp", false),
+            ("tenant:acme/*", "tenant:acme", false),
+            ("tenant:acme/*", "tenant:acme/agent:a", true),
+            ("tenant:acme/*", "tenant:acme/workspace:w/agent:a", true),
+            ("tenant:acme/*", "tenant:acme-corp/agent:a", false),
+            (
+                "tenant:acme/workspace:eng/*",
+                "tenant:acme/workspace:eng",
+                false,
+            ),
+            (
+                "tenant:acme/workspace:eng/*",
+                "tenant:acme/workspace:eng/app:x",
+                true,
+            ),
+            (
+                "tenant:acme/workspace:eng/*",
+                "tenant:acme/workspace:engine/app:x",
+                false,
+            ),
+            ("tenant:acme/agent:*", "tenant:acme/agent:a", true),
+            (
+                "tenant:acme/agent:*",
+                "tenant:acme/agent:a/toolset:t",
+                false,
+            ),
+            (
+                "tenant:acme/agent:*",
+                "tenant:acme/workspace:w/agent:a",
+                false,
+            ),
+            ("tenant:acme/agent:*", "tenant:acme/app:a", false),
+            ("tenant:acme/agent:Bob", "tenant:acme/agent:bob", true),
+        ] {
+            assert_eq!(matches(pattern, scope), expected, "{pattern} {scope}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_breaks_the_grammar_is_refused_naming_the_segment() {
+        for (pattern, named) in [
+            ("", "segment 1"),
+            ("*", "`*`"),
+            ("agent:*", "`agent:*`"),
+            ("agent:x", "`agent:x`"),
+            ("*/agent:x", "`*`"),
+            ("tenant:*", "`tenant:*`"),
+            ("tenant:*/agent:x", "`tenant:*`"),
+            ("tenant:acme/*/agent:x", "`*`"),
+            ("tenant:acme/*:x", "`*:x`"),
+            ("tenant:acme/*:*", "`*:*`"),
+            ("tenant:acme/team:*", "`team:*`"),
+            ("tenant:acme/Agent:*", "`Agent:*`"),
+            ("tenant:acme/agent:a*", "`agent:a*`"),
+            ("tenant:acme/agent:a/workspace:*", "`workspace:*`"),
+            ("tenant:acme/agent:a/agent:*", "`agent:*`"),
+            ("tenant:acme//*", "segment 2"),
+            ("tenant:acme/", "segment 2"),
+            ("workspace:w/*", "`workspace:w`"),
+        ] {
+            let error = ScopePattern::parse(pattern).expect_err(pattern).to_string();
+            assert!(error.contains(named), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_tenant_is_compared_as_it_was_written() {
+        let tenant = TenantId::parse("acme").expect("an id");
+        let of = |pattern: &str| {
+            ScopePattern::parse(pattern)
+                .expect("a pattern")
+                .is_of(&tenant)
+        };
+        assert!(of("tenant:acme/*") && of("tenant:acme/agent:*") && of("tenant:acme"));
+        assert!(!of("tenant:ACME/*") && !of("tenant:acme2/*"));
+    }
+}

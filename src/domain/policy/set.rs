@@ -1,0 +1,360 @@
+//! All policies of a tenant, arranged so that the one that counts for a scope is found without looking at the others.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::pattern::Matches;
+use super::{Caps, OveragePolicy, Policy, PolicyId, PolicyStatus};
+use crate::domain::scope::ScopePath;
+
+/// A time after all others that a script can still compare exactly, in milliseconds.
+const NEVER_MS: i64 = (1 << 53) - 1;
+
+/// What the one policy decides that was selected for a request. Between the request, which goes before it, and the
+/// settings of ledger and tenant, which come after.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// The policy.
+    pub id: PolicyId,
+    /// What a commit above the estimate does.
+    pub overage: Option<OveragePolicy>,
+    /// Lifetime of a reservation whose request names none, in milliseconds.
+    pub default_ttl_ms: Option<i64>,
+    /// Longest lifetime that a reservation gets, in milliseconds.
+    pub max_ttl_ms: Option<i64>,
+    /// How often a reservation may be extended.
+    pub max_extensions: Option<i64>,
+    /// Caps of the decision.
+    pub caps: Option<Caps>,
+    /// Reservations per scope and minute.
+    pub max_reservations_per_minute: Option<i64>,
+    /// Commits per scope and minute after which no reservation is made.
+    pub max_commits_per_minute: Option<i64>,
+}
+
+/// The policy for one request, and for how long that holds: while the tenant's policies have this version, and the store's
+/// clock is within the interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicySelection {
+    /// The version of the tenant's policies; empty for a tenant that never had one.
+    pub version: Arc<str>,
+    /// From this time on, in milliseconds.
+    pub from_ms: i64,
+    /// Until before this time, in milliseconds.
+    pub until_ms: i64,
+    /// The policy, if one applies.
+    pub policy: Option<Arc<InForce>>,
+}
+
+impl Default for PolicySelection {
+    /// What holds for a tenant that never had a policy.
+    fn default() -> Self {
+        Self {
+            version: Arc::from(""),
+            from_ms: 0,
+            until_ms: NEVER_MS,
+            policy: None,
+        }
+    }
+}
+
+/// The active policies of a tenant at one version.
+#[derive(Debug, Default)]
+pub struct PolicySet {
+    version: Arc<str>,
+    exactly: Index,
+    below: Index,
+    one_of: Index,
+    count: usize,
+}
+
+type Index = HashMap<String, Vec<Rule>>;
+
+#[derive(Debug)]
+struct Rule {
+    priority: i64,
+    segments: usize,
+    created_at_ms: i64,
+    from_ms: Option<i64>,
+    until_ms: Option<i64>,
+    effect: Arc<InForce>,
+}
+
+impl PolicySet {
+    /// From the records; what is disabled is left out.
+    pub fn new(version: &str, policies: impl IntoIterator<Item = Policy>) -> Self {
+        let mut set = Self {
+            version: Arc::from(version),
+            ..Self::default()
+        };
+        for policy in policies {
+            if policy.status == PolicyStatus::Active {
+                set.insert(policy);
+            }
+        }
+        set
+    }
+
+    /// The version at which the policies were read.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The policy for a scope at a time. Among those that match and are within their window one wins: the highest
+    /// priority, then the most segments, then the newest, then the smallest id.
+    pub fn select(&self, scope: &ScopePath, now_ms: i64) -> PolicySelection {
+        let mut selection = PolicySelection {
+            version: Arc::clone(&self.version),
+            ..PolicySelection::default()
+        };
+        let mut best: Option<&Rule> = None;
+        for rule in self.matching(scope.as_str()) {
+            for edge in [rule.from_ms, rule.until_ms].into_iter().flatten() {
+                if edge <= now_ms {
+                    selection.from_ms = selection.from_ms.max(edge);
+                } else {
+                    selection.until_ms = selection.until_ms.min(edge);
+                }
+            }
+            if rule.is_open_at(now_ms) && best.is_none_or(|best| rule.rank() > best.rank()) {
+                best = Some(rule);
+            }
+        }
+        selection.policy = best.map(|rule| Arc::clone(&rule.effect));
+        selection
+    }
+
+    fn insert(&mut self, policy: Policy) {
+        let (ttl, rates) = (policy.reservation_ttl_override, policy.rate_limits);
+        let (index, text) = match policy.scope_pattern.parts() {
+            Matches::Exactly(text) => (&mut self.exactly, text),
+            Matches::Below(text) => (&mut self.below, text),
+            Matches::OneOf(text) => (&mut self.one_of, text),
+        };
+        let rule = Rule {
+            priority: policy.priority,
+            segments: policy.scope_pattern.segments().count(),
+            created_at_ms: policy.created_at.as_ms(),
+            from_ms: policy.effective_from.map(|from| from.as_ms()),
+            until_ms: policy.effective_until.map(|until| until.as_ms()),
+            effect: Arc::new(InForce {
+                id: policy.policy_id,
+                overage: policy.commit_overage_policy,
+                default_ttl_ms: ttl.default_ttl_ms,
+                max_ttl_ms: ttl.max_ttl_ms,
+                max_extensions: ttl.max_extensions,
+                caps: policy.caps.filter(|caps| !caps.is_empty()),
+                max_reservations_per_minute: rates.max_reservations_per_minute,
+                max_commits_per_minute: rates.max_commits_per_minute,
+            }),
+        };
+        index.entry(text.to_owned()).or_default().push(rule);
+        self.count += 1;
+    }
+
+    /// Looks up what could match: the scope itself, each scope above it, and its level.
+    fn matching<'a>(&'a self, scope: &'a str) -> impl Iterator<Item = &'a Rule> {
+        let above = scope.match_indices('/').map(|(end, _)| &scope[..end]);
+        let level = scope.rfind(':').map(|colon| &scope[..=colon]);
+        let exactly = self.exactly.get(scope);
+        let below = above.filter_map(|parent| self.below.get(parent));
+        let one_of = level.and_then(|level| self.one_of.get(level));
+        exactly.into_iter().chain(below).chain(one_of).flatten()
+    }
+}
+
+impl Rule {
+    fn is_open_at(&self, now_ms: i64) -> bool {
+        self.from_ms.is_none_or(|from| from <= now_ms)
+            && self.until_ms.is_none_or(|until| now_ms < until)
+    }
+
+    fn rank(&self) -> (i64, usize, i64, Reverse<&PolicyId>) {
+        (
+            self.priority,
+            self.segments,
+            self.created_at_ms,
+            Reverse(&self.effect.id),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::ids::TenantId;
+    use crate::domain::moment::Moment;
+    use crate::domain::policy::{RateLimits, ReservationTtlOverride, ScopePattern};
+
+    fn policy(number: usize, pattern: &str, priority: i64) -> Policy {
+        Policy {
+            policy_id: PolicyId::parse(&format!("pol_05f_{number:012}")).expect("an id"),
+            tenant_id: TenantId::parse("acme").expect("an id"),
+            name: number.to_string(),
+            description: None,
+            scope_pattern: ScopePattern::parse(pattern).expect("a pattern"),
+            priority,
+            caps: None,
+            commit_overage_policy: None,
+            reservation_ttl_override: ReservationTtlOverride::default(),
+            rate_limits: RateLimits::default(),
+            status: PolicyStatus::Active,
+            effective_from: None,
+            effective_until: None,
+            created_at: Moment::from_ms(1_000).expect("a time"),
+            updated_at: None,
+        }
+    }
+
+    fn at(ms: i64) -> Option<Moment> {
+        Moment::from_ms(ms)
+    }
+
+    fn path(text: &str) -> ScopePath {
+        ScopePath::parse(text).expect("a scope")
+    }
+
+    fn selected(policies: &[Policy], scope: &str, now_ms: i64) -> Option<u64> {
+        let set = PolicySet::new("v", policies.iter().cloned());
+        let selection = set.select(&path(scope), now_ms);
+        let id = selection.policy?.id.as_str()[8..].to_owned();
+        id.parse().ok()
+    }
+
+    #[test]
+    fn priority_goes_before_segments_before_age_before_id() {
+        let newer = |policy: Policy| Policy {
+            created_at: at(2_000).expect("a time"),
+            ..policy
+        };
+        let deep = "tenant:acme/workspace:w/agent:a";
+        let select = |policies: &[Policy]| selected(policies, deep, 5_000);
+        let wide = policy(1, "tenant:acme/*", 0);
+        assert_eq!(select(std::slice::from_ref(&wide)), Some(1));
+        let near = policy(2, "tenant:acme/workspace:w/*", 0);
+        assert_eq!(select(&[wide.clone(), near.clone()]), Some(2));
+        let high = policy(3, "tenant:acme/*", 1);
+        assert_eq!(select(&[near.clone(), high]), Some(3));
+        let level = policy(4, "tenant:acme/workspace:w/agent:*", 0);
+        assert_eq!(select(&[newer(near.clone()), level.clone()]), Some(2));
+        assert_eq!(select(&[near.clone(), newer(level.clone())]), Some(4));
+        assert_eq!(select(&[level, near]), Some(2), "then the smaller id");
+        let exact = policy(5, "tenant:acme", i64::MAX);
+        assert_eq!(select(&[exact, wide]), Some(1));
+    }
+
+    #[test]
+    fn a_window_is_open_from_its_first_moment_to_before_its_last() {
+        let always = policy(1, "tenant:acme", 0);
+        let timed = Policy {
+            effective_from: at(2_000),
+            effective_until: at(3_000),
+            ..policy(2, "tenant:acme", 9)
+        };
+        let policies = [always, timed];
+        let set = PolicySet::new("v", policies.clone());
+        for (now, expected, from, until) in [
+            (1_999, 1, 0, 2_000),
+            (2_000, 2, 2_000, 3_000),
+            (2_999, 2, 2_000, 3_000),
+            (3_000, 1, 3_000, NEVER_MS),
+        ] {
+            assert_eq!(
+                selected(&policies, "tenant:acme", now),
+                Some(expected),
+                "{now}"
+            );
+            let selection = set.select(&path("tenant:acme"), now);
+            assert_eq!(
+                (selection.from_ms, selection.until_ms),
+                (from, until),
+                "{now}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_disabled_or_elsewhere_does_not_count() {
+        let disabled = Policy {
+            status: PolicyStatus::Disabled,
+            ..policy(1, "tenant:acme", 0)
+        };
+        let elsewhere = Policy {
+            effective_from: at(9_000),
+            ..policy(2, "tenant:acme/agent:b", 0)
+        };
+        let set = PolicySet::new("v", [disabled, elsewhere]);
+        let selection = set.select(&path("tenant:acme"), 5_000);
+        let none = PolicySelection {
+            version: Arc::from("v"),
+            ..PolicySelection::default()
+        };
+        assert_eq!(selection, none);
+    }
+
+    const PATTERNS: [&str; 8] = [
+        "tenant:acme",
+        "tenant:acme/*",
+        "tenant:acme/agent:*",
+        "tenant:acme/workspace:w",
+        "tenant:acme/workspace:*",
+        "tenant:acme/workspace:w/*",
+        "tenant:acme/workspace:w/agent:*",
+        "tenant:acme/workspace:w/agent:a",
+    ];
+    const SCOPES: [&str; 6] = [
+        "tenant:acme",
+        "tenant:acme/agent:a",
+        "tenant:acme/workspace:w",
+        "tenant:acme/workspace:v",
+        "tenant:acme/workspace:w/agent:a",
+        "tenant:acme/workspace:w/agent:a/toolset:t",
+    ];
+
+    proptest! {
+        /// The index finds what a look at every policy finds, and until the end of its interval it keeps finding it.
+        #[test]
+        fn the_selection_is_that_of_a_look_at_all_and_holds_in_its_interval(
+            drawn in prop::collection::vec(
+                (0..8usize, 0..3i64, 0..3i64, prop::option::of(0..8i64), prop::option::of(0..8i64)), 0..12),
+            now in 0..9i64, later in 0..9i64, scope in 0..6usize,
+        ) {
+            let policies: Vec<Policy> = drawn.iter().enumerate().map(|(number, drawn)| Policy {
+                created_at: at(drawn.2).expect("a time"),
+                effective_from: drawn.3.and_then(at),
+                effective_until: drawn.4.and_then(at),
+                ..policy(number, PATTERNS[drawn.0], drawn.1)
+            }).collect();
+            let look = |now: i64| {
+                let scope = path(SCOPES[scope]);
+                let open = |policy: &&Policy| policy.scope_pattern.matches(&scope)
+                    && policy.effective_from.is_none_or(|from| from.as_ms() <= now)
+                    && policy.effective_until.is_none_or(|until| now < until.as_ms());
+                let rank = |policy: &&Policy| (policy.priority, policy.scope_pattern.segments().count(),
+                    policy.created_at, Reverse(policy.policy_id.clone()));
+                policies.iter().filter(open).max_by_key(rank).map(|policy| policy.policy_id.clone())
+            };
+            let set = PolicySet::new("v", policies.clone());
+            let selection = set.select(&path(SCOPES[scope]), now);
+            let id = selection.policy.as_ref().map(|policy| policy.id.clone());
+            prop_assert_eq!(&id, &look(now));
+            prop_assert!(selection.from_ms <= now && now < selection.until_ms);
+            if (selection.from_ms..selection.until_ms).contains(&later) {
+                prop_assert_eq!(&id, &look(later));
+            }
+        }
+    }
+}

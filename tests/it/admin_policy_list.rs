@@ -1,0 +1,169 @@
+//! Listing policies: whose, which, in which order, page by page.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::app::{Said, TestApp};
+use crate::harness::policies::POLICIES;
+
+async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Said {
+    let path = format!("{POLICIES}?{query}");
+    match key {
+        Some(key) => app.by_key(key, Method::GET, &path, &Value::Null).await,
+        None => app.as_admin(Method::GET, &path, &Value::Null).await,
+    }
+}
+
+fn names(said: &Said) -> Vec<String> {
+    assert_eq!(said.status, 200, "{said:?}");
+    let rows = said.at("/policies").as_array().expect("rows").iter();
+    rows.map(|row| row["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn policies_are_listed_by_id_with_filters_and_cursors() {
+    let app = TestApp::spawn().await;
+    for number in 0..7 {
+        let pattern = if number % 2 == 0 {
+            "tenant:acme/agent:*"
+        } else {
+            "tenant:acme"
+        };
+        let id = app.policy(&format!("p{number}"), pattern, json!({})).await;
+        if number > 4 {
+            app.amend(&id, json!({"status": "DISABLED"})).await;
+        }
+    }
+    let all = list(&app, None, "tenant_id=acme").await;
+    assert_eq!(all.at("/has_more"), &json!(false));
+    let ids: Vec<&str> = all
+        .at("/policies")
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| row["policy_id"].as_str().expect("an id"))
+        .collect();
+    assert!(ids.is_sorted() && ids.len() == 7, "{ids:?}");
+
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = list(&app, None, &format!("tenant_id=acme&limit=3{cursor}")).await;
+        found.extend(names(&page));
+        let Some(next) = page.at("/next_cursor").as_str() else {
+            break;
+        };
+        assert_eq!(page.at("/policies").as_array().map(Vec::len), Some(3));
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(found, names(&all));
+
+    assert_eq!(
+        sorted(names(
+            &list(&app, None, "tenant_id=acme&status=DISABLED").await
+        )),
+        ["p5", "p6"]
+    );
+    let filtered = list(
+        &app,
+        None,
+        "tenant_id=acme&scope_pattern=TENANT:acme%2Fagent:*&status=ACTIVE",
+    )
+    .await;
+    assert_eq!(sorted(names(&filtered)), ["p0", "p2", "p4"]);
+    assert!(
+        names(&list(&app, None, "tenant_id=acme&scope_pattern=tenant:acme/*").await).is_empty()
+    );
+    assert!(names(&list(&app, None, "tenant_id=nobody").await).is_empty());
+    assert!(names(&list(&app, None, "tenant_id=NO+BODY").await).is_empty());
+    let ignored = list(
+        &app,
+        None,
+        "tenant_id=acme&has_action_quotas=x&references_action_kind=y&z=1&limit=2000",
+    )
+    .await;
+    assert_eq!(names(&ignored).len(), 7);
+
+    let invalid = (400, "INVALID_REQUEST");
+    for query in [
+        "",
+        "tenant_id=acme&status=active",
+        "tenant_id=acme&limit=x",
+        "tenant_id=acme&cursor=x",
+    ] {
+        assert_eq!(list(&app, None, query).await.error(), invalid, "{query}");
+    }
+    assert_eq!(
+        list(&app, None, &format!("tenant_id=acme&status=ACTIVE{cursor}"))
+            .await
+            .error(),
+        invalid
+    );
+    assert_eq!(
+        list(&app, None, &format!("tenant_id=bolt{cursor}"))
+            .await
+            .error(),
+        invalid
+    );
+}
+
+#[tokio::test]
+async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
+    let app = TestApp::spawn().await;
+    for (name, pattern) in [
+        ("root", "tenant:acme"),
+        ("x", "tenant:acme/agent:x"),
+        ("all", "tenant:acme/agent:*"),
+    ] {
+        app.policy(name, pattern, json!({})).await;
+    }
+    let key = async |permissions: &str, filter: &str| {
+        app.world
+            .add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
+            .await
+    };
+    let reader = key(" policies:read ", "").await;
+    assert_eq!(names(&list(&app, Some(&reader), "").await).len(), 3);
+    assert_eq!(
+        names(&list(&app, Some(&reader), "tenant_id=bolt").await).len(),
+        3,
+        "the key names its tenant"
+    );
+    assert!(names(&list(&app, Some(&app.world.keys[1]), "tenant_id=acme").await).is_empty());
+    let restricted = key(" admin:read ", "agent:x").await;
+    assert_eq!(names(&list(&app, Some(&restricted), "").await), ["x"]);
+    let level = key(" policies:read ", "agent:*").await;
+    assert_eq!(
+        sorted(names(&list(&app, Some(&level), "").await)),
+        ["all", "x"]
+    );
+    let asked = list(&app, Some(&level), "scope_pattern=tenant:acme").await;
+    assert_eq!(asked.error(), (403, "FORBIDDEN"));
+    let writer = key(" policies:write ", "").await;
+    assert_eq!(
+        list(&app, Some(&writer), "status=x").await.error(),
+        (403, "INSUFFICIENT_PERMISSIONS")
+    );
+    assert_eq!(
+        list(&app, Some("sk_live_nonsense"), "").await.error(),
+        (401, "UNAUTHORIZED")
+    );
+    for status in ["SUSPENDED", "CLOSED"] {
+        app.set_tenant(&[("status", status)]).await;
+        assert_eq!(
+            names(&list(&app, Some(&reader), "").await).len(),
+            3,
+            "{status}"
+        );
+        assert_eq!(
+            names(&list(&app, None, "tenant_id=acme").await).len(),
+            3,
+            "{status}"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! In which order the operations on policies check what they are asked.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::app::{Said, TestApp};
+use crate::harness::desk::Desk;
+use crate::harness::policies::POLICIES;
+use crate::harness::scene::with;
+
+const ROOT: &str = "tenant:acme";
+
+fn desk(app: &TestApp) -> Desk {
+    Desk::on(app.world.store.clone())
+}
+
+/// A key of the first tenant.
+async fn key(app: &TestApp, permissions: &str, filter: &str) -> String {
+    app.world
+        .add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
+        .await
+}
+
+async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Said {
+    match key {
+        Some(key) => app.by_key(key, Method::POST, POLICIES, body).await,
+        None => app.as_admin(Method::POST, POLICIES, body).await,
+    }
+}
+
+async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Said {
+    let path = format!("{POLICIES}/{id}");
+    match key {
+        Some(key) => app.by_key(key, Method::PATCH, &path, body).await,
+        None => app.as_admin(Method::PATCH, &path, body).await,
+    }
+}
+
+#[tokio::test]
+async fn a_create_is_checked_in_the_documented_order() {
+    let app = TestApp::spawn().await;
+    app.policy("taken", ROOT, json!({})).await;
+    let writer = key(&app, " policies:write ", "").await;
+    let restricted = key(&app, " policies:write ", "agent:*").await;
+    let reader = key(&app, " policies:read ", "").await;
+    let body = |tenant: Value, pattern: &str| json!({"name": "taken", "scope_pattern": pattern, "tenant_id": tenant});
+    let null = Value::Null;
+    let invalid = (400, "INVALID_REQUEST");
+    let checks = [
+        (
+            Some("sk_live_nonsense"),
+            body(json!(1), "x"),
+            (401, "UNAUTHORIZED"),
+        ),
+        (
+            Some(&*reader),
+            body(json!(1), "x"),
+            (403, "INSUFFICIENT_PERMISSIONS"),
+        ),
+        (Some(&*restricted), body(json!("acme"), "agent:*"), invalid),
+        (
+            Some(&*restricted),
+            body(json!("acme"), "tenant:acme/*"),
+            (403, "FORBIDDEN"),
+        ),
+        (
+            Some(&*restricted),
+            body(json!("bolt"), "tenant:bolt/agent:*"),
+            invalid,
+        ),
+        (Some(&*writer), body(json!("acme"), ROOT), invalid),
+        (Some(&*writer), body(null.clone(), "tenant:bolt"), invalid),
+        (Some(&*writer), body(null.clone(), "tenant:ACME"), invalid),
+        (
+            Some(&*writer),
+            body(null.clone(), "tenant:acme/*/agent:x"),
+            invalid,
+        ),
+        (
+            Some(&*writer),
+            body(null.clone(), ROOT),
+            (409, "DUPLICATE_RESOURCE"),
+        ),
+        (None, body(null.clone(), ROOT), invalid),
+        (None, body(json!(" "), ROOT), invalid),
+        (None, body(json!("bolt"), ROOT), invalid),
+        (
+            None,
+            body(json!("nobody"), "tenant:nobody"),
+            (400, "TENANT_NOT_FOUND"),
+        ),
+        (None, body(json!("no body"), "tenant:nobody"), invalid),
+        (
+            None,
+            body(json!("NOBODY"), "tenant:NOBODY"),
+            (400, "TENANT_NOT_FOUND"),
+        ),
+        (None, body(json!("acme"), ROOT), (409, "DUPLICATE_RESOURCE")),
+    ];
+    for (key, body, expected) in &checks {
+        assert_eq!(create(&app, *key, body).await.error(), *expected, "{body}");
+    }
+    let allowed = json!({"name": "n", "scope_pattern": "tenant:acme/agent:*"});
+    assert_eq!(create(&app, Some(&restricted), &allowed).await.status, 201);
+
+    let taken = json!({"name": "taken", "scope_pattern": ROOT});
+    let by_admin = with(taken.clone(), json!({"tenant_id": "acme"}));
+    for (status, own, admin) in [
+        ("SUSPENDED", (403, "FORBIDDEN"), invalid),
+        ("CLOSED", (409, "TENANT_CLOSED"), (409, "TENANT_CLOSED")),
+        ("closed", (500, "INTERNAL_ERROR"), (500, "INTERNAL_ERROR")),
+    ] {
+        app.set_tenant(&[("status", status)]).await;
+        assert_eq!(
+            create(&app, Some(&writer), &taken).await.error(),
+            own,
+            "{status}"
+        );
+        assert_eq!(
+            create(&app, None, &by_admin).await.error(),
+            admin,
+            "{status}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_checked_in_the_documented_order() {
+    let app = TestApp::spawn().await;
+    let id = app.policy("p", "tenant:acme/agent:x", json!({})).await;
+    app.policy("taken", ROOT, json!({})).await;
+    let (writer, reader) = (
+        key(&app, " policies:write ", "").await,
+        key(&app, " policies:read ", "").await,
+    );
+    let restricted = key(&app, " policies:write ", "agent:y").await;
+    let allowed = key(&app, " admin:write ", "agent:*").await;
+    let rename = json!({"name": "taken"});
+    app.set_tenant(&[("status", "CLOSED")]).await;
+    for (key, id, expected) in [
+        (Some(&*reader), "x", (403, "INSUFFICIENT_PERMISSIONS")),
+        (Some(&*restricted), "x", (404, "NOT_FOUND")),
+        (Some(&*restricted), &*id, (403, "FORBIDDEN")),
+        (Some(&*writer), &*id, (409, "TENANT_CLOSED")),
+        (None, &*id, (409, "TENANT_CLOSED")),
+    ] {
+        assert_eq!(
+            patch(&app, key, id, &rename).await.error(),
+            expected,
+            "{key:?} {id}"
+        );
+    }
+    app.set_tenant(&[("status", "SUSPENDED")]).await;
+    assert_eq!(
+        patch(&app, Some(&writer), &id, &rename).await.error(),
+        (403, "FORBIDDEN")
+    );
+    assert_eq!(
+        patch(&app, None, &id, &rename).await.error(),
+        (409, "DUPLICATE_RESOURCE")
+    );
+    assert_eq!(
+        patch(&app, None, &id, &json!({"priority": 1})).await.status,
+        200,
+        "the admin key may"
+    );
+    app.set_tenant(&[("status", "ACTIVE")]).await;
+    assert_eq!(
+        patch(&app, Some(&writer), &id, &rename).await.error(),
+        (409, "DUPLICATE_RESOURCE")
+    );
+    assert_eq!(
+        patch(&app, Some(&allowed), &id, &json!({"priority": 2}))
+            .await
+            .status,
+        200
+    );
+    // Each refusal is booked once with the tenant whose policy it is.
+    let refused = desk(&app).tenant_audit("acme").into_iter();
+    let refused = refused.filter(|entry| {
+        entry
+            .get("operation")
+            .is_some_and(|name| name.starts_with("PATCH:"))
+    });
+    assert_eq!(refused.count(), 8);
+}

@@ -1,0 +1,129 @@
+//! Policies in plain words: a look at all of them for each request.
+
+use std::collections::BTreeMap;
+
+use budget_authority::admin::{Admin, NewPolicy, PolicyChanges};
+use budget_authority::domain::fields::Patch;
+use budget_authority::domain::policy::{
+    OveragePolicy, Policy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
+};
+
+use super::pure::Model;
+use crate::harness::desk::{admin_key, ask};
+use crate::harness::world::World;
+
+/// What is behind the tenant's segment.
+pub const PATTERNS: [&str; 6] = [
+    "",
+    "/*",
+    "/workspace:prod",
+    "/workspace:prod/*",
+    "/workspace:prod/agent:*",
+    "/agent:*",
+];
+
+/// What a policy is to be.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub pattern: usize,
+    pub priority: i64,
+    pub overage: Option<OveragePolicy>,
+    pub extensions: Option<i64>,
+    pub active: bool,
+}
+
+/// The policies of all tenants, by tenant and name.
+pub type Rules = BTreeMap<(usize, usize), (Rule, Policy)>;
+
+impl Model {
+    /// What counts for a reservation made now: its overage policy and how often it may be extended.
+    pub fn terms(
+        &self,
+        tenant: usize,
+        path: &str,
+        requested: Option<OveragePolicy>,
+    ) -> (OveragePolicy, usize) {
+        let of_tenant = self.policies.iter().filter(|((of, _), _)| *of == tenant);
+        let matching = of_tenant
+            .map(|(_, policy)| policy)
+            .filter(|(rule, _)| rule.active && matches(PATTERNS[rule.pattern], path));
+        let counting = matching.max_by_key(|(rule, made)| {
+            let segments = PATTERNS[rule.pattern].matches('/').count();
+            let id = std::cmp::Reverse(made.policy_id.as_str());
+            (rule.priority, segments, made.created_at, id)
+        });
+        let rule = counting.map(|(rule, _)| rule);
+        let overage = requested.or(rule.and_then(|rule| rule.overage));
+        let extensions = rule.and_then(|rule| rule.extensions).unwrap_or(10);
+        (
+            overage.unwrap_or(OveragePolicy::AllowIfAvailable),
+            usize::try_from(extensions).expect("not negative"),
+        )
+    }
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let below = path.find('/').map_or("", |at| &path[at..]);
+    match pattern.strip_suffix('*') {
+        None => below == pattern,
+        Some(stem) => below
+            .strip_prefix(stem)
+            .is_some_and(|rest| !rest.is_empty() && (stem.ends_with('/') || !rest.contains('/'))),
+    }
+}
+
+/// Makes or changes the policy of a name, on both sides.
+pub async fn govern(world: &World, model: &mut Model, tenant: usize, name: usize, rule: Rule) {
+    let admin = Admin::new(world.store.clone(), "sk_live_");
+    let owner = &world.callers[tenant].tenant;
+    let ttl = ReservationTtlOverride {
+        max_extensions: rule.extensions,
+        ..ReservationTtlOverride::default()
+    };
+    if let Some((stored, made)) = model.policies.get_mut(&(tenant, name)) {
+        let changes = PolicyChanges {
+            priority: Some(rule.priority),
+            commit_overage_policy: Some(rule.overage.map_or(Patch::Clear, Patch::Set)),
+            reservation_ttl_override: Some(ttl),
+            status: Some(match rule.active {
+                true => PolicyStatus::Active,
+                false => PolicyStatus::Disabled,
+            }),
+            ..PolicyChanges::default()
+        };
+        let id = made.policy_id.as_str();
+        admin
+            .update_policy(&admin_key(), id, Some(owner), &changes, &ask().request())
+            .await
+            .expect("a changed policy");
+        // The pattern of a policy never changes.
+        *stored = Rule {
+            pattern: stored.pattern,
+            ..rule
+        };
+        return;
+    }
+    let pattern = format!("tenant:{owner}{}", PATTERNS[rule.pattern]);
+    let new = NewPolicy {
+        tenant_id: Some(owner.to_string()),
+        name: format!("policy {name}"),
+        description: None,
+        scope_pattern: ScopePattern::parse(&pattern).expect("a pattern"),
+        priority: rule.priority,
+        caps: None,
+        commit_overage_policy: rule.overage,
+        reservation_ttl_override: ttl,
+        rate_limits: RateLimits::default(),
+        effective_from: None,
+        effective_until: None,
+    };
+    let made = admin
+        .create_policy(&admin_key(), &new, &ask().request())
+        .await
+        .expect("a new policy");
+    let rule = Rule {
+        active: true,
+        ..rule
+    };
+    model.policies.insert((tenant, name), (rule, made));
+}

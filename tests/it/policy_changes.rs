@@ -1,0 +1,314 @@
+//! Policies that change, begin and end: what each replica knows of them, and when.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use budget_authority::domain::moment::Moment;
+use budget_authority::store::ExtraTrip;
+use serde_json::{Value, json};
+use tokio::task::{JoinSet, block_in_place};
+
+use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::redis::RedisServer;
+use crate::harness::scene::ask_body;
+
+const ROOT: &str = "tenant:acme";
+
+async fn acme() -> TestApp {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000_000, 1_000).await;
+    app
+}
+
+/// A field of a reservation's record; empty when it is not there.
+async fn kept(app: &TestApp, id: &str, field: &str) -> String {
+    let found: Option<String> = app.read(&["HGET", &app.reservation_key(id), field]).await;
+    found.unwrap_or_default()
+}
+
+/// How often this replica had to ask again because its policies were out of date.
+fn stale(app: &TestApp) -> u64 {
+    let trips = &app.world.store.metrics().extra_round_trips;
+    trips.with_label_values(&[ExtraTrip::Stale.as_str()]).get()
+}
+
+fn decided(said: &Said) -> (&str, &Value) {
+    assert_eq!(said.status, 200, "{said:?}");
+    (said.text("/decision"), said.at("/caps"))
+}
+
+#[tokio::test]
+async fn a_change_counts_for_the_very_next_request_on_every_replica() {
+    let app = acme().await;
+    let other = app.replica(&[]).await;
+    let cooldown = |ms: i64| json!({"caps": {"cooldown_ms": ms}});
+    let policy = app.policy("p", ROOT, cooldown(0)).await;
+    for turn in 1..=20 {
+        let (changes, decides) = if turn % 2 == 0 {
+            (&app, &other)
+        } else {
+            (&other, &app)
+        };
+        changes.amend(&policy, cooldown(turn)).await;
+        let before = stale(decides);
+        let held = decides
+            .create(&format!("r{turn}"), ROOT, 1, json!({}))
+            .await;
+        assert_eq!(held.at("/caps/cooldown_ms"), &json!(turn), "{turn}");
+        assert_eq!(stale(decides) - before, 1, "it asked once more");
+        let decision = decides.decide(&format!("d{turn}"), ROOT, 1).await;
+        assert_eq!(decision.at("/caps/cooldown_ms"), &json!(turn), "{turn}");
+        assert_eq!(stale(decides) - before, 1, "now it knows");
+        let posted = changes
+            .post_event(&format!("e{turn}"), ROOT, 1, json!({}))
+            .await;
+        assert_eq!(posted.status, 201);
+    }
+    // A new policy counts as soon, and so does the end of one.
+    let high = app.policy("high", ROOT, json!({"priority": 1})).await;
+    let held = other.create("high", ROOT, 1, json!({})).await;
+    assert_eq!(decided(&held), ("ALLOW", &Value::Null));
+    app.amend(&high, json!({"status": "DISABLED"})).await;
+    let held = other.create("disabled", ROOT, 1, json!({})).await;
+    assert_eq!(held.at("/caps/cooldown_ms"), &json!(20));
+}
+
+#[tokio::test]
+async fn no_change_is_overlooked_in_a_flood_of_requests() {
+    let app = acme().await;
+    let other = app.replica(&[]).await;
+    let policy = app
+        .policy("p", ROOT, json!({"caps": {"cooldown_ms": 0}}))
+        .await;
+    let (addresses, key) = ([app.address, other.address], app.world.keys[0].clone());
+    let changed = Arc::new(AtomicI64::new(0));
+    let mut clients = JoinSet::new();
+    for client in 0..6 {
+        let (changed, key, address) = (changed.clone(), key.clone(), addresses[client % 2]);
+        clients.spawn(async move {
+            let http = reqwest::Client::new();
+            for number in 0.. {
+                let least = changed.load(Ordering::SeqCst);
+                if least < 0 {
+                    return number;
+                }
+                let body = reserve_body(&format!("c{client}-{number}"), 1);
+                let sent = http
+                    .post(format!("http://{address}/v1/reservations"))
+                    .header("X-Service-API-Key", &key);
+                let said: Value = sent
+                    .json(&body)
+                    .send()
+                    .await
+                    .expect("an answer")
+                    .json()
+                    .await
+                    .expect("JSON");
+                let seen = said["caps"]["cooldown_ms"]
+                    .as_i64()
+                    .unwrap_or_else(|| panic!("{said}"));
+                assert!(
+                    seen >= least,
+                    "{least} was in force, and {seen} was applied"
+                );
+            }
+            0
+        });
+    }
+    for version in 1..=40 {
+        app.amend(&policy, json!({"caps": {"cooldown_ms": version}}))
+            .await;
+        changed.store(version, Ordering::SeqCst);
+    }
+    changed.store(-1, Ordering::SeqCst);
+    let asked: Vec<usize> = clients.join_all().await;
+    assert!(asked.iter().sum::<usize>() > 20, "{asked:?}");
+}
+
+#[tokio::test]
+async fn many_requests_on_a_cold_replica_read_the_policies_once() {
+    let app = acme().await;
+    app.policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
+        .await;
+    let cold = Arc::new(app.replica(&[]).await);
+    let mut asking = JoinSet::new();
+    for number in 0..30 {
+        let cold = Arc::clone(&cold);
+        asking.spawn(async move { cold.create(&format!("k{number}"), ROOT, 1, json!({})).await });
+    }
+    for held in asking.join_all().await {
+        assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
+    }
+    let duration = &cold.world.store.metrics().script_duration;
+    let reads = duration
+        .with_label_values(&["load_policies"])
+        .get_sample_count();
+    assert_eq!(reads, 1);
+}
+
+#[tokio::test]
+async fn a_window_opens_and_closes_to_the_millisecond_of_the_stores_clock() {
+    let app = acme().await;
+    let now = app.now_ms().await;
+    let (opens, closes) = (now + 900, now + 1_800);
+    let moment = |ms: i64| Moment::from_ms(ms).expect("a time").to_string();
+    app.policy(
+        "always",
+        ROOT,
+        json!({"reservation_ttl_override": {"default_ttl_ms": 11_000}}),
+    )
+    .await;
+    app.policy(
+        "timed",
+        ROOT,
+        json!({"priority": 1, "effective_from": moment(opens), "effective_until": moment(closes),
+        "reservation_ttl_override": {"default_ttl_ms": 22_000}}),
+    )
+    .await;
+    let (mut seen, mut number) = ([0; 3], 0);
+    while app.now_ms().await < closes + 200 {
+        number += 1;
+        let held = app.create(&format!("k{number}"), ROOT, 1, json!({})).await;
+        let id = held.text("/reservation_id");
+        let created: i64 = kept(&app, id, "created_at_ms")
+            .await
+            .parse()
+            .expect("a time");
+        let expires: i64 = kept(&app, id, "expires_at_ms")
+            .await
+            .parse()
+            .expect("a time");
+        let open = opens <= created && created < closes;
+        assert_eq!(
+            expires - created,
+            if open { 22_000 } else { 11_000 },
+            "{created} in {opens}..{closes}"
+        );
+        seen[usize::from(created >= opens) + usize::from(created >= closes)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
+    // Few requests had to be repeated: at the first, and at each edge.
+    assert!(stale(&app) <= 12, "{}", stale(&app));
+}
+
+#[tokio::test]
+async fn policies_that_a_failover_lost_or_brought_back_are_found_out() {
+    let app = acme().await;
+    app.policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
+        .await;
+    let held = app.create("a", ROOT, 1, json!({})).await;
+    assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
+    // The record as it was before the policy was made, then again as it was after.
+    let key = app.tenant_key();
+    let version: String = app.read(&["HGET", &key, "policies"]).await;
+    assert_eq!(version.len(), 16, "96 bits");
+    let caller = &app.world.callers[0];
+    let index = app.world.store.keys().policies(caller.partition, "acme");
+    app.world.redis(&["HDEL", &key, "policies"]).await;
+    app.world
+        .redis(&["RENAME", &index, &format!("{index}-lost")])
+        .await;
+    let held = app.create("b", ROOT, 1, json!({})).await;
+    assert_eq!(decided(&held), ("ALLOW", &Value::Null));
+    app.world
+        .redis(&["RENAME", &format!("{index}-lost"), &index])
+        .await;
+    app.set_tenant(&[("policies", &version)]).await;
+    let held = app.create("c", ROOT, 1, json!({})).await;
+    assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_read_stops_what_it_may_govern() {
+    let app = acme().await;
+    let id = app
+        .policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
+        .await;
+    let record = app
+        .world
+        .store
+        .keys()
+        .policy(app.world.callers[0].partition, &id);
+    app.set(&record, &[("caps", "{\"cooldown_ms\":-1}")]).await;
+    let before = app.books(ROOT).await;
+    let cold = app.replica(&[]).await;
+    assert_eq!(cold.reserve("k", 1).await.error(), (500, "INTERNAL_ERROR"));
+    assert_eq!(app.books(ROOT).await, before);
+}
+
+#[tokio::test]
+async fn more_policies_than_one_read_brings_are_all_known() {
+    let app = acme().await;
+    let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+    let index = keys.policies(caller.partition, "acme");
+    for number in 0..450 {
+        let id = format!("pol_{}_{number:012}", caller.partition);
+        let pattern = format!("tenant:acme/agent:a{number}");
+        let (name, caps) = (number.to_string(), format!("{{\"max_tokens\":{number}}}"));
+        let fields = [
+            ("policy_id", id.as_str()),
+            ("tenant", "acme"),
+            ("name", &name),
+            ("scope_pattern", &pattern),
+            ("status", "ACTIVE"),
+            ("priority", "0"),
+            ("created_at_ms", "1"),
+            ("caps", &caps),
+        ];
+        app.set(&keys.policy(caller.partition, &id), &fields).await;
+        app.world.redis(&["ZADD", &index, "0", &id]).await;
+    }
+    app.set_tenant(&[("policies", "v")]).await;
+    for number in [0, 199, 200, 399, 400, 449] {
+        let scope = format!("tenant:acme/agent:a{number}");
+        let held = app
+            .post("/v1/reservations", ask_body(&scope, &scope, 1))
+            .await;
+        assert_eq!(held.at("/caps/max_tokens"), &json!(number));
+    }
+    assert_eq!(stale(&app), 1);
+}
+
+/// The commands inside the script are what it costs; however many policies a tenant has, they are the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.budget(ROOT, 1_000_000, 1_000).await;
+    let run = async |key: &str| -> BTreeMap<String, u64> {
+        // The first one registers the day and learns the policies, and the minute begins with it.
+        let warm = format!("{key}-warm");
+        assert_eq!(app.reserve(&warm, 1).await.status, 200);
+        app.world
+            .store
+            .reset_statistics()
+            .await
+            .expect("Redis answers");
+        assert_eq!(app.reserve(key, 1).await.status, 200);
+        let statistics = app.world.store.statistics().await;
+        let commands = statistics.expect("Redis answers").commands.into_iter();
+        commands
+            .filter(|(name, _)| !["info", "config|resetstat"].contains(&name.as_str()))
+            .map(|(name, command)| (name, command.calls))
+            .collect()
+    };
+    let none = run("none").await;
+    assert_eq!(none.get("evalsha"), Some(&1), "{none:?}");
+    for number in 0..99 {
+        let priority = json!({"priority": number, "caps": {"max_tokens": number}});
+        app.policy(&number.to_string(), ROOT, priority).await;
+    }
+    assert_eq!(run("ninety-nine").await, none);
+    let limits = json!({"priority": 100, "rate_limits": {"max_reservations_per_minute": 1_000}});
+    app.policy("limits", ROOT, limits).await;
+    let left = 60_000 - app.now_ms().await % 60_000;
+    if left < 5_000 {
+        tokio::time::sleep(std::time::Duration::from_millis(left as u64 + 50)).await;
+    }
+    let mut limited = none;
+    for name in ["hmget", "hset"] {
+        *limited.entry(name.to_owned()).or_default() += 1;
+    }
+    assert_eq!(run("limited").await, limited);
+}
