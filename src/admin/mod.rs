@@ -2,7 +2,9 @@
 
 mod api_keys;
 mod audit;
+mod budget_states;
 mod budgets;
+mod tenant_update;
 mod tenants;
 
 use base64::Engine as _;
@@ -11,7 +13,9 @@ use sha2::{Digest, Sha256};
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use audit::Failure;
+pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
+pub use tenant_update::{TenantUpdate, UpdatedTenant};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 
 use crate::domain::admin_refusal::AdminRefusal;

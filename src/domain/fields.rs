@@ -29,6 +29,15 @@ pub fn read_body<T>(
     }
 }
 
+/// What becomes of an optional member of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Patch<T> {
+    /// It gets this value.
+    Set(T),
+    /// It is taken out.
+    Clear,
+}
+
 /// The members of one object, each to be taken once.
 pub struct Object<'p> {
     path: String,
@@ -61,6 +70,21 @@ impl<'p> Object<'p> {
         let json = self.take(name).filter(|json| *json != Json::Null)?;
         let path = self.path_of(name);
         read(Value::new(json, path, self.problems))
+    }
+
+    /// Reads a member whose `null` says that what is stored is to be taken out. `None` when it is absent, also when the value
+    /// was wrong, which is noted.
+    pub fn clearable<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Value<'_>) -> Option<T>,
+    ) -> Option<Patch<T>> {
+        let json = self.take(name)?;
+        if json == Json::Null {
+            return Some(Patch::Clear);
+        }
+        let path = self.path_of(name);
+        read(Value::new(json, path, self.problems)).map(Patch::Set)
     }
 
     /// Reads a member that must be there and not be `null`.

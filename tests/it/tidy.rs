@@ -8,13 +8,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("store", &["domain"]),
     ("ledger", &["domain", "store"]),
-    ("admin", &["domain", "store"]),
+    ("closing", &["domain", "store"]),
+    ("admin", &["closing", "domain", "store"]),
     ("access", &["domain", "store", "config"]),
     (
         "api",
         &[
             "access",
             "admin",
+            "closing",
             "config",
             "domain",
             "ledger",
@@ -32,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "dispatch",
         &[
+            "closing",
             "config",
             "domain",
             "retention",
@@ -106,6 +109,10 @@ const WRITERS: &[&str] = &[
     "denial_append(",
     "denials_flush(",
     "ledger_events(",
+    "closing_advance(",
+    "closing_audit(",
+    "closing_request_keep(",
+    "closing_request_audit(",
 ];
 
 fn root() -> &'static Path {
