@@ -12,6 +12,7 @@ mod auth;
 mod balances;
 mod bench;
 mod closed_tenant;
+mod closing;
 mod commit;
 mod corruption;
 mod decide;

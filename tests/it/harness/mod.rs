@@ -6,6 +6,7 @@ pub mod client;
 pub mod customer;
 pub mod desk;
 pub mod digest;
+pub mod estate;
 pub mod holds;
 pub mod names;
 pub mod past;
