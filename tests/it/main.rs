@@ -2,17 +2,21 @@
 
 mod admin_api_keys;
 mod admin_audit;
+mod admin_budget_states;
 mod admin_budgets;
 mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;
 mod admin_http_audit;
+mod admin_tenant_update;
 mod admin_tenants;
 mod auth;
 mod balances;
 mod bench;
 mod closed_tenant;
 mod closing;
+mod closing_kill;
+mod closing_races;
 mod commit;
 mod corruption;
 mod decide;

@@ -2,6 +2,8 @@
 
 mod draw;
 mod funding;
+mod operator;
+mod operator_steps;
 mod pure;
 mod sides;
 mod steps;

@@ -1,5 +1,6 @@
 //! What the tests share: private Redis servers and stores on them.
 
+pub mod account;
 pub mod app;
 pub mod books;
 pub mod client;

@@ -1,6 +1,6 @@
 //! The ledger in plain arithmetic: no store, no clock, no concurrency. What it says is what must happen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
@@ -62,6 +62,10 @@ pub struct Model {
     pub held: Vec<Held>,
     pub answered: HashMap<(usize, &'static str, String), (String, Said)>,
     pub reservation_of: HashMap<(usize, String), usize>,
+    /// Ledgers that are frozen.
+    pub frozen: HashSet<Name>,
+    /// Tenants that are closed.
+    pub closed: HashSet<usize>,
 }
 
 impl Model {
@@ -96,6 +100,9 @@ impl Model {
     /// Why an estimate cannot be held; dead holds count as returned.
     fn denial(&mut self, names: &[Name], amount: i128) -> Option<&'static str> {
         let books: Vec<Book> = names.iter().map(|name| self.books[name]).collect();
+        if names.iter().any(|name| self.frozen.contains(name)) {
+            return Some("BUDGET_FROZEN");
+        }
         if books.iter().any(|book| book.over) {
             return Some("OVERDRAFT_LIMIT_EXCEEDED");
         }
@@ -112,6 +119,9 @@ impl Model {
     }
 
     pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Deny("TENANT_CLOSED");
+        }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
@@ -136,6 +146,9 @@ impl Model {
         amount: i128,
         policy: OveragePolicy,
     ) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Refused("TenantClosed");
+        }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
@@ -222,6 +235,9 @@ impl Model {
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -278,6 +294,9 @@ impl Model {
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -305,6 +324,9 @@ impl Model {
         if held.extensions.iter().any(|seen| seen == key) {
             return Said::Extended;
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -326,12 +348,18 @@ impl Model {
         actual: i128,
         policy: OveragePolicy,
     ) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Refused("TenantClosed");
+        }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
                 true => Said::Refused("UnitMismatch"),
                 false => Said::Refused("BudgetNotFound"),
             };
+        }
+        if names.iter().any(|name| self.frozen.contains(name)) {
+            return Said::Refused("Inactive");
         }
         let short = |model: &Self| {
             names
