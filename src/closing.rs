@@ -14,7 +14,7 @@ use tracing::error;
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::store::closing::{CloseStep, Phase, TurnEnd};
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError};
 
 /// For how long a request goes on with the close that it began.
 pub const REQUEST_PART: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl<'a> Closer<'a> {
         if let CloseStep::SweepFirst(now_ms) = step {
             let (cause, token) = (Cause::sweep().lines(), self.lease.map(|lease| lease.token));
             self.store
-                .expire(self.tenant, &cause, Some(now_ms), token)
+                .expire(Lane::Background, self.tenant, &cause, Some(now_ms), token)
                 .await?;
             return Ok(None);
         }

@@ -1,7 +1,10 @@
 //! HTTP: the whole route table, and the order of the layers around it.
 
+pub mod access_log;
 pub mod admin;
+pub mod auth_failures;
 pub mod body;
+pub mod client_address;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
@@ -44,6 +47,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),
+            auth_failures: state.auth_failures.clone(),
         };
     }
     let neither = move |request: Request| {
@@ -58,6 +62,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
+        auth_failures: state.auth_failures.clone(),
     }
 }
 

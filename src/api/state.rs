@@ -1,24 +1,45 @@
 //! What handlers act on.
 
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::config::ServeConfig;
+use crate::config::{Cidr, ServeConfig};
 use crate::ledger::Ledger;
 use crate::store::Store;
 
-/// Handles on the layers below. Cheap to clone.
+/// Bounds of a request body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimits {
+    /// The largest.
+    pub bytes: usize,
+    /// From the head of the request to the end of the body.
+    pub time: Duration,
+}
+
+/// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Handles>);
+
+/// What [`AppState`] gives.
+pub struct Handles {
     /// Who calls.
     pub access: Access,
+    /// Keys that were refused.
+    pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
     /// The runtime plane's operations.
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
-    /// The largest request body, in bytes.
-    pub body_limit_bytes: usize,
+    /// Networks of proxies whose word on a client's address is taken.
+    pub trusted_proxies: Arc<[Cidr]>,
+    /// How large a request body may be, and how long it may take.
+    pub body_limits: BodyLimits,
 }
 
 impl AppState {
@@ -26,13 +47,9 @@ impl AppState {
     pub fn new(config: &ServeConfig, store: &Store) -> Self {
         let http = &config.http;
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
-        Self {
-            access: Access::new(
-                store.clone(),
-                config.store.dialect,
-                http.admin_keys.clone(),
-                http.trusted_proxies.clone(),
-            ),
+        Self(Arc::new(Handles {
+            access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
+            auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
             ledger: Ledger::new(
                 store.clone(),
@@ -40,7 +57,19 @@ impl AppState {
                 i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
             ),
             store: store.clone(),
-            body_limit_bytes: http.body_limit_bytes,
-        }
+            trusted_proxies: Arc::clone(&http.trusted_proxies),
+            body_limits: BodyLimits {
+                bytes: http.body_limit_bytes,
+                time: http.body_timeout,
+            },
+        }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.0
     }
 }

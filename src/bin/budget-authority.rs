@@ -88,15 +88,7 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
     let planes = api::planes(&config, &store);
-    serve::run(
-        listeners,
-        planes,
-        store,
-        telemetry,
-        &config.process,
-        shutdown,
-    )
-    .await
+    serve::run(listeners, planes, store, telemetry, &config, shutdown).await
 }
 
 async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {

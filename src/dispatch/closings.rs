@@ -84,6 +84,8 @@ impl Closings {
         let now_ms = self.store.clock().now_ms();
         let mut lag_ms = 0;
         for (lease, found) in leases.iter().zip(polled) {
+            // Its node is out of reach; the others need not wait.
+            let Some(found) = found else { continue };
             for due in found.into_iter().filter(|due| due.at_ms <= now_ms) {
                 lag_ms = lag_ms.max(now_ms - due.at_ms);
                 let Some(tenant) = TenantId::parse(&due.member) else {

@@ -4,10 +4,10 @@
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
 mod closings;
-mod denials;
 mod leases;
 mod metrics;
 mod share;
+mod sums;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,12 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 
 pub use closings::{Closings, Reconciled};
-pub use denials::{DenialSums, Flush};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
+pub use sums::{Flush, Sums};
 
-use crate::config::{Dialect, RetentionConfig};
+use crate::config::RetentionConfig;
+use crate::domain::dialect::Dialect;
 use crate::retention::{Periods, Retention, RetentionMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -111,12 +112,12 @@ pub fn start(
         }
     });
 
-    let sums = Arc::new(DenialSums::new(
+    let sums = Arc::new(Sums::new(
         store.clone(),
-        dialect.server_source(),
+        dialect.words().runtime_source,
         registry,
     )?);
-    workers.repeat("denials", denials::PERIOD, move || {
+    workers.repeat("sums", sums::PERIOD, move || {
         let (sums, held) = (Arc::clone(&sums), leases.clone());
         async move {
             let flush = sums

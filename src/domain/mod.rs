@@ -31,6 +31,7 @@ pub mod tenant_record;
 pub mod json;
 pub mod payload_hash;
 
+pub mod dialect;
 pub mod fields;
 pub mod printable;
 pub(crate) mod words;

@@ -93,7 +93,8 @@ pub enum TurnEnd<'a> {
 }
 
 impl Store {
-    /// The tenants of each partition whose close others than the request go on with next, at most `rows` of each.
+    /// The tenants of each partition whose close others than the request go on with next, at most `rows` of each; `None` where
+    /// Redis gave no answer.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -101,7 +102,7 @@ impl Store {
         &self,
         partitions: &[Partition],
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let key = |partition: &Partition| self.keys().closings(*partition);
         self.poll(partitions.iter().map(key), rows).await
     }

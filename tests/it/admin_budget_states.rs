@@ -10,10 +10,8 @@ use budget_authority::domain::json::FreeObject;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::{Denial, Refusal};
 use budget_authority::ledger::LedgerError;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::admin_http::{BUDGETS, post, tokens, umbra};
-use crate::admin_tenant_update::patch;
 use crate::harness::desk::{Desk, admin_key, ask, asking, funding, refusal, scope};
 use crate::harness::estate::Estate;
 
@@ -314,94 +312,4 @@ async fn a_repeated_freeze_under_its_key_answers_again() {
     );
     freeze(false, "1").await.expect("another operation");
     assert_eq!(types(&desk), ["budget.frozen", "budget.unfrozen"]);
-}
-
-#[tokio::test]
-async fn budgets_are_changed_and_frozen_over_http() {
-    let app = umbra().await;
-    let target = "scope=tenant:UMBRA&unit=TOKENS";
-    let of = |verb: &str| format!("{BUDGETS}{verb}?{target}");
-    let said = patch(
-        &app,
-        &of(""),
-        json!({"overdraft_limit": tokens(5), "commit_overage_policy": "REJECT"}),
-    )
-    .await;
-    assert_eq!(
-        (
-            said.at("/overdraft_limit"),
-            said.text("/commit_overage_policy")
-        ),
-        (&tokens(5), "REJECT"),
-        "{said:?}"
-    );
-    let said = patch(
-        &app,
-        &of(""),
-        json!({"commit_overage_policy": null, "metadata": null}),
-    )
-    .await;
-    assert_eq!(
-        (said.status.as_u16(), said.at("/commit_overage_policy")),
-        (200, &Value::Null)
-    );
-    let credits = json!({"overdraft_limit": {"unit": "CREDITS", "amount": 5}});
-    assert_eq!(
-        patch(&app, &of(""), credits).await.error(),
-        (400, "UNIT_MISMATCH")
-    );
-    assert_eq!(
-        patch(&app, &of(""), json!({"status": "CLOSED"}))
-            .await
-            .error(),
-        (400, "INVALID_REQUEST")
-    );
-    assert_eq!(
-        patch(&app, BUDGETS, json!({})).await.error(),
-        (400, "INVALID_REQUEST")
-    );
-
-    // No body at all, an empty one, and one with a reason.
-    let request = app.request(reqwest::Method::POST, &of("/freeze"));
-    let frozen = app
-        .send(request.header("X-Admin-API-Key", crate::harness::app::ADMIN_KEY))
-        .await;
-    assert_eq!(
-        (frozen.status.as_u16(), frozen.text("/status")),
-        (200, "FROZEN"),
-        "{frozen:?}"
-    );
-    let again = post(&app, &of("/freeze"), json!({})).await;
-    assert_eq!(again.error(), (409, "INVALID_REQUEST"));
-    assert!(again.text("/message").ends_with("is already frozen"));
-    let unfrozen = post(
-        &app,
-        &of("/unfreeze"),
-        json!({"reason": "over", "metadata": {}}),
-    )
-    .await;
-    assert_eq!(unfrozen.text("/status"), "ACTIVE");
-    let again = post(&app, &of("/unfreeze"), json!({})).await;
-    assert!(
-        again.error() == (409, "INVALID_REQUEST")
-            && again.text("/message").ends_with("is not frozen")
-    );
-    assert_eq!(
-        post(&app, &of("/freeze"), json!({"why": 1})).await.error(),
-        (400, "INVALID_REQUEST")
-    );
-    let unknown = format!("{BUDGETS}/freeze?scope=tenant:umbra/agent:x&unit=TOKENS");
-    assert_eq!(
-        post(&app, &unknown, json!({})).await.error(),
-        (404, "BUDGET_NOT_FOUND")
-    );
-    let entries = Desk::on(app.world.store.clone()).tenant_audit("umbra");
-    let failed = entries
-        .iter()
-        .filter(|entry| entry.get("error_code").is_some());
-    assert_eq!(
-        failed.count(),
-        4,
-        "a refusal after the target was read is booked with its tenant"
-    );
 }

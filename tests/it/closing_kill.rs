@@ -7,7 +7,7 @@ use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use serde_json::json;
 use tokio::task::block_in_place;
 
-use crate::closing::reconcile;
+use crate::closing_goes_on::reconcile;
 use crate::harness::account::Account;
 use crate::harness::desk::{ask, new_key};
 use crate::harness::estate::Estate;

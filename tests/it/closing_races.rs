@@ -19,7 +19,7 @@ use budget_authority::domain::refusal::{BadKey, Refusal};
 use budget_authority::ledger::{Commit, Extend, LedgerError, Release};
 use tokio::task::JoinSet;
 
-use crate::closing::reconcile;
+use crate::closing_goes_on::reconcile;
 use crate::harness::account::Account;
 use crate::harness::desk::{admin_key, ask, cause, funding, new_budget, new_key, scope, tokens};
 use crate::harness::estate::Estate;
@@ -52,7 +52,7 @@ fn on_ledger<T>(outcome: Result<T, LedgerError>) -> Option<T> {
     match outcome {
         Ok(granted) => Some(granted),
         Err(LedgerError::Refused(
-            Refusal::TenantClosed | Refusal::Unauthorized(BadKey::Revoked),
+            Refusal::TenantClosed(_) | Refusal::Unauthorized(BadKey::Revoked),
         )) => None,
         Err(other) => panic!("{other:?}"),
     }
@@ -72,10 +72,8 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
     let place = PLACES[number % PLACES.len()];
     let by = Caller::Tenant(estate.caller.clone());
     let mut refused = 0;
-    for round in 0.. {
-        if refused > 3 {
-            return told;
-        }
+    while refused <= 3 {
+        let round = told.granted + refused;
         let name = format!("{number}-{round}");
         let cause = cause(Actor::Admin);
         let Some(id) = on_ledger(estate.hold(&name, place, 10).await) else {

@@ -9,6 +9,7 @@ use crate::api::refusals::store_error;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::printable::printable;
+use crate::domain::refusal::BadCredential;
 
 /// What a message may name of the request that was refused.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +40,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
     let tenant = printable(asked.tenant);
     let budget = || format!("{} in {}", asked.scope, asked.unit.map_or("", Unit::as_str));
     match refusal {
-        R::Unauthorized(why) => ApiError::unauthorized(why.to_string()),
+        R::Unauthorized(why) => ApiError::unauthorized(BadCredential::Key(why)),
         R::Forbidden(permission) => ApiError::new(
             StatusCode::FORBIDDEN,
             Code::InsufficientPermissions,

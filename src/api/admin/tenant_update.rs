@@ -131,7 +131,7 @@ pub async fn update_tenant(
     match updated.close {
         None | Some(Turn::Closed) => Ok(answer.into_response()),
         Some(Turn::Paused | Turn::Fenced) => {
-            let cascade = state.access.dialect().words().cascade_header.clone();
+            let cascade = state.access.dialect().header_names().cascade.clone();
             let in_progress = [
                 (cascade, HeaderValue::from_static("in_progress")),
                 (header::RETRY_AFTER, HeaderValue::from_static("1")),

@@ -32,6 +32,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         | "webhook.disabled_via_tenant_cascade"
         | "api_key.revoked_via_tenant_cascade" => facts.cascade(),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
+        "api_key.auth_failed" => facts.auth_failed(),
         _ => Err(RecordError::of("type")),
     }
 }
@@ -222,6 +223,22 @@ impl Facts<'_> {
         }
         if self.get("permissions").is_some() {
             data.push("permissions", self.words("permissions")?);
+        }
+        Ok(data)
+    }
+
+    fn auth_failed(&self) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        let known = [
+            ("key_id", self.0.get("key_id")),
+            ("key_name", self.get("key_name")),
+            ("failure_reason", Some(self.text("failure_reason")?)),
+            ("source_ip", self.0.get("source_ip")),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                data.text(name, value);
+            }
         }
         Ok(data)
     }

@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 
 use budget_authority::api;
-use budget_authority::config::{ProcessConfig, ServeArgs};
+use budget_authority::config::{ServeArgs, ServeConfig};
 use budget_authority::domain::amount::Unit;
-use budget_authority::serve::{Listeners, bind, run};
+use budget_authority::serve::{Listeners, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
 use clap::Parser;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::names::Names;
 use super::redis;
@@ -25,12 +26,26 @@ struct Cli {
 /// The admin key of every test service.
 pub const ADMIN_KEY: &str = "test-admin-key";
 
+/// The configuration that these words after `serve --redis-url …` make, on addresses of its own.
+pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
+    let words = ["serve", "--redis-url", redis_url, "--listen", ANY];
+    let words = words.iter().chain(&["--metrics-listen", "off"]);
+    let args = Cli::parse_from(words.chain(settings)).serve;
+    args.into_config().expect("a configuration")
+}
+
+/// A free port of this machine.
+pub const ANY: &str = "127.0.0.1:0";
+
 /// A running service. It ends with the value.
 pub struct TestApp {
     pub world: World,
     pub address: SocketAddr,
+    /// The admin plane's, if it has one of its own.
+    pub admin_address: Option<SocketAddr>,
     redis_url: String,
     pub names: &'static Names,
+    pub telemetry: Telemetry,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -110,15 +125,12 @@ impl TestApp {
         settings: &[&str],
         existing: Option<&World>,
     ) -> Self {
-        let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
+        let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
         }
         words.extend(settings);
-        let config = Cli::parse_from(words)
-            .serve
-            .into_config()
-            .expect("a configuration");
+        let config = config(redis_url, &words);
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
         let names = Names::of(settings);
@@ -126,32 +138,32 @@ impl TestApp {
             Some(world) => world.by_way_of(store.clone()),
             None => World::with_keys(store.clone(), names.key_prefix).await,
         };
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = Listeners {
-            api: bind("BUDGET_LISTEN", any).await.expect("a port"),
-            admin: None,
-            metrics: None,
-        };
-        let address = listeners.api.local_addr().expect("bound");
+        let listeners = Listeners::bind(&config).await.expect("free ports");
+        let address = |listener: &TcpListener| listener.local_addr().expect("bound");
+        let admin_address = listeners.admin.as_ref().map(address);
+        let address = address(&listeners.api);
         let shutdown = Shutdown::new();
-        let process = ProcessConfig {
-            metrics_listen: None,
-            shutdown_delay: std::time::Duration::ZERO,
-            shutdown_grace: std::time::Duration::from_secs(5),
-        };
         let planes = api::planes(&config, &store);
         let ending = shutdown.clone();
+        let metrics = telemetry.clone();
         tokio::spawn(
-            async move { run(listeners, planes, store, telemetry, &process, ending).await },
+            async move { run(listeners, planes, store, telemetry, &config, ending).await },
         );
         Self {
             world,
             address,
+            admin_address,
             redis_url: redis_url.to_owned(),
             names,
+            telemetry: metrics,
             client: reqwest::Client::new(),
             shutdown,
         }
+    }
+
+    /// Tells the service to end, as a signal would.
+    pub fn stop(&self) {
+        self.shutdown.begin();
     }
 
     /// A request as it will be sent; the key of the first tenant is not added.

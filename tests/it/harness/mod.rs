@@ -16,6 +16,7 @@ pub mod raw;
 pub mod redis;
 pub mod resharding;
 pub mod scene;
+pub mod slow;
 pub mod stage;
 pub mod wire;
 pub mod world;

@@ -32,6 +32,19 @@ impl Model {
         }
     }
 
+    /// Expires the dead holds of a tenant.
+    pub fn sweep(&mut self, tenant: usize) {
+        for index in 0..self.held.len() {
+            let held = self.held[index].clone();
+            if held.tenant == tenant && held.status == Status::Active && held.dead {
+                for name in &held.names {
+                    self.book(name).reserved -= held.estimate;
+                }
+                self.held[index].status = Status::Expired;
+            }
+        }
+    }
+
     /// Ends all that a tenant owns: what is held returns.
     pub fn close(&mut self, tenant: usize) {
         self.sweep(tenant);

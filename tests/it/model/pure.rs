@@ -385,20 +385,7 @@ impl Model {
         }
     }
 
-    /// Expires the dead holds of a tenant.
-    pub fn sweep(&mut self, tenant: usize) {
-        for index in 0..self.held.len() {
-            let held = self.held[index].clone();
-            if held.tenant == tenant && held.status == Status::Active && held.dead {
-                for name in &held.names {
-                    self.book(name).reserved -= held.estimate;
-                }
-                self.held[index].status = Status::Expired;
-            }
-        }
-    }
-
-    fn book(&mut self, name: &Name) -> &mut Book {
+    pub fn book(&mut self, name: &Name) -> &mut Book {
         self.books.get_mut(name).expect("a ledger of the model")
     }
 }
