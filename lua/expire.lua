@@ -13,7 +13,7 @@ A record that is corrupt, or whose ledger is, leaves the index for the quarantin
 often: each reservation expires once, because its status and its due time are read here.
 ]]
 -- @include time, tenant, days, int64, thresholds, budgets, events, hash_fields, ledger_hold
--- @include ledger_quiet, thresholds_crossed, ledger_events
+-- @include ledger_quiet, holds, thresholds_crossed, ledger_events
 local tenant_key, due, due_tenants, event_log, outbox, days, quarantine, lease = unpack(KEYS)
 local tenant, day, day_start_ms, rows, reservation_prefix, budget_prefix, context, before_ms, token = unpack(ARGV)
 local now = now_ms()
@@ -23,52 +23,7 @@ local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
 -- Reads: every record and every ledger, and what each ledger gets back in all.
 local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
-local expired, later, corrupt, budgets, ledgers, order = {}, {}, {}, {}, {}, {}
-
--- The ledger under a key, or false when it is missing, is corrupt or has another type (which would raise, so that this page
--- failed for ever).
-local function ledger_of(key, depth)
-  local budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, depth)
-  local sound = budget and not int64_lt(budget.reserved, 0) and ledger_sound(budget)
-  return sound and budget or false
-end
-
--- The ledgers that records of this kind are held on, or false.
-local function ledgers_of(unit, scope_path, depths)
-  local kind = unit .. ' ' .. depths .. ' ' .. scope_path
-  if ledgers[kind] ~= nil then return ledgers[kind] end
-  local found = {}
-  for text in depths:gmatch('%d+') do
-    local scope = budget_scope(scope_path, text)
-    local key = budget_prefix .. unit .. ':' .. scope
-    local budget = budgets[key]
-    if budget == nil then
-      budget = ledger_of(key, text)
-      budgets[key] = budget
-      if budget then
-        budget.scope, budget.unit, budget.returned = scope, unit, 0
-        order[#order + 1] = budget
-      end
-    end
-    if not budget then found = nil break end
-    found[#found + 1] = budget
-  end
-  ledgers[kind] = found and #found > 0 and found or false
-  return ledgers[kind]
-end
-
--- The ledgers of a record if each has room for its hold, or nil.
-local function held_budgets(unit, scope_path, depths, estimate)
-  local held = ledgers_of(unit, scope_path, depths)
-  for _, budget in ipairs(held or {}) do
-    local returned = int64_add(budget.returned, estimate)
-    if not returned or int64_lt(budget.reserved, returned) or not int64_add(budget.remaining, returned) then return nil end
-  end
-  return held or nil
-end
-
--- A stored time in milliseconds, or nil.
-local function time_ms(text) return text and #text <= 15 and text:find('^%d+$') and tonumber(text) end
+local expired, later, corrupt, holds = {}, {}, {}, holds_new(budget_prefix)
 
 for _, id in ipairs(ids) do
   local record = hash_fields(reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
@@ -76,15 +31,13 @@ for _, id in ipairs(ids) do
   local status, estimate = record[1], int64(record[4])
   local ended = not record.err and (not status or status == 'COMMITTED' or status == 'RELEASED' or status == 'EXPIRED')
   if not ended then
-    local expires_at_ms, grace_ms = time_ms(record[8]), time_ms(record[11])
+    local expires_at_ms, grace_ms = holds_time(record[8]), holds_time(record[11])
     local due_ms = expires_at_ms and grace_ms and expires_at_ms + grace_ms
     local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
-      and record[3] and record[5] and record[6] and time_ms(record[7]) and due_ms
-    local held = sound and bound > due_ms and held_budgets(record[3], record[5], record[6], estimate)
+      and record[3] and record[5] and record[6] and holds_time(record[7]) and due_ms
     if sound and bound <= due_ms then
       later[#later + 1] = {due_ms, id}
-    elseif held then
-      for _, budget in ipairs(held) do budget.returned = int64_add(budget.returned, estimate) end
+    elseif sound and holds_return(holds, record[3], record[5], record[6], estimate) then
       expired[#expired + 1] = {id, record}
     else
       corrupt[#corrupt + 1] = id
@@ -93,13 +46,7 @@ for _, id in ipairs(ids) do
 end
 local _, settings = tenant_refusal(tenant_key)
 local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
-local moved = {}
-for _, budget in ipairs(order) do
-  if budget.returned ~= 0 then
-    ledger_move_hold(budget, budget.returned, int64_sub(0, budget.returned)) -- held_budgets has proved that it fits
-    moved[#moved + 1] = budget
-  end
-end
+local moved = holds_moved(holds)
 -- What is written without having been read: one of another type raises here, before anything returns.
 for _, index in ipairs({due_tenants, quarantine, days}) do redis.call('ZCARD', index) end
 ledgers_untellable(moved, event_log, outbox)

@@ -9,6 +9,7 @@ pub mod domain;
 pub mod store;
 
 pub mod admin;
+pub mod closing;
 pub mod ledger;
 
 pub mod access;

@@ -2,8 +2,10 @@
 
 mod api_keys;
 mod audit;
+mod budget_states;
 mod budgets;
 mod policies;
+mod tenant_update;
 mod tenants;
 
 use std::sync::Arc;
@@ -15,8 +17,10 @@ use sha2::{Digest, Sha256};
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use audit::Failure;
+pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
+pub use tenant_update::{TenantUpdate, UpdatedTenant};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 
 use crate::domain::admin_refusal::AdminRefusal;

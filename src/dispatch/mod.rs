@@ -3,6 +3,7 @@
 //! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
+mod closings;
 mod leases;
 mod metrics;
 mod share;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::sync::Mutex;
 
+pub use closings::{Closings, Reconciled};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
 pub use sums::{Flush, Sums};
@@ -94,6 +96,19 @@ pub fn start(
                 .run_once(&held.current(), |lease| held.lost(lease))
                 .await?;
             Ok::<_, crate::store::StoreError>(rest(pass.pause()))
+        }
+    });
+
+    let closings = Arc::new(Closings::new(store.clone(), registry)?);
+    let held = leases.clone();
+    workers.repeat("closings", closings::PERIOD, move || {
+        let (closings, held) = (Arc::clone(&closings), held.clone());
+        async move {
+            let pass = closings
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            let pass = if pass.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
         }
     });
 

@@ -34,6 +34,12 @@ pub enum AdminRefusal {
     TenantNotFound,
     /// A tenant of another name has this id.
     DuplicateTenant,
+    /// A closed tenant does not become anything else.
+    LeavingClosed,
+    /// The ledger is frozen already, and was to be.
+    AlreadyFrozen,
+    /// The ledger is not frozen, and was to be no more.
+    NotFrozen,
     /// The scope has a ledger in this unit.
     DuplicateBudget,
     /// The scope has no ledger in this unit.

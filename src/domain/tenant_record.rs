@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fields::Patch;
 use super::ids::TenantId;
 use super::moment::Moment;
 use super::policy::OveragePolicy;
@@ -73,6 +74,61 @@ impl NewTenant {
             fields.push(("metadata", json));
         }
         fields
+    }
+}
+
+/// What is to be changed of a tenant; what is none stays.
+#[derive(Debug, Clone, Default)]
+pub struct TenantUpdate {
+    /// Not unique.
+    pub name: Option<String>,
+    /// Whether it may act.
+    pub status: Option<TenantStatus>,
+    /// For ledgers that have none of their own.
+    pub default_commit_overage_policy: Option<OveragePolicy>,
+    /// For requests that name no lifetime.
+    pub default_reservation_ttl_ms: Option<i64>,
+    /// Longest lifetime.
+    pub max_reservation_ttl_ms: Option<i64>,
+    /// How often a reservation may be extended.
+    pub max_reservation_extensions: Option<i64>,
+    /// The operator's own, replaced as a whole.
+    pub metadata: Option<Patch<BTreeMap<String, String>>>,
+}
+
+impl TenantUpdate {
+    /// Names and values of what is changed in the record besides the status; an empty value takes the field out.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let number = |value: Option<i64>| value.map(|value| value.to_string());
+        let metadata = self.metadata.as_ref().map(|patch| match patch {
+            Patch::Set(metadata) => serde_json::to_string(metadata).unwrap_or_default(),
+            Patch::Clear => String::new(),
+        });
+        let overage = self.default_commit_overage_policy;
+        let members = [
+            ("name", self.name.clone()),
+            (
+                "default_commit_overage_policy",
+                overage.map(|policy| policy.as_str().to_owned()),
+            ),
+            (
+                "default_reservation_ttl_ms",
+                number(self.default_reservation_ttl_ms),
+            ),
+            (
+                "max_reservation_ttl_ms",
+                number(self.max_reservation_ttl_ms),
+            ),
+            (
+                "max_reservation_extensions",
+                number(self.max_reservation_extensions),
+            ),
+            ("metadata", metadata),
+        ];
+        let given = members.into_iter();
+        given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
     }
 }
 

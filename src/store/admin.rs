@@ -193,6 +193,7 @@ pub(super) fn refused(word: &str, mut reply: Reply) -> AdminError {
             },
             "out_of_range" => AdminRefusal::OutOfRange,
             "foreign" => AdminRefusal::ForeignBudget,
+            "leaving_closed" => AdminRefusal::LeavingClosed,
             "key_revoked" => AdminRefusal::KeyRevoked,
             "expires_in_the_past" => AdminRefusal::ExpiresInThePast,
             "corrupt" => AdminRefusal::Corrupt(reply.next_str()?),

@@ -118,6 +118,14 @@ keys! {
     chain(tenant: &str) = "chain:{}";
     /// Hash with a TTL: the stored outcome of an admin request, by the hash of its idempotency key.
     idempotency(tenant: &str, key_hash: &str) = "idem:{}:{}";
+    /// Hash: the intent of a tenant's close, until all that it owns has ended.
+    closing(tenant: &str) = "closing:{}";
+    /// Sorted set: tenants that are being closed, by when others than the request go on with it.
+    closings() = "closings";
+    /// What the keys of subscriptions start with; the id follows.
+    webhook(subscription_id: &str) = "webhook:{}";
+    /// Sorted set: a tenant's subscriptions by creation time in milliseconds.
+    webhooks(tenant: &str) = "webhooks:{}";
     /// Hash: which dispatcher works on the partition.
     lease() = "lease";
     /// Sorted set, lexical: the partition's tenants.

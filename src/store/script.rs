@@ -110,6 +110,22 @@ scripts! {
     FUND = "fund",
     /// Reads one ledger.
     LOOKUP_BUDGET = "lookup_budget",
+    /// Changes a tenant, or flips it to closed.
+    UPDATE_TENANT = "update_tenant",
+    /// Releases reservations of a tenant that is being closed.
+    CLOSE_RESERVATIONS = "close_reservations",
+    /// Closes ledgers of a tenant that is being closed.
+    CLOSE_BUDGETS = "close_budgets",
+    /// Disables subscriptions of a tenant that is being closed.
+    CLOSE_WEBHOOKS = "close_webhooks",
+    /// Revokes API keys of a tenant that is being closed.
+    CLOSE_API_KEYS = "close_api_keys",
+    /// Ends a turn at a tenant's close, or the close.
+    CLOSE_TENANT = "close_tenant",
+    /// Changes what an operator set on a ledger.
+    UPDATE_BUDGET = "update_budget",
+    /// Freezes a ledger, or ends that.
+    FREEZE_BUDGET = "freeze_budget",
     /// Tells which dispatchers are alive.
     MEMBERS = "members",
     /// Ends a look of retention at one day of a tenant.
@@ -129,6 +145,9 @@ parts! {
     "audit_failures",
     "budgets",
     "budgets_of_record",
+    "closing",
+    "closing_child",
+    "closing_request",
     "days",
     "denials",
     "evaluate",
@@ -136,6 +155,7 @@ parts! {
     "funding",
     "idempotency",
     "hash_fields",
+    "holds",
     "int64",
     "int64_wrapping",
     "ledger_charge",

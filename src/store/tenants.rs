@@ -1,5 +1,7 @@
 //! `create_tenant.lua`, the directory of all tenants, and their records.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::Store;
@@ -8,17 +10,38 @@ use super::admin::{
 };
 use super::clock::Day;
 use super::error::StoreError;
-use super::script::CREATE_TENANT;
+use super::script::{CREATE_TENANT, UPDATE_TENANT};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
-use crate::domain::tenant_record::NewTenant;
+use crate::domain::tenant::TenantStatus;
+use crate::domain::tenant_record::{NewTenant, TenantUpdate};
 
 /// What `create_tenant.lua` did, or did when it was asked first.
 #[derive(Debug)]
 pub struct CreatedTenant {
     /// Whether this request recorded it; else it was there under the same name.
     pub created: bool,
+    /// The stored fields.
+    pub record: Record,
+}
+
+/// What a change of a tenant needs where it closes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Close<'a> {
+    /// What all events of the close share.
+    pub correlation_id: &'a str,
+    /// What `tenant.closed` carries instead, where the close is one row of many.
+    pub parent_correlation_id: Option<&'a str>,
+    /// For how long the request itself goes on with the close; others wait so long.
+    pub request_part: Duration,
+}
+
+/// What `update_tenant.lua` did, or did when it was asked first.
+#[derive(Debug)]
+pub struct UpdatedTenant {
+    /// Whether the tenant is closed, so that steps of its close may be due.
+    pub closing: bool,
     /// The stored fields.
     pub record: Record,
 }
@@ -72,6 +95,58 @@ impl Store {
         };
         let record = Record::from_pairs(reply.rest()?);
         Ok(CreatedTenant { created, record })
+    }
+
+    /// Changes a tenant and returns its record. With status CLOSED the guard stands from now on; what the tenant owns ends by
+    /// steps, see [`super::closing`].
+    ///
+    /// # Errors
+    /// Refusals: no such tenant; a closed one that should become anything else.
+    pub async fn update_tenant(
+        &self,
+        tenant: &TenantId,
+        update: &TenantUpdate,
+        close: &Close<'_>,
+        change: &Change<'_>,
+    ) -> Result<UpdatedTenant, AdminError> {
+        let (keys, partition, id) = (self.keys(), tenant.partition(), tenant.as_str());
+        let fields = update.fields();
+        let build = |day: Day| {
+            let mut key_names = vec![
+                keys.tenant(partition, id),
+                keys.events(partition, id, day),
+                keys.outbox(partition),
+                keys.days(partition),
+                keys.audit(partition, id, day),
+                keys.chain(partition, id),
+                keys.closing(partition, id),
+                keys.closings(partition),
+            ];
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, id, key)),
+            );
+            let mut args = vec![id.to_owned()];
+            push_day(&mut args, day);
+            let status = update.status.map_or("", TenantStatus::as_str);
+            args.extend([status, change.payload_hash, change.cause].map(str::to_owned));
+            args.push(close.correlation_id.to_owned());
+            args.push(close.parent_correlation_id.unwrap_or_default().to_owned());
+            args.push(close.request_part.as_millis().to_string());
+            push_counted(&mut args, &fields);
+            push_pairs(&mut args, change.audit);
+            (key_names, args)
+        };
+        let (word, mut reply) = self.admin_call(&UPDATE_TENANT, build).await?;
+        let closing = match outcome(word, &mut reply)?.as_str() {
+            "closing" => true,
+            "updated" => false,
+            "not_found" => return Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
+            other => return Err(refused(other, reply)),
+        };
+        let record = Record::from_pairs(reply.rest()?);
+        Ok(UpdatedTenant { closing, record })
     }
 
     /// A tenant's record.

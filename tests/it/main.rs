@@ -2,6 +2,7 @@
 
 mod admin_api_keys;
 mod admin_audit;
+mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;
 mod admin_funding;
@@ -12,6 +13,8 @@ mod admin_listen;
 mod admin_policies;
 mod admin_policy_list;
 mod admin_policy_order;
+mod admin_states_http;
+mod admin_tenant_update;
 mod admin_tenants;
 mod audit_floods;
 mod auth;
@@ -19,6 +22,10 @@ mod auth_failures;
 mod balances;
 mod bench;
 mod closed_tenant;
+mod closing;
+mod closing_goes_on;
+mod closing_kill;
+mod closing_races;
 mod commit;
 mod corruption;
 mod decide;

@@ -2,6 +2,8 @@
 
 mod draw;
 mod funding;
+mod operator;
+mod operator_steps;
 mod policies;
 mod pure;
 mod sides;

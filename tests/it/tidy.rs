@@ -10,13 +10,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("store", &["domain"]),
     ("ledger", &["domain", "store"]),
-    ("admin", &["domain", "store"]),
+    ("closing", &["domain", "store"]),
+    ("admin", &["closing", "domain", "store"]),
     ("access", &["domain", "store", "config"]),
     (
         "api",
         &[
             "access",
             "admin",
+            "closing",
             "config",
             "domain",
             "ledger",
@@ -34,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "dispatch",
         &[
+            "closing",
             "config",
             "domain",
             "retention",
@@ -113,6 +116,10 @@ const WRITERS: &[&str] = &[
     "audit_failure_append(",
     "audit_failures_flush(",
     "ledger_events(",
+    "closing_advance(",
+    "closing_audit(",
+    "closing_request_keep(",
+    "closing_request_audit(",
 ];
 
 fn root() -> &'static Path {

@@ -296,7 +296,12 @@ fn read_scope(text: &str) -> Result<BudgetScope, ApiError> {
     BudgetScope::parse(text).map_err(|error| Problems::one("scope", error.to_string()).into())
 }
 
-fn check_unit(member: &str, amount: Amount, unit: Unit, scope: &str) -> Result<(), ApiError> {
+pub(super) fn check_unit(
+    member: &str,
+    amount: Amount,
+    unit: Unit,
+    scope: &str,
+) -> Result<(), ApiError> {
     if amount.unit() == unit {
         return Ok(());
     }

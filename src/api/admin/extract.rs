@@ -41,6 +41,9 @@ admin_body!(
     super::budgets::BudgetFundingRequest,
     super::policies::PolicyCreateRequest,
     super::policies::PolicyUpdateRequest,
+    super::tenant_update::TenantUpdateRequest,
+    super::budget_states::BudgetUpdateRequest,
+    super::budget_states::BudgetStatusTransitionRequest,
 );
 
 /// A body that was read and found right.
@@ -60,6 +63,24 @@ impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
         let sent = Json::parse(&bytes)?;
         let request = T::from_json(sent.clone())?;
         Ok(Self { request, sent })
+    }
+}
+
+/// A body that may be absent, which is as good as an empty object.
+pub struct OptionalAdminJson<T>(pub AdminJson<T>);
+
+impl<T: AdminBody> FromRequest<AppState> for OptionalAdminJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
+        let sent = match bytes.trim_ascii().is_empty() {
+            true => Json::Object(Vec::new()),
+            false => Json::parse(&bytes)?,
+        };
+        let request = T::from_json(sent.clone())?;
+        Ok(Self(AdminJson { request, sent }))
     }
 }
 

@@ -39,6 +39,22 @@ impl IntoResponseParts for About {
     }
 }
 
+/// Says that the audit log has an entry of the request already, though it failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Booked;
+
+impl IntoResponseParts for Booked {
+    type Error = std::convert::Infallible;
+
+    fn into_response_parts(
+        self,
+        mut response: ResponseParts,
+    ) -> Result<ResponseParts, Self::Error> {
+        response.extensions_mut().insert(self);
+        Ok(response)
+    }
+}
+
 /// Names the caller of a request, and books the request if it is refused.
 pub async fn admin(State(state): State<AppState>, request: Request, next: Next) -> Response {
     // As on the runtime plane: public knowledge, so it takes no key and leaves no trace.
@@ -170,6 +186,9 @@ impl Failed {
             return None;
         }
         let extensions = response.extensions();
+        if extensions.get::<Booked>().is_some() {
+            return None;
+        }
         let error = extensions.get::<ApiError>();
         let code = error.map_or(Code::InternalError, ApiError::code);
         Some(Self {

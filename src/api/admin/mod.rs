@@ -1,6 +1,7 @@
 //! The admin plane: what operators and dashboards call.
 
 pub mod api_keys;
+pub mod budget_states;
 pub mod budgets;
 pub mod extract;
 pub mod handlers;
@@ -8,6 +9,7 @@ pub mod identify;
 pub mod policies;
 pub mod refusals;
 mod shown;
+pub mod tenant_update;
 pub mod tenants;
 
 use axum::Router;
@@ -24,13 +26,27 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/tenants",
             get(handlers::list_tenants).post(handlers::create_tenant),
         )
-        .route("/v1/admin/tenants/{tenant_id}", get(handlers::get_tenant))
+        .route(
+            "/v1/admin/tenants/{tenant_id}",
+            get(handlers::get_tenant).patch(tenant_update::update_tenant),
+        )
         .route("/v1/admin/api-keys", post(handlers::create_api_key))
         .route(
             "/v1/admin/api-keys/{key_id}",
             delete(handlers::revoke_api_key),
         )
-        .route("/v1/admin/budgets", post(handlers::create_budget))
+        .route(
+            "/v1/admin/budgets",
+            post(handlers::create_budget).patch(budget_states::update_budget),
+        )
+        .route(
+            "/v1/admin/budgets/freeze",
+            post(budget_states::freeze_budget),
+        )
+        .route(
+            "/v1/admin/budgets/unfreeze",
+            post(budget_states::unfreeze_budget),
+        )
         .route("/v1/admin/budgets/fund", post(handlers::fund_budget))
         .route("/v1/admin/budgets/lookup", get(handlers::lookup_budget))
         .route(

@@ -92,6 +92,17 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             Code::DuplicateResource,
             format!("The tenant {tenant} exists under another name"),
         ),
+        R::LeavingClosed => ApiError::invalid(format!(
+            "Invalid status: the tenant {tenant} is closed, and a closed tenant stays closed"
+        )),
+        R::AlreadyFrozen => ApiError::conflict(
+            Code::InvalidRequest,
+            format!("The budget at {} is already frozen", budget()),
+        ),
+        R::NotFrozen => ApiError::conflict(
+            Code::InvalidRequest,
+            format!("The budget at {} is not frozen", budget()),
+        ),
         R::DuplicateBudget => ApiError::conflict(
             Code::DuplicateResource,
             format!("There is a budget at {} already", budget()),

@@ -8,9 +8,11 @@ use super::operation::{
     Key, Operation, cursor, path, query, required_query, schema_of, text, words, words_or,
 };
 use crate::api::admin::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse};
+use crate::api::admin::budget_states::{BudgetStatusTransitionRequest, BudgetUpdateRequest};
 use crate::api::admin::budgets::{
     BudgetCreateRequest, BudgetFundingRequest, BudgetFundingResponse, BudgetLedger,
 };
+use crate::api::admin::tenant_update::TenantUpdateRequest;
 use crate::api::admin::tenants::{Tenant, TenantCreateRequest, TenantListResponse, TenantSort};
 use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
 use crate::domain::amount::Unit;
@@ -63,6 +65,53 @@ fn own_operations() -> Vec<Operation> {
             request: None,
             answers: &[(200, "The tenant.", schema_of::<Tenant>)],
             errors: &[400, 404],
+        },
+        Operation {
+            method: "patch",
+            path: "/v1/admin/tenants/{tenant_id}",
+            id: "updateTenant",
+            summary: "Changes, suspends or closes a tenant",
+            keys: &[Key::Admin],
+            parameters: vec![
+                path("tenant_id", "Names the tenant.", text()),
+                idempotency_header(),
+            ],
+            request: Some(schema_of::<TenantUpdateRequest>),
+            answers: &[(200, "The tenant as it is now.", schema_of::<Tenant>)],
+            errors: &[400, 404, 409, 413, 415],
+        },
+        Operation {
+            method: "patch",
+            path: "/v1/admin/budgets",
+            id: "updateBudget",
+            summary: "Changes what an operator set on a budget",
+            keys: &[Key::Admin],
+            parameters: state_parameters(),
+            request: Some(schema_of::<BudgetUpdateRequest>),
+            answers: &[(200, "The budget as it is now.", schema_of::<BudgetLedger>)],
+            errors: &[400, 404, 409, 413, 415],
+        },
+        Operation {
+            method: "post",
+            path: "/v1/admin/budgets/freeze",
+            id: "freezeBudget",
+            summary: "Freezes a budget: nothing new is reserved, posted or funded",
+            keys: &[Key::Admin],
+            parameters: state_parameters(),
+            request: Some(schema_of::<BudgetStatusTransitionRequest>),
+            answers: &[(200, "The frozen budget.", schema_of::<BudgetLedger>)],
+            errors: &[400, 404, 409, 413, 415],
+        },
+        Operation {
+            method: "post",
+            path: "/v1/admin/budgets/unfreeze",
+            id: "unfreezeBudget",
+            summary: "Ends the freeze of a budget",
+            keys: &[Key::Admin],
+            parameters: state_parameters(),
+            request: Some(schema_of::<BudgetStatusTransitionRequest>),
+            answers: &[(200, "The budget as it is now.", schema_of::<BudgetLedger>)],
+            errors: &[400, 404, 409, 413, 415],
         },
         Operation {
             method: "post",
@@ -200,6 +249,12 @@ fn target_parameters() -> Vec<Value> {
             words(&Unit::ALL.map(Unit::as_str)),
         ),
     ]
+}
+
+fn state_parameters() -> Vec<Value> {
+    let mut parameters = target_parameters();
+    parameters.push(idempotency_header());
+    parameters
 }
 
 fn fund_parameters() -> Vec<Value> {

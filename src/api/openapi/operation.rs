@@ -48,6 +48,9 @@ pub(super) enum Key {
 /// Makes the schema of a body known and refers to it.
 pub(super) type SchemaOf = fn(&mut Schemas) -> Value;
 
+/// Operations whose body may be absent.
+const BODY_OPTIONAL: &[&str] = &["freezeBudget", "unfreezeBudget"];
+
 /// One operation.
 pub(super) struct Operation {
     pub method: &'static str,
@@ -96,7 +99,7 @@ impl Operation {
         }
         if let Some(request) = self.request {
             operation["requestBody"] = json!({
-                "required": true,
+                "required": !BODY_OPTIONAL.contains(&self.id),
                 "content": {"application/json": {"schema": request(schemas)}},
             });
         }

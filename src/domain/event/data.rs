@@ -13,15 +13,25 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
     let facts = Facts(facts);
     match event_type {
         "budget.created" | "budget.funded" | "budget.debited" | "budget.reset"
-        | "budget.reset_spent" | "budget.debt_repaid" => facts.budget_lifecycle(),
+        | "budget.reset_spent" | "budget.debt_repaid" | "budget.updated" | "budget.frozen"
+        | "budget.unfrozen" => facts.budget_lifecycle(),
         "budget.threshold_crossed" | "budget.exhausted" => facts.threshold(),
         "budget.over_limit_entered" | "budget.over_limit_exited" => facts.over_limit(),
         "budget.debt_incurred" => facts.debt_incurred(),
         "reservation.denied" => facts.denied(),
         "reservation.commit_overage" => facts.commit_overage(),
         "reservation.expired" => facts.expired(),
-        "tenant.created" => facts.tenant(tenant),
         "policy.created" | "policy.updated" => facts.policy(),
+        "tenant.created"
+        | "tenant.updated"
+        | "tenant.settings_changed"
+        | "tenant.suspended"
+        | "tenant.reactivated"
+        | "tenant.closed" => facts.tenant(tenant),
+        "budget.closed_via_tenant_cascade"
+        | "reservation.released_via_tenant_cascade"
+        | "webhook.disabled_via_tenant_cascade"
+        | "api_key.revoked_via_tenant_cascade" => facts.cascade(),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
         "api_key.auth_failed" => facts.auth_failed(),
         _ => Err(RecordError::of("type")),
@@ -192,6 +202,26 @@ impl Facts<'_> {
             data.text(name, self.text(name)?);
         }
         data.push("changed_fields", self.words("changed_fields")?);
+        Ok(data)
+    }
+
+    /// What a tenant's close did to one thing that it owned.
+    fn cascade(&self) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        for name in ["ledger_id", "subscription_id", "key_id", "name"] {
+            self.push_optional_text(&mut data, name);
+        }
+        if self.get("ledger_id").is_some() {
+            self.push_place(&mut data)?;
+        }
+        data.text("prior_status", self.text("prior_status")?);
+        self.push_optional_text(&mut data, "new_status");
+        for figure in ["released_amount", "released_reserved_amount"] {
+            if self.get(figure).is_some() {
+                data.push(figure, self.integer(figure)?);
+            }
+        }
+        data.text("cascade_reason", "tenant_closed");
         Ok(data)
     }
 

@@ -1,11 +1,13 @@
 //! What the tests share: private Redis servers and stores on them.
 
+pub mod account;
 pub mod app;
 pub mod books;
 pub mod client;
 pub mod customer;
 pub mod desk;
 pub mod digest;
+pub mod estate;
 pub mod holds;
 pub mod names;
 pub mod past;

@@ -67,6 +67,19 @@ pub enum Step {
         name: usize,
         rule: Rule,
     },
+    Limit {
+        tenant: usize,
+        place: usize,
+        limit: i64,
+    },
+    Freeze {
+        tenant: usize,
+        place: usize,
+        frozen: bool,
+    },
+    Close {
+        tenant: usize,
+    },
     Lapse {
         which: usize,
     },
@@ -160,12 +173,21 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..2usize, 0..5usize, 0..5usize, amount(), prop::option::weighted(0.3, amount())).prop_map(
             |(tenant, place, operation, amount, spent)| Step::Fund { tenant, place, operation, amount, spent }),
         3 => (0..2usize, 0..3usize, rule()).prop_map(|(tenant, name, rule)| Step::Govern { tenant, name, rule }),
+        1 => (0..2usize, 0..5usize, limit()).prop_map(|(tenant, place, limit)| Step::Limit { tenant, place, limit }),
+        2 => (0..2usize, 0..5usize, prop::bool::weighted(0.4)).prop_map(
+            |(tenant, place, frozen)| Step::Freeze { tenant, place, frozen }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         1 => open(),
     ];
-    (some, prop::collection::vec(step, 1..60)).prop_map(|(mut steps, more)| {
+    // A close, if any, comes late: little happens after it.
+    let close = prop::option::weighted(0.3, (0..2usize, 0..15usize));
+    (some, prop::collection::vec(step, 1..60), close).prop_map(|(mut steps, more, close)| {
         steps.extend(more);
+        if let Some((tenant, from_end)) = close {
+            let place = steps.len().saturating_sub(from_end);
+            steps.insert(place, Step::Close { tenant });
+        }
         steps
     })
 }

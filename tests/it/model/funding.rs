@@ -13,6 +13,12 @@ impl Model {
         amount: i128,
         spent: i128,
     ) -> Said {
+        if self.closed.contains(&name.0) {
+            return Said::Refused("TenantClosed");
+        }
+        if self.frozen.contains(name) {
+            return Said::Refused("BudgetFrozen");
+        }
         let Some(before) = self.books.get(name).copied() else {
             return Said::Refused("BudgetNotFound");
         };

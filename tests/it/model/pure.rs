@@ -1,6 +1,6 @@
 //! The ledger in plain arithmetic: no store, no clock, no concurrency. What it says is what must happen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
@@ -64,6 +64,10 @@ pub struct Model {
     pub answered: HashMap<(usize, &'static str, String), (String, Said)>,
     pub reservation_of: HashMap<(usize, String), usize>,
     pub policies: super::policies::Rules,
+    /// Ledgers that are frozen.
+    pub frozen: HashSet<Name>,
+    /// Tenants that are closed.
+    pub closed: HashSet<usize>,
 }
 
 impl Model {
@@ -98,6 +102,9 @@ impl Model {
     /// Why an estimate cannot be held; dead holds count as returned.
     fn denial(&mut self, names: &[Name], amount: i128) -> Option<&'static str> {
         let books: Vec<Book> = names.iter().map(|name| self.books[name]).collect();
+        if names.iter().any(|name| self.frozen.contains(name)) {
+            return Some("BUDGET_FROZEN");
+        }
         if books.iter().any(|book| book.over) {
             return Some("OVERDRAFT_LIMIT_EXCEEDED");
         }
@@ -114,6 +121,9 @@ impl Model {
     }
 
     pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Deny("TENANT_CLOSED");
+        }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
@@ -138,6 +148,9 @@ impl Model {
         amount: i128,
         requested: Option<OveragePolicy>,
     ) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Refused("TenantClosed");
+        }
         let (policy, extensions_max) = self.terms(tenant, path, requested);
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
@@ -226,6 +239,9 @@ impl Model {
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -282,6 +298,9 @@ impl Model {
                 false => Said::Refused("IdempotencyMismatch"),
             };
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -309,6 +328,9 @@ impl Model {
         if held.extensions.iter().any(|seen| seen == key) {
             return Said::Extended;
         }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
         match held.status {
             Status::Expired => return Said::Refused("Expired"),
             Status::Committed | Status::Released => return Said::Refused("Finalized"),
@@ -330,6 +352,9 @@ impl Model {
         actual: i128,
         requested: Option<OveragePolicy>,
     ) -> Said {
+        if self.closed.contains(&tenant) {
+            return Said::Refused("TenantClosed");
+        }
         let (policy, _) = self.terms(tenant, path, requested);
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
@@ -337,6 +362,9 @@ impl Model {
                 true => Said::Refused("UnitMismatch"),
                 false => Said::Refused("BudgetNotFound"),
             };
+        }
+        if names.iter().any(|name| self.frozen.contains(name)) {
+            return Said::Refused("Inactive");
         }
         let short = |model: &Self| {
             names
@@ -362,20 +390,7 @@ impl Model {
         }
     }
 
-    /// Expires the dead holds of a tenant.
-    pub fn sweep(&mut self, tenant: usize) {
-        for index in 0..self.held.len() {
-            let held = self.held[index].clone();
-            if held.tenant == tenant && held.status == Status::Active && held.dead {
-                for name in &held.names {
-                    self.book(name).reserved -= held.estimate;
-                }
-                self.held[index].status = Status::Expired;
-            }
-        }
-    }
-
-    fn book(&mut self, name: &Name) -> &mut Book {
+    pub fn book(&mut self, name: &Name) -> &mut Book {
         self.books.get_mut(name).expect("a ledger of the model")
     }
 }

@@ -1,10 +1,7 @@
 //! Takes one step on both sides.
 
-use budget_authority::admin::{Admin, AdminError, Funding};
-use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Cause;
-use budget_authority::domain::funding::FundingOperation;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::ledger::{
     Commit, Decide, Decision, Extend, Post, Release, Reserve, Reserved,
@@ -12,12 +9,12 @@ use budget_authority::ledger::{
 use budget_authority::store::expire::expire_tenant;
 
 use super::draw::{Step, UNITS};
+use super::operator_steps;
 use super::policies::govern;
 use super::pure::{Book, Model, Said};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
 };
-use crate::harness::desk::{admin_key, ask, funding};
 use crate::harness::world::{Start, World};
 
 /// Takes a step on both sides and compares reply and ledgers.
@@ -38,7 +35,7 @@ pub async fn run(
             let (_, path) = subject(world, tenant, place);
             let unit = UNITS[unit];
             let name = (tenant, path.clone(), unit);
-            if model.books.contains_key(&name) {
+            if model.books.contains_key(&name) || model.closed.contains(&tenant) {
                 return Ok(());
             }
             world
@@ -296,44 +293,14 @@ pub async fn run(
             };
             (said, model.extend(index, &format!("key-{key_number}")))
         }
-        Step::Fund {
-            tenant,
-            place,
-            operation,
-            amount,
-            spent,
-        } => {
-            let (_, path) = subject(world, tenant, place);
-            let operation = FundingOperation::ALL[operation];
-            let spent = spent.filter(|_| operation == FundingOperation::ResetSpent);
-            let owner = world.callers[tenant].tenant.as_str();
-            let funding = Funding {
-                spent,
-                ..funding(Some(owner), &path, operation, amount)
-            };
-            let admin = Admin::new(world.store.clone(), "sk_live_");
-            let answer = admin
-                .fund_budget(&admin_key(), &funding, &ask().request())
-                .await;
-            let said = match answer.map(drop) {
-                Ok(()) => Said::Extended,
-                Err(AdminError::Refused(AdminRefusal::BudgetNotFound)) => {
-                    Said::Refused("BudgetNotFound")
-                }
-                Err(AdminError::Refused(AdminRefusal::BudgetExceeded { .. })) => {
-                    Said::Refused("BudgetExceeded")
-                }
-                Err(AdminError::Refused(AdminRefusal::OutOfRange)) => Said::Refused("OutOfRange"),
-                Err(other) => panic!("{other:?}"),
-            };
-            let name = (tenant, path, UNITS[0]);
-            (
-                said,
-                model.fund(&name, operation, amount.into(), spent.unwrap_or(0).into()),
-            )
+        Step::Fund { .. } | Step::Limit { .. } | Step::Freeze { .. } | Step::Close { .. } => {
+            operator_steps::take(world, model, step).await
         }
         Step::Govern { tenant, name, rule } => {
-            govern(world, model, tenant, name, rule).await;
+            // A closed tenant's policies change no more; admin_policy_order.rs has the refusal.
+            if !model.closed.contains(&tenant) {
+                govern(world, model, tenant, name, rule).await;
+            }
             (Said::Extended, Said::Extended)
         }
         Step::Lapse { which } => {

@@ -1,0 +1,27 @@
+--[[
+closing_child: what is told of one thing that a closed tenant owned: an event and an audit entry, both with the correlation
+id of the close. facts: names and values, the same in both.
+]]
+
+-- The data of the event.
+local function closing_data(facts)
+  local data = {}
+  for i = 1, #facts, 2 do data[i], data[i + 1] = 'data.' .. facts[i], facts[i + 1] end
+  return data
+end
+
+local function closing_audit(closing, audit_log, chain, now, event_type, resource_type, resource_id, facts)
+  local entry = {'operation', 'tenant_close_cascade', 'status', 200, 'resource_type', resource_type,
+    'resource_id', resource_id}
+  for name, value in closing.cause:gmatch('(%S+) ([^\n]*)') do
+    if name == 'source_ip' or name == 'request_id' or name == 'trace_id' then
+      entry[#entry + 1], entry[#entry + 2] = name, value
+    end
+  end
+  for i = 1, #facts, 2 do entry[#entry + 1], entry[#entry + 2] = 'metadata.' .. facts[i], facts[i + 1] end
+  for _, pair in ipairs({{'cascade', 'tenant_close'}, {'event_kind', event_type},
+    {'correlation_id', closing.correlation_id}}) do
+    entry[#entry + 1], entry[#entry + 2] = 'metadata.' .. pair[1], pair[2]
+  end
+  audit_append(audit_log, chain, now, entry)
+end
