@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::config::{AdminKeys, Cidr, Dialect};
+use crate::config::{AdminKeys, Dialect};
 use crate::domain::caller::{AdminCaller, RuntimeCaller};
+use crate::domain::cidr::Cidr;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::refusal::BadKey;

@@ -4,6 +4,8 @@ pub mod domain;
 
 pub mod store;
 
+pub mod egress;
+
 pub mod admin;
 pub mod ledger;
 

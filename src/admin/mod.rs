@@ -4,6 +4,7 @@ mod api_keys;
 mod audit;
 mod budgets;
 mod tenants;
+pub mod webhooks;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -83,6 +83,7 @@ async fn provision(
         args.dialect.as_str(),
         "--admin-keys",
         &admin_key,
+        "--allow-plaintext-secrets",
     ];
     let settings = Settings::try_parse_from(words)?;
     let config = settings.serve.into_config()?;

@@ -16,8 +16,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
     AdminKeys, ConfigError, CorsOrigins, Dialect, HttpConfig, LogArgs, ProcessConfig,
-    RetentionConfig, ServeConfig, StoreConfig,
+    RetentionConfig, ServeConfig, StoreConfig, WebhookConfig,
 };
+use crate::domain::seal::SealingKeys;
+use crate::egress::TrustedRoots;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::{Keys, RedisOptions};
@@ -116,7 +118,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
             (Some(redis), url)
         }
     };
-    let config = config(&args, address, &admin_key, &url)?;
+    let config = config(&args, address, &admin_key, &url, &folder.secret_keys()?)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
     let planes = api::planes(&config, &store);
@@ -177,7 +179,13 @@ fn config(
     address: SocketAddr,
     admin_key: &SecretString,
     url: &SecretString,
+    secret_keys: &SecretString,
 ) -> Result<ServeConfig, ConfigError> {
+    let secrets = SealingKeys::parse(secret_keys.expose_secret());
+    let secrets = secrets.map_err(|error| ConfigError::Value {
+        variable: "secret-keys",
+        reason: error.to_string(),
+    })?;
     let redis = RedisOptions::new(url.expose_secret());
     redis.check().map_err(|error| ConfigError::Value {
         variable: "--redis-url",
@@ -201,6 +209,10 @@ fn config(
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
+        },
+        secrets,
+        webhooks: WebhookConfig {
+            roots: TrustedRoots::public(),
         },
         retention: RetentionConfig {
             reservations: DAY * 30,

@@ -7,6 +7,7 @@ mod denials;
 mod leases;
 mod metrics;
 mod share;
+mod thresholds;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::sync::Mutex;
 pub use denials::{DenialSums, Flush};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
+pub use thresholds::ThresholdCopies;
 
 use crate::config::{Dialect, RetentionConfig};
 use crate::retention::{Periods, Retention, RetentionMetrics};
@@ -94,6 +96,15 @@ pub fn start(
                 .await?;
             Ok::<_, crate::store::StoreError>(rest(pass.pause()))
         }
+    });
+
+    let (copies, held) = (
+        Arc::new(ThresholdCopies::new(store.clone())),
+        leases.clone(),
+    );
+    workers.repeat("thresholds", thresholds::PERIOD, move || {
+        let (copies, held) = (Arc::clone(&copies), held.clone());
+        async move { copies.run_once(&held.current()).await.map(|_| Pass::Idle) }
     });
 
     let sums = Arc::new(DenialSums::new(

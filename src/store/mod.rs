@@ -41,6 +41,12 @@ pub mod statistics;
 pub mod tenants;
 mod url;
 pub mod verify;
+pub mod watch;
+pub mod webhook_deliveries;
+pub mod webhook_lists;
+pub mod webhook_replays;
+pub mod webhook_security;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

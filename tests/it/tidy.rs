@@ -8,7 +8,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("store", &["domain"]),
     ("ledger", &["domain", "store"]),
-    ("admin", &["domain", "store"]),
+    ("egress", &["domain"]),
+    ("admin", &["domain", "egress", "store"]),
     ("access", &["domain", "store", "config"]),
     (
         "api",
@@ -17,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "admin",
             "config",
             "domain",
+            "egress",
             "ledger",
             "serve",
             "shutdown",
@@ -47,7 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["api", "config", "shutdown", "store", "telemetry"],
     ),
     ("shutdown", &[]),
-    ("config", &["store"]),
+    ("config", &["domain", "egress", "store"]),
     ("telemetry", &["config", "store"]),
     (
         "dev",
@@ -55,6 +57,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
             "config",
             "dispatch",
+            "domain",
+            "egress",
             "serve",
             "shutdown",
             "store",
@@ -90,6 +94,7 @@ const WRITES: &[&str] = &[
     "'UNLINK'",
     "'PEXPIRE'",
     "'SET'",
+    "'RPUSH'",
 ];
 
 /// Functions of the shared parts that write.
@@ -106,6 +111,8 @@ const WRITERS: &[&str] = &[
     "denial_append(",
     "denials_flush(",
     "ledger_events(",
+    "watch_apply(",
+    "watch_write(",
 ];
 
 fn root() -> &'static Path {

@@ -16,16 +16,21 @@ use crate::domain::json::Json;
 
 /// A request body of the admin plane.
 pub trait AdminBody: Sized {
+    /// What reading it makes; mostly itself.
+    type Read;
+
     /// Reads it.
     ///
     /// # Errors
     /// All that is wrong with it.
-    fn from_json(body: Json) -> Result<Self, Problems>;
+    fn from_json(body: Json) -> Result<Self::Read, Problems>;
 }
 
 macro_rules! admin_body {
     ($($request:path),* $(,)?) => {
         $(impl AdminBody for $request {
+            type Read = Self;
+
             fn from_json(body: Json) -> Result<Self, Problems> {
                 Self::from_json(body)
             }
@@ -41,9 +46,9 @@ admin_body!(
 );
 
 /// A body that was read and found right.
-pub struct AdminJson<T> {
+pub struct AdminJson<T: AdminBody> {
     /// The body.
-    pub request: T,
+    pub request: T::Read,
     /// The same as it was sent, for the digest by which its repetition is known.
     pub sent: Json,
 }

@@ -22,6 +22,8 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         "reservation.expired" => facts.expired(),
         "tenant.created" => facts.tenant(tenant),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
+        "webhook.created" | "webhook.updated" | "webhook.paused" | "webhook.resumed"
+        | "webhook.disabled" | "webhook.deleted" => facts.webhook(tenant),
         _ => Err(RecordError::of("type")),
     }
 }
@@ -193,6 +195,17 @@ impl Facts<'_> {
         if self.get("permissions").is_some() {
             data.push("permissions", self.words("permissions")?);
         }
+        Ok(data)
+    }
+
+    fn webhook(&self, tenant: &str) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        data.text("subscription_id", self.text("subscription_id")?);
+        data.text("tenant_id", tenant);
+        self.push_optional_text(&mut data, "previous_status");
+        self.push_optional_text(&mut data, "new_status");
+        data.push("changed_fields", self.words("changed_fields")?);
+        self.push_optional_text(&mut data, "disable_reason");
         Ok(data)
     }
 

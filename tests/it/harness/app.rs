@@ -25,6 +25,9 @@ struct Cli {
 /// The admin key of every test service.
 pub const ADMIN_KEY: &str = "test-admin-key";
 
+/// The sealing key of every test service that chooses no other.
+pub const SECRET_KEYS: &str = "t1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
 /// A running service. It ends with the value.
 pub struct TestApp {
     pub world: World,
@@ -111,6 +114,10 @@ impl TestApp {
         existing: Option<&World>,
     ) -> Self {
         let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
+        let keyed = |word: &&str| word.contains("secret");
+        if !settings.iter().any(keyed) {
+            words.extend(["--secret-keys", SECRET_KEYS]);
+        }
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
         }
