@@ -10,10 +10,15 @@ Reply, first that holds: unauthorized why | forbidden permission | not_found | f
   | idempotency_mismatch | replayed now_ms status unit depths scope_path expires_at_ms snapshot… | tenant_unreadable
   | tenant_closed | expired | finalized status | max_extensions limit | corrupt what
   | extended now_ms status unit depths scope_path expires_at_ms snapshot…
-An entry is kept as long as the record, so that no retry of an extension ever extends twice.
-Writes on extended: the record and its due time. Else nothing.
+An entry is kept as long as the record, so that no retry of an extension ever extends twice. So there are EXTENSIONS_MAX of
+them at most, whatever the tenant's limit; and of the metadata, which is never answered, only the last extension's is kept.
+Writes on extended: the record and its due time; and the tenant's longest life, where this one's is longer than usual and
+than any before, so that lists look back far enough. Else nothing.
 ]]
 -- @include time, access, scope_filter, tenant, int64, budgets, budgets_of_record, reservation
+local EXTENSIONS_MAX = 10000
+-- Lists look back 42 days before what retention keeps (src/ledger/walk.rs). One day less: a sweep may be late.
+local LIFE_MS_USUAL = 41 * 86400000
 local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
 local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, reservation_id, metadata = unpack(ARGV)
 
@@ -23,11 +28,11 @@ local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:ext
 if refusal then return {refusal, why} end
 local entry = 'extend.' .. key_digest
 local record = reservation_read(reservation, 'unit', 'budgeted', 'expires_at_ms', 'grace_ms', 'max_extensions',
-  'extensions', 'extended_ms', entry)
+  'extensions', 'extended_ms', 'created_at_ms', entry)
 local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
-local status, _, scope_path, unit, depths, expires_at_ms, grace_ms, max_extensions, extensions, extended_ms, stored =
-  unpack(record)
+local status, _, scope_path, unit, depths, expires_at_ms, grace_ms, max_extensions, extensions, extended_ms,
+  created_at_ms, stored = unpack(record)
 if stored then
   local stored_hash, stored_expiry = stored:match('^(%S+) (%d+)$')
   if stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
@@ -37,7 +42,7 @@ if stored then
   end
   return reply
 end
-local tenant_refused = tenant_refusal(tenant_key)
+local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 if status == 'EXPIRED' then return {'expired'} end
 if status ~= 'ACTIVE' then return {'finalized', status} end
@@ -45,21 +50,26 @@ if not (tonumber(expires_at_ms) and tonumber(grace_ms) and tonumber(max_extensio
   return {'corrupt', reservation}
 end
 if now > tonumber(expires_at_ms) then return {'expired'} end
-if tonumber(extensions or 0) >= tonumber(max_extensions) then return {'max_extensions', max_extensions} end
+local limit = math.min(tonumber(max_extensions), EXTENSIONS_MAX)
+if tonumber(extensions or 0) >= limit then return {'max_extensions', limit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 local expiry = expires_at_ms + extend_by_ms
 local reply = {'extended', now, status, unit, depths, scope_path, expiry}
 local kept = {'expires_at_ms', expiry, 'extensions', (extensions or 0) + 1, 'extended_ms', (extended_ms or 0) + extend_by_ms,
   entry, payload_hash .. ' ' .. expiry}
-if metadata ~= '' then kept[#kept + 1], kept[#kept + 2] = entry .. '.metadata', metadata end
+if metadata ~= '' then kept[#kept + 1], kept[#kept + 2] = 'extended_metadata', metadata end
 for i, budget in ipairs(budgets) do
   reply[7 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = entry .. '.' .. budget.depth, reply[7 + i]
 end
+local life = expiry + grace_ms - (tonumber(created_at_ms) or now)
+local longest = life > LIFE_MS_USUAL and settings[TENANT_STATUS]
+  and life > (tonumber(redis.call('HGET', tenant_key, 'longest_life_ms') or 0) or 0)
 
 -- Effects: none can fail.
 redis.call('HSET', reservation, unpack(kept))
+if longest then redis.call('HSET', tenant_key, 'longest_life_ms', life) end
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
 return reply

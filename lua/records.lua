@@ -8,7 +8,7 @@ Reply: records now_ms first_due_ms|'' tenant_due_ms|'', then for each id an arra
 the fields, each false where it is missing: status tenant unit estimate scope_path budgeted charged created_at_ms
 finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first two where the key holds no hash.
 ]]
--- @include time
+-- @include time, hash_fields
 local due, due_tenants, quarantine = unpack(KEYS)
 local tenant, prefix = unpack(ARGV, 1, 2)
 local first_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
@@ -16,7 +16,7 @@ local reply = {'records', now_ms(), first_due or '', redis.call('ZSCORE', due_te
 for i = 3, #ARGV do
   local id = ARGV[i]
   local row = {redis.call('ZSCORE', due, id), redis.call('ZSCORE', quarantine, id)}
-  local fields = redis.pcall('HMGET', prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path', 'budgeted',
+  local fields = hash_fields(prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path', 'budgeted',
     'charged', 'created_at_ms', 'finalized_at_ms', 'expired_at_ms', 'expires_at_ms', 'grace_ms', 'debt.1', 'debt.2',
     'debt.3', 'debt.4', 'debt.5', 'debt.6')
   if not fields.err then

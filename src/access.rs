@@ -1,18 +1,17 @@
 //! Who calls. An API key's claim is completed here with its tenant, which never changes; whether the key is good is for
 //! the script to say that does what is asked. An admin key is judged here, because it is configured here.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::config::{AdminKeys, Dialect};
+use crate::config::AdminKeys;
 use crate::domain::caller::{AdminCaller, RuntimeCaller};
-use crate::domain::cidr::Cidr;
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::refusal::BadKey;
-use crate::store::{Store, StoreError};
+use crate::store::{ExtraTrip, Store, StoreError};
 
 /// How many keys a replica remembers the tenants of; about 200 bytes each.
 const REMEMBERED_KEYS: usize = 65_536;
@@ -23,7 +22,6 @@ pub struct Access {
     store: Store,
     dialect: Dialect,
     admin_keys: AdminKeys,
-    trusted_proxies: Arc<[Cidr]>,
     tenants: Arc<Cache<KeyId, TenantId>>,
 }
 
@@ -45,18 +43,12 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// With the credentials and proxies of the configuration.
-    pub fn new(
-        store: Store,
-        dialect: Dialect,
-        admin_keys: AdminKeys,
-        trusted_proxies: Arc<[Cidr]>,
-    ) -> Self {
+    /// With the credentials of the configuration.
+    pub fn new(store: Store, dialect: Dialect, admin_keys: AdminKeys) -> Self {
         Self {
             store,
             dialect,
             admin_keys,
-            trusted_proxies,
             tenants: Arc::new(Cache::new(REMEMBERED_KEYS)),
         }
     }
@@ -73,11 +65,12 @@ impl Access {
     pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, AccessError> {
         let prefixes = self.dialect.words().api_key_prefixes;
         let key = ApiKeyText::parse(text.trim(), prefixes);
-        let key = key.ok_or(AccessError::BadKey(BadKey::NotFound))?;
+        let key = key.ok_or(AccessError::BadKey(BadKey::Malformed))?;
         let key_id = key.key_id();
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,
             None => {
+                self.store.metrics().extra_trip(ExtraTrip::FirstUse);
                 let found = self.store.tenant_of_key(key_id).await?;
                 let tenant = found.ok_or(AccessError::BadKey(BadKey::NotFound))?;
                 self.tenants.insert(key_id.clone(), tenant.clone());
@@ -101,25 +94,5 @@ impl Access {
             true => Ok(AdminCaller::vouched()),
             false => Err(AccessError::BadAdminKey),
         }
-    }
-
-    /// The client's address: the peer's, or the last one that a trusted proxy forwarded for somebody else.
-    pub fn source_ip(&self, peer: IpAddr, forwarded_for: Option<&str>) -> IpAddr {
-        let trusted = |address: IpAddr| {
-            self.trusted_proxies
-                .iter()
-                .any(|cidr| cidr.contains(address))
-        };
-        let mut client = peer;
-        for hop in forwarded_for.unwrap_or_default().rsplit(',') {
-            if !trusted(client) {
-                break;
-            }
-            match hop.trim().parse() {
-                Ok(address) => client = address,
-                Err(_) => break,
-            }
-        }
-        client
     }
 }

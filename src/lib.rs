@@ -1,5 +1,9 @@
 //! Hard budget limits for autonomous agents.
 
+/// A request makes some hundred small allocations; the system's allocator takes a fifth of its processor time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub mod domain;
 
 pub mod store;

@@ -19,10 +19,19 @@ local function reservation_refusal(fields, tenant, filter)
   return nil
 end
 
--- The answer to a repeated commit or release, nil for one under another key. Only an ended record has what this reads.
+-- The answer to a repeated commit or release, nil for one under another key: the names and values that it is told from.
+-- Only an ended record has what this reads.
 local function reservation_replay(key, key_digest, payload_hash, now)
-  local finish_key, finish_hash = unpack(redis.call('HMGET', key, 'finish_key', 'finish_hash'))
+  local status, finish_key, finish_hash, depths =
+    unpack(redis.call('HMGET', key, 'status', 'finish_key', 'finish_hash', 'budgeted'))
   if finish_key ~= key_digest then return nil end
   if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
-  return {'replayed', now, redis.call('HGETALL', key)}
+  local names = {'unit', 'estimate', 'charged', 'scope_path', 'budgeted'}
+  local operation = status == 'COMMITTED' and 'commit.' or 'release.'
+  for depth in (depths or ''):gmatch('%d+') do names[#names + 1] = operation .. depth end
+  local record = {}
+  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
+    if value then record[#record + 1], record[#record + 2] = names[i], value end
+  end
+  return {'replayed', now, record}
 end

@@ -1,7 +1,8 @@
 //! Audit entries. A change's own entry is appended by its script; a refused request is booked by a script of its own.
 //!
 //! An entry is names and values: `operation`, `status`, `resource_type`, `resource_id`, `key_id`, `source_ip`,
-//! `request_id`, `trace_id`, `error_code`, and what the operation adds under `metadata.`.
+//! `request_id`, `trace_id`, `error_code`, and what the operation adds under `metadata.`. The operation of a refused request
+//! is its method and path, which are not kept a second time.
 
 use tracing::warn;
 
@@ -9,17 +10,18 @@ use super::Admin;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::printable::printable_up_to;
+use crate::domain::tenant::{NO_TENANT, UNKNOWN_CALLER};
 use crate::store::admin::Pairs;
 
 /// The longest message that an entry keeps, in characters.
 const MESSAGE_CHARS_MAX: usize = 1024;
 /// The longest path that an entry keeps, in characters.
-const PATH_CHARS_MAX: usize = 1024;
+const PATH_CHARS_MAX: usize = 200;
+/// The longest method that an entry keeps, in characters.
+const METHOD_CHARS_MAX: usize = 16;
 
-/// Holds the entries of requests that act on no tenant, or on one that does not exist.
-const NO_TENANT: &str = "__admin__";
-/// Holds the entries of requests whose caller is unknown.
-const NOBODY: &str = "__unauth__";
+/// Entries of unknown callers in one partition and minute; the rest is summed up in one. Anybody can cause them.
+const UNKNOWN_CALLERS_PER_MINUTE: u32 = 600;
 
 /// A request that was refused or failed.
 #[derive(Debug)]
@@ -46,9 +48,9 @@ impl Admin {
     /// Books a failure. What goes wrong in this is logged: the answer to the client stands already.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
         let unknown_caller = failure.status == 401;
-        let (tenant, sentinel) = match unknown_caller {
-            true => (None, NOBODY),
-            false => (failure.tenant, NO_TENANT),
+        let (tenant, sentinel, per_minute) = match unknown_caller {
+            true => (None, UNKNOWN_CALLER, Some(UNKNOWN_CALLERS_PER_MINUTE)),
+            false => (failure.tenant, NO_TENANT, None),
         };
         let partition = tenant.map(TenantId::partition).or(failure.partition);
         let entry = failure.entry(unknown_caller);
@@ -58,6 +60,7 @@ impl Admin {
                 partition.unwrap_or(Partition::FIRST),
                 tenant,
                 sentinel,
+                per_minute,
                 &entry,
             )
             .await;
@@ -74,15 +77,14 @@ impl Admin {
 
 impl Failure<'_> {
     fn entry(&self, unknown_caller: bool) -> Pairs {
+        let method = printable_up_to(self.method, METHOD_CHARS_MAX);
         let path = printable_up_to(self.path, PATH_CHARS_MAX);
         let mut entry = vec![
-            ("operation", format!("{}:{path}", self.method)),
+            ("operation", format!("{method}:{path}")),
             ("status", self.status.to_string()),
             ("error_code", self.code.to_owned()),
         ];
         push_cause(&mut entry, self.cause, !unknown_caller);
-        entry.push(("metadata.method", self.method.to_owned()));
-        entry.push(("metadata.path", path));
         let message = printable_up_to(self.message, MESSAGE_CHARS_MAX - 1);
         entry.push(("metadata.error_message", message));
         entry

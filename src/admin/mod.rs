@@ -19,6 +19,7 @@ use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::cause::Cause;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::seal::SealingKeys;
 use crate::store::Store;
 pub use crate::store::admin::AdminError;
 use crate::store::admin::{Change, Pairs};
@@ -28,6 +29,7 @@ use crate::store::admin::{Change, Pairs};
 pub struct Admin {
     store: Store,
     vendor_prefix: &'static str,
+    sealing: SealingKeys,
 }
 
 /// What every mutation carries besides its own values.
@@ -47,7 +49,13 @@ impl Admin {
         Self {
             store,
             vendor_prefix,
+            sealing: SealingKeys::none(),
         }
+    }
+
+    /// With keys under which outcomes that show a secret can be kept for a repetition.
+    pub fn sealing(self, sealing: SealingKeys) -> Self {
+        Self { sealing, ..self }
     }
 }
 

@@ -6,8 +6,11 @@ use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
+use crate::domain::reservation::Record;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant_record::{NewTenant, Tenant};
+use crate::store::StoreError;
+use tracing::error;
 
 /// Entries of the directory that are read at once.
 const STEP_ROWS: usize = 500;
@@ -222,17 +225,27 @@ impl Admin {
             .filter_map(|id| TenantId::parse(id))
             .collect();
         let mut tenants = Vec::new();
-        for record in self.store.tenant_records(&ids).await? {
-            // The directory learns of a tenant before the record is written.
-            if record.is_empty() {
-                continue;
-            }
-            let tenant = Tenant::from_record(&record)?;
-            if query.matches(&tenant) {
-                tenants.push(tenant);
+        let records = self.store.tenant_records(&ids).await?;
+        for (id, record) in ids.iter().zip(records) {
+            match readable(record) {
+                Ok(tenant) => tenants.extend(tenant.filter(|tenant| query.matches(tenant))),
+                // One damaged record must not take the whole list away.
+                Err(damage) => error!(
+                    tenant.id = %id, error = %damage,
+                    "the tenant `{id}` is left out of lists: {damage}"
+                ),
             }
         }
         Ok((tenants, last))
+    }
+}
+
+/// The tenant of a record; none where the directory has learnt of it and the record is not yet written.
+fn readable(record: Result<Record, StoreError>) -> Result<Option<Tenant>, AdminError> {
+    let record = record?;
+    match record.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Tenant::from_record(&record)?)),
     }
 }
 

@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::runtime::evidence::{self, EvidenceRef};
 use crate::domain::fields::Problems;
 use crate::domain::ids::{RequestId, TraceId};
 use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
+use crate::domain::refusal::BadCredential;
 
 /// The longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4096;
@@ -74,7 +74,7 @@ pub struct ApiError {
 #[derive(Debug, Clone, Default)]
 struct Extras {
     details: Option<Value>,
-    evidence: Option<EvidenceRef>,
+    credential: Option<BadCredential>,
     headers: HeaderMap,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
@@ -96,8 +96,11 @@ impl ApiError {
     }
 
     /// 401: nobody that we know.
-    pub fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message)
+    pub fn unauthorized(credential: BadCredential) -> Self {
+        let message = credential.to_string();
+        let mut error = Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message);
+        error.extras.credential = Some(credential);
+        error
     }
 
     /// 403: known, but not allowed.
@@ -120,12 +123,6 @@ impl ApiError {
         Self::new(StatusCode::GONE, Code::ReservationExpired, message)
     }
 
-    /// 429: later, perhaps. `retry_after_s` is raised to 1.
-    pub fn limited(message: impl Into<String>, retry_after_s: u64) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
-            .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)))
-    }
-
     /// 500: our fault. The cause is logged and never shown.
     pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(
@@ -136,25 +133,23 @@ impl ApiError {
         .with_cause(source)
     }
 
-    /// 503: the store cannot be reached. The cause is logged and never shown.
-    pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    /// 503: the store cannot be reached; asking again after so many seconds may help. The cause is logged and never shown.
+    pub fn unavailable(
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+        retry_after_s: u64,
+    ) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Code::InternalError,
             "The service is temporarily unavailable; retry with the same idempotency key",
         )
+        .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s))
         .with_cause(source)
     }
 
     /// With facts for programs.
     pub fn with_details(mut self, details: Value) -> Self {
         self.extras.details = Some(details);
-        self
-    }
-
-    /// With a reference to the signed evidence of the refusal.
-    pub fn with_evidence(mut self, evidence: Option<EvidenceRef>) -> Self {
-        self.extras.evidence = evidence;
         self
     }
 
@@ -182,6 +177,11 @@ impl ApiError {
     /// The sentence for people, fit for a terminal.
     pub fn message(&self) -> String {
         printable_up_to(&self.message, MESSAGE_CHARS_MAX)
+    }
+
+    /// What is wrong with the credential, where the answer is 401.
+    pub fn bad_credential(&self) -> Option<BadCredential> {
+        self.extras.credential
     }
 
     /// The cause, for the log.
@@ -226,7 +226,6 @@ impl ApiError {
             request_id: request_id.to_string(),
             trace_id: trace_id.to_string(),
             details: self.extras.details.as_ref(),
-            evidence: self.extras.evidence.as_ref(),
         };
         serde_json::to_string(&body).expect("strings and JSON values serialize")
     }
@@ -270,9 +269,6 @@ pub struct ErrorResponse<'e> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, nullable = false)]
     details: Option<&'e Value>,
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    evidence: Option<&'e EvidenceRef>,
 }
 
 #[cfg(test)]
@@ -307,12 +303,5 @@ mod tests {
         let error = ApiError::internal(std::io::Error::other("redis://secret@host"));
         assert!(!body(&error).contains("secret"));
         assert!(error.cause().is_some());
-    }
-
-    #[test]
-    fn throttling_always_says_when_to_come_back() {
-        let response = ApiError::limited("slow down", 0).into_response();
-        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
-        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::body;
 use super::errors::{ApiError, Code};
 use super::identify::{self, Judged};
-use super::state::AppState;
+use super::state::{AppState, BodyLimits};
 use super::trace::Correlation;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
@@ -18,9 +18,10 @@ use crate::domain::fields::Problems;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::refusal::BadCredential;
 
 /// A request body of the runtime plane.
-pub trait RuntimeBody: Sized {
+pub trait RuntimeBody: Sized + Send {
     /// Reads it.
     ///
     /// # Errors
@@ -60,30 +61,58 @@ pub struct ApiJson<T> {
     pub payload_hash: PayloadHash,
 }
 
-impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+impl<T: RuntimeBody> ApiJson<T> {
+    async fn read(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
-        body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
         Ok(Self {
             request,
             payload_hash,
         })
     }
+
+    fn check_key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        body::idempotency_key(headers, Some(self.request.idempotency_key())).map(drop)
+    }
 }
 
-/// The bytes of a JSON body within the limit.
+impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let json = Self::read(&parts, body, state).await?;
+        json.check_key(&parts.headers)?;
+        Ok(json)
+    }
+}
+
+/// The reservation that the path names, and a body about it. What is wrong with the body is told first, then what is
+/// wrong with the path, then a header that contradicts the body.
+pub struct OnReservation<T>(pub ReservationId, pub ApiJson<T>);
+
+impl<T: RuntimeBody> FromRequest<AppState> for OnReservation<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let json = ApiJson::read(&parts, body, state).await?;
+        let OfPath(id) = OfPath::from_request_parts(&mut parts, state).await?;
+        json.check_key(&parts.headers)?;
+        Ok(Self(id, json))
+    }
+}
+
+/// The bytes of a JSON body within the limits.
 ///
 /// # Errors
-/// 415 for another content type, 413 beyond the limit, 400 when the body ends early.
+/// 415 for another content type, 413 beyond the limit, 400 when the body ends early or takes too long.
 pub async fn body_bytes(
     headers: &HeaderMap,
     content: Body,
-    limit: usize,
+    limits: BodyLimits,
 ) -> Result<Bytes, ApiError> {
+    let limit = limits.bytes;
     body::check_media_type(headers)?;
     let too_large = || {
         let message = format!("The request body is larger than {limit} bytes");
@@ -98,7 +127,17 @@ pub async fn body_bytes(
     {
         return Err(too_large());
     }
-    to_bytes(content, limit).await.map_err(|error| {
+    let arrived = tokio::time::timeout(limits.time, to_bytes(content, limit)).await;
+    let arrived = arrived.map_err(|_| {
+        let message = format!(
+            "The request body did not arrive within {} ms",
+            limits.time.as_millis()
+        );
+        // What still comes of it is not the next request.
+        ApiError::invalid(message)
+            .with_header(header::CONNECTION, HeaderValue::from_static("close"))
+    })?;
+    arrived.map_err(|error| {
         let source = std::error::Error::source(&error);
         match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             true => too_large(),
@@ -129,7 +168,7 @@ impl FromRequestParts<AppState> for ByEither {
         let caller = parts.extensions.get::<Caller>().cloned();
         caller
             .map(Self)
-            .ok_or_else(|| ApiError::unauthorized("Missing API key"))
+            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))
     }
 }
 

@@ -11,6 +11,8 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::auth_failures::{self, Origin, Plane};
+use super::client_address::client_address;
 use super::dialect::{headers, is_blank};
 use super::errors::{ApiError, Code};
 use super::state::AppState;
@@ -18,7 +20,7 @@ use super::trace::{Correlation, EffectiveTenant};
 use crate::access::AccessError;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{BadCredential, Refusal};
 use crate::ledger::LedgerError;
 
 /// Marks a response whose script has judged the API key.
@@ -32,17 +34,27 @@ pub async fn runtime(State(state): State<AppState>, request: Request, next: Next
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let caller = match caller_of(&state, &parts).await {
-        Ok(caller) => caller,
-        Err(error) => return error.into_response(),
+    let origin = Origin::of(&state, Plane::Runtime, &parts);
+    let caller = caller_of(&state, &parts).await;
+    let mut response = match &caller {
+        Err(error) => error.clone().into_response(),
+        Ok(caller) => {
+            parts.extensions.insert(caller.clone());
+            let response = next.run(Request::from_parts(parts, body)).await;
+            judged(&state, caller, response).await
+        }
     };
-    parts.extensions.insert(caller.clone());
-    let mut response = next.run(Request::from_parts(parts, body)).await;
+    auth_failures::note(&state, origin, caller.as_ref().ok(), &mut response);
+    response
+}
+
+/// The answer to a request whose caller was named: 401 in its place where the key is not good and no script has said so.
+async fn judged(state: &AppState, caller: &Caller, mut response: Response) -> Response {
     let Caller::Tenant(caller) = caller else {
         return response;
     };
     if response.extensions().get::<Judged>().is_none()
-        && let Err(error) = state.ledger.authenticate(&caller, "").await
+        && let Err(error) = state.ledger.authenticate(caller, "").await
     {
         return super::refusals::error_of(error, None).into_response();
     }
@@ -50,7 +62,7 @@ pub async fn runtime(State(state): State<AppState>, request: Request, next: Next
     if !refused {
         response
             .extensions_mut()
-            .insert(EffectiveTenant(caller.tenant));
+            .insert(EffectiveTenant(caller.tenant.clone()));
     }
     response
 }
@@ -99,9 +111,9 @@ fn text(value: &HeaderValue) -> &str {
 /// What a client is told who could not be named.
 pub fn error_of(error: AccessError) -> ApiError {
     match error {
-        AccessError::Missing => ApiError::unauthorized("Missing API key"),
-        AccessError::BadKey(why) => ApiError::unauthorized(why.to_string()),
-        AccessError::BadAdminKey => ApiError::unauthorized("Invalid admin key"),
+        AccessError::Missing => ApiError::unauthorized(BadCredential::NoKey),
+        AccessError::BadKey(why) => ApiError::unauthorized(BadCredential::Key(why)),
+        AccessError::BadAdminKey => ApiError::unauthorized(BadCredential::AdminKey),
         AccessError::Store(error) => super::refusals::store_error(error),
     }
 }
@@ -130,20 +142,14 @@ pub fn cause_of(
 pub fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-    state.access.source_ip(peer, forwarded_for(&parts.headers))
-}
-
-fn forwarded_for(headers: &HeaderMap) -> Option<&str> {
-    headers
-        .get("x-forwarded-for")
-        .and_then(|value| value.to_str().ok())
+    client_address(&state.trusted_proxies, peer, &parts.headers)
 }
 
 /// The holder of an API key; admins have no business on these operations.
 pub fn tenant_caller(caller: Caller) -> Result<RuntimeCaller, ApiError> {
     match caller {
         Caller::Tenant(caller) => Ok(caller),
-        Caller::Admin(_) => Err(ApiError::unauthorized("Missing API key")),
+        Caller::Admin(_) => Err(ApiError::unauthorized(BadCredential::NoKey)),
     }
 }
 

@@ -62,7 +62,7 @@ pub fn document(dialect: Dialect) -> Value {
         "components": {
             "schemas": schemas,
             "securitySchemes": {
-                "ApiKeyAuth": {"type": "apiKey", "in": "header", "name": shown(&words.api_key_header)},
+                "ApiKeyAuth": {"type": "apiKey", "in": "header", "name": words.api_key_header},
                 "AdminKeyAuth": {"type": "apiKey", "in": "header", "name": shown(&headers::ADMIN_KEY)},
             },
             "headers": response_headers(),

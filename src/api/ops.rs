@@ -24,6 +24,10 @@ use crate::telemetry::Telemetry;
 /// A probe waits this long for Redis.
 const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
 
+/// How long a node may take to say that it is there: well below the patience of those who probe, since one silent node
+/// is no reason to take the replica away from all others.
+const PING_LIMIT: Duration = Duration::from_millis(500);
+
 /// What the probes look at.
 #[derive(Clone)]
 pub struct Probes {
@@ -48,14 +52,14 @@ impl Probes {
             .with_state(self)
     }
 
-    /// Whether a request would be served now: not stopping, the right deployment, and every node answers.
+    /// Whether a request would be served now: not stopping, the right deployment, and a node that answers.
     async fn is_ready(&self) -> bool {
         if self.shutdown.has_begun() {
             return false;
         }
         let probe = async {
             self.store.deployment().await?;
-            self.store.ping(PROBE_LIMIT).await
+            self.store.ping(PING_LIMIT).await
         };
         match tokio::time::timeout(PROBE_LIMIT, probe).await {
             Ok(Ok(())) => true,

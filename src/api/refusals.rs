@@ -7,7 +7,7 @@ use super::errors::{ApiError, Code};
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
 use crate::domain::printable::printable;
-use crate::domain::refusal::{Denial, Refusal};
+use crate::domain::refusal::{BadCredential, Denial, Refusal};
 use crate::domain::scope::ScopePath;
 use crate::ledger::{LedgerError, ListError};
 use crate::store::StoreError;
@@ -15,8 +15,6 @@ use crate::store::StoreError;
 /// What a message may name of the request that was refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
-    /// The tenant whose record decides.
-    pub tenant: Option<&'a str>,
     /// The deepest scope of the subject.
     pub scope: Option<&'a ScopePath>,
     /// The reservation that the path names.
@@ -45,11 +43,9 @@ pub fn list_error(error: ListError) -> ApiError {
 /// A store that cannot answer is worth asking again; one that answers nonsense is not.
 pub fn store_error(error: StoreError) -> ApiError {
     match error {
-        StoreError::Unavailable(_) => ApiError::unavailable(error),
-        StoreError::Full => ApiError::unavailable(error).with_header(
-            axum::http::header::RETRY_AFTER,
-            axum::http::HeaderValue::from_static("5"),
-        ),
+        StoreError::Unavailable(_) => ApiError::unavailable(error, 1),
+        // Memory does not come back as fast as a connection.
+        StoreError::Full => ApiError::unavailable(error, 5),
         StoreError::Script { .. }
         | StoreError::Reply { .. }
         | StoreError::Refused { .. }
@@ -59,7 +55,6 @@ pub fn store_error(error: StoreError) -> ApiError {
 
 fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
     use Refusal as R;
-    let tenant = asked.tenant.unwrap_or("of the key");
     let reservation = || {
         asked
             .reservation
@@ -67,7 +62,7 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
             .unwrap_or_default()
     };
     match refusal {
-        R::Unauthorized(why) => ApiError::unauthorized(why.to_string()),
+        R::Unauthorized(why) => ApiError::unauthorized(BadCredential::Key(why)),
         R::Forbidden(permission) => {
             ApiError::forbidden(format!("The API key lacks the permission {permission}"))
         }
@@ -84,11 +79,11 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
         R::TenantUnreadable => {
             ApiError::internal("the record of the tenant has no readable status")
         }
-        R::TenantClosed => ApiError::conflict(
+        R::TenantClosed(tenant) => ApiError::conflict(
             Code::TenantClosed,
             format!("The tenant {tenant} is closed; what it owns is read-only"),
         ),
-        R::TenantSuspended => {
+        R::TenantSuspended(tenant) => {
             ApiError::forbidden(format!("The tenant {tenant} is suspended; no new spending"))
         }
         R::Expired => ApiError::expired(format!("The reservation {} has expired", reservation())),

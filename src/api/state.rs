@@ -1,18 +1,38 @@
 //! What handlers act on.
 
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::admin::webhooks::{DeliveryWords, Webhooks};
+use crate::admin::webhooks::Webhooks;
 use crate::config::ServeConfig;
+use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::ledger::Ledger;
 use crate::store::Store;
 
-/// Handles on the layers below. Cheap to clone.
+/// Bounds of a request body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimits {
+    /// The largest.
+    pub bytes: usize,
+    /// From the head of the request to the end of the body.
+    pub time: Duration,
+}
+
+/// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Handles>);
+
+/// What [`AppState`] gives.
+pub struct Handles {
     /// Who calls.
     pub access: Access,
+    /// Keys that were refused.
+    pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
     /// Webhook subscriptions.
@@ -21,37 +41,28 @@ pub struct AppState {
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
-    /// The largest request body, in bytes.
-    pub body_limit_bytes: usize,
+    /// Networks of proxies whose word on a client's address is taken.
+    pub trusted_proxies: Arc<[Cidr]>,
+    /// How large a request body may be, and how long it may take.
+    pub body_limits: BodyLimits,
 }
 
 impl AppState {
     /// From the configuration, over a store.
     pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
         let http = &config.http;
-        let words = config.store.dialect.words();
-        let delivery = DeliveryWords {
-            event_id_header: words.event_id_header.as_str(),
-            event_type_header: words.event_type_header.as_str(),
-            signature_header: words.signature_header.as_str(),
-            trace_header: words.trace_header.as_str(),
-            agent: words.delivery_agent,
-        };
         let event_days = config.retention.events.as_secs().div_ceil(86_400);
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
-        Self {
-            access: Access::new(
-                store.clone(),
-                config.store.dialect,
-                http.admin_keys.clone(),
-                http.trusted_proxies.clone(),
-            ),
-            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
+        Self(Arc::new(Handles {
+            access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
+            auth_failures: AuthFailures::new(store.clone()),
+            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
+                .sealing(config.secrets.clone()),
             webhooks: Webhooks::new(
                 store.clone(),
                 config.secrets.clone(),
                 egress,
-                delivery,
+                config.store.dialect.words(),
                 i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
             ),
             ledger: Ledger::new(
@@ -60,7 +71,19 @@ impl AppState {
                 i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
             ),
             store: store.clone(),
-            body_limit_bytes: http.body_limit_bytes,
-        }
+            trusted_proxies: Arc::clone(&http.trusted_proxies),
+            body_limits: BodyLimits {
+                bytes: http.body_limit_bytes,
+                time: http.body_timeout,
+            },
+        }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.0
     }
 }

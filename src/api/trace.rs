@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,6 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::{Instrument, error, info_span, warn};
 
+use super::access_log;
 use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use crate::config::CorsOrigins;
@@ -106,11 +108,15 @@ async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: N
         request.uri().path(),
         request.headers(),
     );
+    let line = access_log::Line::begin(&request);
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     request.extensions_mut().insert(correlation.clone());
     let response = next.run(request).instrument(span.clone()).await;
-    let _entered = span.enter();
-    finish(response, dialect, &correlation)
+    let response = span.in_scope(|| finish(response, dialect, &correlation));
+    if let Some(line) = line {
+        line.write(response.status(), &correlation);
+    }
+    response
 }
 
 /// Writes the body of an error, and the headers that every response has.
@@ -121,7 +127,7 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
         .remove::<ApiError>()
         .or_else(|| bare_error(&parts));
     if let Some(error) = error {
-        log_failure(&error);
+        log_failure(&error, correlation);
         body = Body::from(error.body(&correlation.request_id, &correlation.trace_id));
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.insert(
@@ -129,16 +135,16 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
             HeaderValue::from_static("application/json"),
         );
     }
-    let words = dialect.words();
+    let names = dialect.header_names();
     let mut insert = |name: &header::HeaderName, id: &str| {
         if let Ok(value) = HeaderValue::from_str(id) {
             parts.headers.insert(name, value);
         }
     };
     insert(&headers::REQUEST_ID, correlation.request_id.as_str());
-    insert(&words.trace_header, correlation.trace_id.as_str());
+    insert(&names.trace, correlation.trace_id.as_str());
     if let Some(EffectiveTenant(tenant)) = parts.extensions.remove() {
-        insert(&words.tenant_header, tenant.as_str());
+        insert(&names.tenant, tenant.as_str());
     }
     Response::from_parts(parts, body)
 }
@@ -154,21 +160,34 @@ fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
     (failed && !has_json).then(|| ApiError::of_status(parts.status))
 }
 
-fn log_failure(error: &ApiError) {
+/// The ids are part of the line: the span is there only from level INFO on.
+fn log_failure(error: &ApiError, correlation: &Correlation) {
     let Some(cause) = error.cause() else { return };
-    let mut chain = cause.to_string();
-    let mut source = cause.source();
+    let chain = chain_of(cause);
+    let status = error.status().as_u16();
+    let (request_id, trace_id) = (&correlation.request_id, &correlation.trace_id);
+    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
+        warn!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
+            "answered {status}: {chain}");
+    } else {
+        error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
+            "answered {status}: {chain}");
+    }
+}
+
+/// An error and its causes, without those that the one before has told already.
+fn chain_of(error: &dyn Error) -> String {
+    let mut chain = error.to_string();
+    let mut source = error.source();
     while let Some(deeper) = source {
-        chain.push_str(": ");
-        chain.push_str(&deeper.to_string());
+        let told = deeper.to_string();
+        if !chain.contains(&told) {
+            chain.push_str(": ");
+            chain.push_str(&told);
+        }
         source = deeper.source();
     }
-    let status = error.status().as_u16();
-    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
-        warn!(http.status = status, error = %chain, "answered {status}: {chain}");
-    } else {
-        error!(http.status = status, error = %chain, "answered {status}: {chain}");
-    }
+    chain
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
@@ -256,13 +275,13 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
                 .filter_map(|origin| HeaderValue::from_str(origin).ok()),
         ),
     };
-    let (words, other) = (dialect.words(), dialect.other().words());
+    let (names, other) = (dialect.header_names(), dialect.other().header_names());
     let sent = [
         headers::ADMIN_KEY,
-        words.api_key_header.clone(),
-        other.api_key_header.clone(),
-        words.trace_header.clone(),
-        other.trace_header.clone(),
+        names.api_key.clone(),
+        other.api_key.clone(),
+        names.trace.clone(),
+        other.trace.clone(),
         headers::REQUEST_ID,
         headers::IDEMPOTENCY_KEY,
         headers::TRACEPARENT,
@@ -271,9 +290,9 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
     ];
     let read = [
         headers::REQUEST_ID,
-        words.trace_header.clone(),
-        words.tenant_header.clone(),
-        words.cascade_header.clone(),
+        names.trace.clone(),
+        names.tenant.clone(),
+        names.cascade.clone(),
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,

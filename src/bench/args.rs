@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 
+use super::error::BenchError;
 use super::target::Target;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -69,6 +70,28 @@ pub struct BenchArgs {
         conflicts_with_all = ["bare", "compare"]
     )]
     pub(super) compare_stored: Vec<u64>,
+}
+
+impl BenchArgs {
+    /// Refuses what would outlive its own holds: they would be gone from the ledgers, as if the service had lost them.
+    ///
+    /// # Errors
+    /// [`BenchError::TooLong`].
+    pub(super) fn refuse_too_long(&self) -> Result<(), BenchError> {
+        let (what, minutes) = if self.bare || self.compare {
+            // Settled by a later run, which takes about as long as the ones before it.
+            ("a run that settles what it has reserved", 15)
+        } else if self.load.workload == Workload::Reserve && self.compare_stored.is_empty() {
+            ("--workload reserve", 55)
+        } else {
+            return Ok(());
+        };
+        let took = self.load.warmup + self.load.duration;
+        match took <= Duration::from_secs(minutes * 60) {
+            true => Ok(()),
+            false => Err(BenchError::TooLong { what, minutes }),
+        }
+    }
 }
 
 /// The shape of the load.
@@ -209,6 +232,24 @@ mod tests {
         for wrong in ["", "10", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn no_run_outlives_its_holds() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            bench: BenchArgs,
+        }
+        let refused = |words: &[&str]| {
+            let words = ["bench"].iter().chain(words);
+            let cli = <Cli as clap::Parser>::try_parse_from(words);
+            cli.expect("known flags").bench.refuse_too_long().is_err()
+        };
+        assert!(refused(&["--workload", "reserve", "--duration", "55m"]));
+        assert!(!refused(&["--workload", "reserve", "--duration", "54m"]));
+        assert!(!refused(&["--workload", "mixed", "--duration", "600m"]));
+        assert!(refused(&["--compare", "--duration", "16m"]));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use tokio::net::TcpListener;
 
 use super::args::BenchArgs;
 use super::error::BenchError;
+use super::ledger::Difference;
 use super::provision::{Service, Tenant};
-use super::report::{clients, time};
+use super::report::{clients, time, write_differences};
 use super::script::{Script, ScriptRun};
 use super::session::Bare;
 use super::table::Table;
@@ -27,6 +28,15 @@ pub(super) struct BareReport {
     pub scripts: Vec<ScriptRun>,
     /// Memory of Redis for a reservation that was committed, in bytes.
     pub bytes_per_reservation: f64,
+    /// Ledgers that do not show what the scripts answered.
+    pub differences: Vec<Difference>,
+}
+
+impl BareReport {
+    /// Whether every ledger shows what the scripts answered.
+    pub fn is_well(&self) -> bool {
+        self.differences.is_empty()
+    }
 }
 
 /// Reads the settings of a service, which makes the tenant.
@@ -41,16 +51,22 @@ pub(super) async fn run(args: &BenchArgs) -> Result<BareReport, BenchError> {
     let redis_url = args.redis_url.clone().ok_or(BenchError::NoRedisUrl)?;
     let random = || format!("bench-{:012x}", rand::random::<u64>() >> 16);
     let key_prefix = args.key_prefix.clone().unwrap_or_else(random);
-    let tenant = provision(args, &redis_url, &key_prefix).await?;
+    let service = serve(args, &redis_url, &key_prefix).await?;
+    let tenant = service.provision(args.load.scopes).await?;
     let bare = Bare::of(&tenant, redis_url, &key_prefix, args.dialect);
-    let measured = measure(args, &bare).await;
+    let measured = measure(args, &bare, &service, &tenant).await;
     if args.key_prefix.is_none() {
         bare.store()?.erase().await?;
     }
     measured
 }
 
-async fn measure(args: &BenchArgs, bare: &Bare) -> Result<BareReport, BenchError> {
+async fn measure(
+    args: &BenchArgs,
+    bare: &Bare,
+    service: &Service,
+    tenant: &Tenant,
+) -> Result<BareReport, BenchError> {
     let (store, clients) = (bare.store()?, args.load.clients);
     let before = store.statistics().await?.used_memory;
     let reserve = Script::Reserve(args.load.duration);
@@ -59,19 +75,22 @@ async fn measure(args: &BenchArgs, bare: &Bare) -> Result<BareReport, BenchError
     let reservations = held.len() as f64;
     let commit = bare.run(clients, Script::Commit(held)).await?;
     let after = store.statistics().await?.used_memory;
+    let mut sums = reserve.sums;
+    sums.add(&commit.sums);
     Ok(BareReport {
         scopes: args.load.scopes,
         scripts: vec![reserve, commit],
         bytes_per_reservation: (after as f64 - before as f64) / reservations,
+        differences: service.check(tenant, &sums).await?,
     })
 }
 
-/// Makes a tenant as any operator would, through a service of our own that ends at once.
-async fn provision(
+/// Serves this Redis, for as long as the process lives: a tenant is made and its ledgers are read as by anybody else.
+async fn serve(
     args: &BenchArgs,
     redis_url: &SecretString,
     key_prefix: &str,
-) -> Result<Tenant, BenchError> {
+) -> Result<Service, BenchError> {
     let admin_key = format!("{:032x}", rand::random::<u128>());
     let words = [
         "serve",
@@ -92,21 +111,18 @@ async fn provision(
     let listener = TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.map_err(BenchError::Stack)?;
     let address = listener.local_addr().map_err(BenchError::Stack)?;
-    let serving = tokio::spawn(async move { axum::serve(listener, planes.api).await });
+    tokio::spawn(async move { axum::serve(listener, planes.api).await });
     let target: Arc<Target> = Arc::new(format!("http://{address}").parse()?);
-    let service = Service {
+    Ok(Service {
         runtime: Arc::clone(&target),
         admin: target,
         admin_key: admin_key.into(),
         dialect: args.dialect,
-    };
-    let tenant = service.provision(args.load.scopes).await;
-    serving.abort();
-    tenant
+    })
 }
 
 /// The columns of [`ScriptRun::cells`].
-pub(super) const COLUMNS: [&str; 5] = ["per s", "p50", "p99", "in Redis", "trips"];
+pub(super) const COLUMNS: [&str; 5] = ["per s", "p50", "p99", "in Redis", "busy"];
 
 impl ScriptRun {
     pub fn name(&self) -> String {
@@ -119,7 +135,7 @@ impl ScriptRun {
             time(self.calls.p50_us),
             time(self.calls.p99_us),
             time(self.redis_us_per_call),
-            format!("{:.3}", self.round_trips),
+            format!("{:.0} %", self.redis_busy * 100.0),
         ]
     }
 }
@@ -135,6 +151,10 @@ impl fmt::Display for BareReport {
         writeln!(
             f,
             "memory of Redis per committed reservation: {bytes:.0} bytes"
-        )
+        )?;
+        if !self.is_well() {
+            writeln!(f, "ledger: does NOT agree with the answers")?;
+        }
+        write_differences(f, &self.differences)
     }
 }

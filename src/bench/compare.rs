@@ -11,13 +11,13 @@ use serde::Serialize;
 use super::args::{BenchArgs, LoadArgs, Workload};
 use super::bare::COLUMNS;
 use super::error::BenchError;
+use super::ledger::{Difference, Sums};
 use super::provision::Service;
-use super::report::{Report, clients, time};
-use super::script::{Script, ScriptRun, round_trips};
+use super::report::{Report, clients, time, write_differences};
+use super::script::{Script, ScriptRun};
 use super::stack::Stack;
 use super::table::Table;
-use super::{check, load, run_load};
-use crate::store::Store;
+use super::{load, run_load};
 
 /// Clients of the run that everything is compared with.
 const CLIENTS: u16 = 50;
@@ -28,6 +28,8 @@ pub(super) struct Comparison {
     pub scopes: u8,
     /// `reserve` by many clients first, by one, `commit` by many, `reserve` by many last.
     pub scripts: Vec<ScriptRun>,
+    /// Ledgers that do not show what the scripts alone did.
+    pub script_differences: Vec<Difference>,
     pub http: Vec<Report>,
     /// Calls of `reserve.lua` per second, first and last.
     pub script_per_second: f64,
@@ -69,16 +71,15 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
         http.push(one_run(args, &stack.service, &load(Workload::Reserve, clients)).await?);
     }
     http.push(one_run(args, &stack.service, &load(Workload::Commit, CLIENTS)).await?);
-    let (mixed, trips) = counted(
-        args,
-        &stack.service,
-        &load(Workload::Mixed, CLIENTS),
-        &store,
-    )
-    .await?;
-    http.push(mixed);
+    let mixed = load(Workload::Mixed, CLIENTS);
+    http.push(one_run(args, &stack.service, &mixed).await?);
+    let round_trips = round_trips(&stack, &mixed).await?;
     let service_bytes = service_before.zip(stack.resident_memory());
     let last = bare.run(CLIENTS, reserve()).await?;
+    let mut sums = Sums::default();
+    for run in [&first, &one, &commit, &last] {
+        sums.add(&run.sums);
+    }
 
     Ok(Comparison {
         scopes: args.load.scopes,
@@ -86,7 +87,8 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
         one_client_ratio: http[0].all().p50_us / one.calls.p50_us,
         bytes_per_reservation: (memory_after as f64 - memory_before as f64) / reservations,
         service_bytes,
-        round_trips: trips,
+        round_trips,
+        script_differences: stack.service.check(&tenant, &sums).await?,
         scripts: vec![first, one, commit, last],
         http,
     })
@@ -101,33 +103,26 @@ async fn one_run(
     run_load(service, load, args.progress).await
 }
 
-/// A run, and how many commands its requests took, when every script is loaded.
-async fn counted(
-    args: &BenchArgs,
-    service: &Service,
-    load: &LoadArgs,
-    store: &Store,
-) -> Result<(Report, f64), BenchError> {
+/// How many commands the service sends to Redis for one request, once it knows the scripts and the key.
+async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> {
     let short = LoadArgs {
-        duration: Duration::from_millis(100),
+        duration: Duration::from_millis(200),
+        warmup: Duration::ZERO,
         ..load.clone()
     };
-    run_load(service, &short, args.progress).await?;
-    eprintln!("{}", clients(load.workload.as_str(), load.clients));
-    let tenant = service.provision(load.scopes).await?;
-    store.reset_statistics().await?;
-    let measured = load::run(service, &tenant, load, args.progress).await?;
-    let trips = round_trips(&store.statistics().await?);
-    let report = check(service, load, tenant, measured).await?;
-    let trips = trips as f64 / report.requests as f64;
-    Ok((report, trips))
+    let tenant = stack.service.provision(load.scopes).await?;
+    stack.service.check(&tenant, &Sums::default()).await?;
+    let monitor = stack.watch().await?;
+    let measured = load::run(&stack.service, &tenant, &short, false).await?;
+    let commands = monitor.end().await?;
+    Ok(commands as f64 / measured.books.recorder.attempts.max(1) as f64)
 }
 
 impl Comparison {
     /// Whether every ledger agreed, and no run had more errors than allowed.
     pub fn is_well(&self, max_error_rate: f64) -> bool {
         let well = |run: &Report| run.ledger.agrees && run.error_rate <= max_error_rate;
-        self.http.iter().all(well)
+        self.script_differences.is_empty() && self.http.iter().all(well)
     }
 }
 
@@ -201,6 +196,13 @@ impl fmt::Display for Comparison {
                 f,
                 "generator: at most {most:.1} µs of processor time per request"
             )?;
+        }
+        if !self.script_differences.is_empty() {
+            writeln!(
+                f,
+                "ledger of the scripts alone: does NOT agree with what they answered"
+            )?;
+            write_differences(f, &self.script_differences)?;
         }
         for run in self
             .http

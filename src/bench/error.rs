@@ -30,11 +30,12 @@ pub(super) enum BenchError {
     },
     #[error("{step}: the answer is not what the protocol says")]
     Unreadable { step: &'static str },
-    #[error("{script} answered: {answer}")]
-    Script {
-        script: &'static str,
-        answer: String,
-    },
+    #[error("a script answered `{answer}` instead of `{word}`")]
+    Script { word: &'static str, answer: String },
+    #[error("holds live an hour: {what} may take {minutes} minutes at most, warm-up included")]
+    TooLong { what: &'static str, minutes: u64 },
+    #[error("what Redis is sent cannot be watched")]
+    Monitor(#[source] std::io::Error),
     #[error("--redis-url or BUDGET_REDIS_URL is required")]
     NoRedisUrl,
     #[error(transparent)]

@@ -32,6 +32,14 @@ impl Sums {
         }
     }
 
+    /// Books what somebody else did on the same ledgers.
+    pub fn add(&mut self, other: &Self) {
+        self.reserved += other.reserved;
+        self.charged += other.charged;
+        self.released += other.released;
+        self.posted += other.posted;
+    }
+
     /// What a ledger must show that started with `allocated` and nothing else. Budgets are ample and nothing is charged
     /// beyond its hold, so there is no debt.
     pub fn expected(&self, allocated: i64) -> Figures {

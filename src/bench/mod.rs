@@ -14,6 +14,7 @@ mod error;
 mod fake;
 mod ledger;
 mod load;
+mod monitor;
 mod provision;
 mod recorder;
 mod report;
@@ -53,9 +54,11 @@ pub async fn run(args: BenchArgs) -> ExitCode {
 
 /// Whether all is well.
 async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
+    args.refuse_too_long()?;
     if args.bare {
-        print(&bare::run(args).await?, args.json);
-        return Ok(true);
+        let bare = bare::run(args).await?;
+        print(&bare, args.json);
+        return Ok(bare.is_well());
     }
     if args.compare {
         let comparison = compare::run(args).await?;
@@ -63,8 +66,9 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
         return Ok(comparison.is_well(args.max_error_rate));
     }
     if !args.compare_stored.is_empty() {
-        print(&stored::run(args).await?, args.json);
-        return Ok(true);
+        let scaling = stored::run(args).await?;
+        print(&scaling, args.json);
+        return Ok(scaling.is_well(args.max_error_rate));
     }
     let runtime = Arc::new(args.url.clone());
     let admin = args.admin_url.clone().map(Arc::new);
@@ -144,7 +148,7 @@ mod tests {
             runtime: Arc::clone(&target),
             admin: target,
             admin_key: "admin".to_owned().into(),
-            dialect: crate::config::Dialect::Service,
+            dialect: crate::domain::dialect::Dialect::Service,
         };
         let load = LoadArgs {
             clients: 4,
@@ -214,7 +218,7 @@ mod tests {
             runtime: Arc::clone(&nobody),
             admin: nobody,
             admin_key: "admin".to_owned().into(),
-            dialect: crate::config::Dialect::Service,
+            dialect: crate::domain::dialect::Dialect::Service,
         };
         let error = service.provision(1).await.expect_err("nobody is there");
         let text = with_causes(&error);

@@ -18,7 +18,7 @@ use super::ledger::{Difference, Sums, Told, differences};
 use super::requests::{UNIT, headers, scope_paths};
 use super::target::Target;
 use crate::api::dialect::headers::ADMIN_KEY;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// What each budget may spend: ample, and within what 15 digits hold.
 pub(super) const ALLOCATED: i64 = 900_000_000_000_000;
@@ -102,7 +102,7 @@ impl Service {
     pub fn headers(&self, tenant: &Tenant) -> Result<HeaderMap, BenchError> {
         headers(
             &self.runtime,
-            &self.dialect.words().api_key_header,
+            &self.dialect.header_names().api_key,
             &tenant.key,
         )
         .map_err(|_| BenchError::Key)

@@ -169,19 +169,27 @@ impl LedgerReport {
                 self.contradictions
             )?;
         }
-        for Difference {
-            scope,
-            source,
-            expected,
-            found,
-        } in &self.differences
-        {
-            writeln!(f, "  {scope} in {source}\n    expected {}", line(expected))?;
-            let found = found.as_ref().map_or("nothing".to_owned(), line);
-            writeln!(f, "    found    {found}")?;
-        }
-        Ok(())
+        write_differences(f, &self.differences)
     }
+}
+
+/// Each ledger that shows something else than it must.
+pub(super) fn write_differences(
+    f: &mut fmt::Formatter<'_>,
+    differences: &[Difference],
+) -> fmt::Result {
+    for Difference {
+        scope,
+        source,
+        expected,
+        found,
+    } in differences
+    {
+        writeln!(f, "  {scope} in {source}\n    expected {}", line(expected))?;
+        let found = found.as_ref().map_or("nothing".to_owned(), line);
+        writeln!(f, "    found    {found}")?;
+    }
+    Ok(())
 }
 
 fn line(figures: &Figures) -> String {

@@ -5,18 +5,17 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::BenchError;
 use super::provision::Tenant;
-use crate::config::Dialect;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
+use crate::domain::dialect::Dialect;
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
 use crate::domain::keys::ApiKeyText;
 use crate::domain::policy::PolicySelection;
 use crate::domain::scope::ScopePath;
 use crate::store::commit::Settlement;
 use crate::store::reserve::{Hold, Subjected};
-use crate::store::runtime::Answer;
-use crate::store::{Keys, RedisOptions, Store, StoreMetrics};
+use crate::store::{Call, Keys, RedisOptions, Store, StoreMetrics};
 
 /// What a real digest looks like.
 const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
@@ -60,7 +59,7 @@ impl Bare {
     }
 }
 
-/// Calls the scripts with the keys and arguments that requests of the load lead to.
+/// Puts calls of the scripts together, with the keys and arguments that requests of the load lead to.
 pub(super) struct Session {
     store: Store,
     caller: RuntimeCaller,
@@ -114,13 +113,13 @@ impl Session {
         Ok(ReservationId::derive(deployment.secret(), tenant, key))
     }
 
-    /// One call of `reserve.lua`.
-    pub async fn reserve(
+    /// A call of `reserve.lua`.
+    pub fn reserve(
         &self,
         reservation_id: &ReservationId,
         key: &IdempotencyKey,
         tokens: i64,
-    ) -> Result<(), BenchError> {
+    ) -> Call {
         let kept = [("idempotency_key", key.as_str().to_owned())];
         let hold = Hold {
             request: Subjected {
@@ -139,19 +138,16 @@ impl Session {
             denied_per_minute: 600,
             kept: &kept,
         };
-        done(
-            "reserve.lua",
-            self.store.reserve(&self.caller, &hold).await?,
-        )
+        self.store.reserve_call(&self.caller, &hold)
     }
 
-    /// One call of `commit.lua`, under the key of the reservation.
-    pub async fn commit(
+    /// A call of `commit.lua`, under the key of the reservation.
+    pub fn commit(
         &self,
         reservation_id: &ReservationId,
         key: &IdempotencyKey,
         tokens: i64,
-    ) -> Result<(), BenchError> {
+    ) -> Call {
         let settlement = Settlement {
             reservation_id,
             actual: amount(tokens),
@@ -161,27 +157,10 @@ impl Session {
             kept: &[],
             swept_until_ms: None,
         };
-        done(
-            "commit.lua",
-            self.store.commit(&self.caller, &settlement).await?,
-        )
+        self.store.commit_call(&self.caller, &settlement)
     }
 }
 
 fn amount(tokens: i64) -> Amount {
     Amount::new(Unit::Tokens, tokens).unwrap_or(Amount::zero(Unit::Tokens))
-}
-
-fn done<T>(script: &'static str, answer: Answer<T>) -> Result<(), BenchError> {
-    match answer {
-        Answer::Done(_) => Ok(()),
-        Answer::Refused(refusal) => Err(BenchError::Script {
-            script,
-            answer: format!("{refusal:?}"),
-        }),
-        Answer::SweepFirst { .. } | Answer::WrongDay => Err(BenchError::Script {
-            script,
-            answer: "not now".to_owned(),
-        }),
-    }
 }

@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use secrecy::SecretString;
 use tokio::time::sleep;
 
 use super::error::BenchError;
+use super::monitor::Monitor;
 use super::provision::{Service, Tenant};
 use super::session::Bare;
 use super::target::Target;
-use crate::config::Dialect;
 use crate::dev::child;
+use crate::domain::dialect::Dialect;
 
 /// How long the service may take to be ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -29,7 +29,7 @@ const KEY_PREFIX: &str = "ba";
 /// The two processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
-    redis_url: SecretString,
+    redis_port: u16,
     api: Process,
     _redis: Process,
     _folder: Folder,
@@ -59,7 +59,7 @@ impl Stack {
         fs::create_dir(&folder.0).map_err(BenchError::Stack)?;
         let redis_port = free_port().map_err(BenchError::Stack)?;
         let redis = start_redis(&folder, redis_port).map_err(BenchError::Stack)?;
-        let redis_url = format!("redis://127.0.0.1:{redis_port}");
+        let redis_url = redis_url(redis_port);
         let admin_key = format!("{:032x}", rand::random::<u128>());
         let port = free_port().map_err(BenchError::Stack)?;
         let api = start_api(port, &redis_url, &admin_key, dialect).map_err(BenchError::Stack)?;
@@ -72,7 +72,7 @@ impl Stack {
                 admin_key: admin_key.into(),
                 dialect,
             },
-            redis_url: redis_url.into(),
+            redis_port,
             api,
             _redis: redis,
             _folder: folder,
@@ -85,10 +85,15 @@ impl Stack {
     pub fn bare(&self, tenant: &Tenant) -> Bare {
         Bare::of(
             tenant,
-            self.redis_url.clone(),
+            redis_url(self.redis_port).into(),
             KEY_PREFIX,
             self.service.dialect,
         )
+    }
+
+    /// Counts what Redis is sent from now on.
+    pub async fn watch(&self) -> Result<Monitor, BenchError> {
+        Monitor::start(self.redis_port).await
     }
 
     /// Memory of the service that is in RAM, in bytes; `None` where the system does not tell.
@@ -115,6 +120,10 @@ impl Stack {
         }
         Err(BenchError::Stack(io::ErrorKind::TimedOut.into()))
     }
+}
+
+fn redis_url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}")
 }
 
 /// Without persistence: what the disk does is measured elsewhere.

@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
 use super::error::BenchError;
+use super::ledger::{Difference, Sums};
 use super::load;
 use super::provision::{Caller, Tenant};
 use super::recorder::{Summary, histogram, record, summary};
-use super::report::time;
-use super::script::{Held, Script, round_trips};
+use super::report::{time, write_differences};
+use super::script::{Held, Script};
 use super::stack::Stack;
 use super::table::Table;
 use crate::store::Store;
@@ -23,6 +24,9 @@ const CLIENTS: u16 = 50;
 /// Reads of each kind, unless the time is over before.
 const READS: usize = 1_000;
 
+/// Reads of each kind whose commands are counted, after those that are timed.
+const COUNTED: usize = 20;
+
 /// Rows of a page.
 const PAGE: usize = 50;
 
@@ -31,6 +35,20 @@ const PAGE: usize = 50;
 pub(super) struct Scaling {
     pub scopes: u8,
     pub stages: Vec<Stage>,
+    /// Share of the reserves over HTTP that failed; reads must not fail.
+    pub error_rate: f64,
+    /// Ledgers that do not show what was answered.
+    pub differences: Vec<Difference>,
+    /// Reserves without a known outcome, or with one that contradicts the request.
+    pub unsettled: u64,
+}
+
+impl Scaling {
+    /// Whether every ledger agreed, and no more requests failed than allowed.
+    pub fn is_well(&self, max_error_rate: f64) -> bool {
+        let agrees = self.differences.is_empty() && self.unsettled == 0;
+        agrees && self.error_rate <= max_error_rate
+    }
 }
 
 /// What operations cost with so many reservations stored.
@@ -61,22 +79,25 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Scaling, BenchError> {
     sizes.sort_unstable();
     let (mut stored, mut stages) = (0, Vec::new());
     let mut known: Vec<Held> = Vec::new();
+    let mut books = Books::default();
     for size in sizes {
         let missing = size.saturating_sub(stored);
         eprintln!("{size} reservations: making {missing}");
         if missing > 0 {
             let filled = bare.run(CLIENTS, Script::Fill(missing)).await?;
+            books.sums.add(&filled.sums);
             stored += filled.held.len() as u64;
             known.extend(filled.held.into_iter().take(READS));
         }
         // Reads first: a reserve stores.
         let reader = Reader {
+            stack: &stack,
             store: &store,
             caller: stack.service.caller(&tenant)?,
             limit: args.load.duration,
         };
         let mut costs = reader.all(&tenant, &known).await?;
-        let (reserve, made) = reserve(args, &stack, &tenant, &store).await?;
+        let (reserve, made) = reserve(args, &stack, &tenant, &store, &mut books).await?;
         costs.push(reserve);
         stages.push(Stage { stored, costs });
         stored += made;
@@ -84,7 +105,19 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Scaling, BenchError> {
     Ok(Scaling {
         scopes: args.load.scopes,
         stages,
+        error_rate: books.failed as f64 / books.attempts.max(1) as f64,
+        differences: stack.service.check(&tenant, &books.sums).await?,
+        unsettled: books.unsettled,
     })
+}
+
+/// What all reserves came to.
+#[derive(Default)]
+struct Books {
+    sums: Sums,
+    attempts: u64,
+    failed: u64,
+    unsettled: u64,
 }
 
 /// Reserves over HTTP with one client; also how many.
@@ -93,32 +126,52 @@ async fn reserve(
     stack: &Stack,
     tenant: &Tenant,
     store: &Store,
+    books: &mut Books,
 ) -> Result<(Cost, u64), BenchError> {
     let load = LoadArgs {
         clients: 1,
         workload: Workload::Reserve,
         ..args.load.clone()
     };
+    let short = LoadArgs {
+        duration: Duration::from_millis(100),
+        warmup: Duration::ZERO,
+        ..load.clone()
+    };
     store.reset_statistics().await?;
-    let measured = load::run(&stack.service, tenant, &load, args.progress).await?;
-    let recorder = measured.books.recorder;
-    let calls = recorder.summaries(measured.elapsed).swap_remove(0);
-    let cost = cost(store, calls, recorder.attempts).await?;
-    Ok((cost, recorder.finished))
+    let timed = load::run(&stack.service, tenant, &load, args.progress).await?;
+    let redis_us = redis_us(store, timed.books.recorder.attempts).await?;
+    let monitor = stack.watch().await?;
+    let counted = load::run(&stack.service, tenant, &short, false).await?;
+    let commands = monitor.end().await?;
+    let requests = counted.books.recorder.attempts.max(1);
+    let calls = timed.books.recorder.summaries(timed.elapsed).swap_remove(0);
+    let mut made = 0;
+    for run in [timed, counted] {
+        let recorder = run.books.recorder;
+        books.sums.add(&run.books.sums);
+        books.attempts += recorder.attempts;
+        books.failed += recorder.failed;
+        books.unsettled += recorder.unresolved + recorder.wrong;
+        made += recorder.finished;
+    }
+    let round_trips = commands as f64 / requests as f64;
+    let cost = Cost {
+        calls,
+        redis_us,
+        round_trips,
+    };
+    Ok((cost, made))
 }
 
-/// Redis's part of so many requests since the last reset.
-async fn cost(store: &Store, calls: Summary, requests: u64) -> Result<Cost, BenchError> {
-    let statistics = store.statistics().await?;
-    let requests = requests.max(1) as f64;
-    Ok(Cost {
-        calls,
-        redis_us: statistics.command("evalsha").us as f64 / requests,
-        round_trips: round_trips(&statistics) as f64 / requests,
-    })
+/// Time of Redis that each of so many requests took since the last reset.
+async fn redis_us(store: &Store, requests: u64) -> Result<f64, BenchError> {
+    let spent = store.statistics().await?.command("evalsha").us;
+    Ok(spent as f64 / requests.max(1) as f64)
 }
 
 struct Reader<'a> {
+    stack: &'a Stack,
     store: &'a Store,
     caller: Caller,
     /// How long one kind of read may take in all.
@@ -129,87 +182,72 @@ impl Reader<'_> {
     async fn all(mut self, tenant: &Tenant, known: &[Held]) -> Result<Vec<Cost>, BenchError> {
         let path = |(id, _): &Held| format!("/v1/reservations/{}", id.as_str());
         let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
-        let balances = format!("/v1/balances?tenant={}&limit={PAGE}", tenant.id);
-        let list = format!("/v1/reservations?limit={PAGE}");
+        let balances = [format!("/v1/balances?tenant={}&limit={PAGE}", tenant.id)];
+        let list = [format!("/v1/reservations?limit={PAGE}")];
         Ok(vec![
-            self.paths("get", gets.into_iter()).await?,
-            self.paths("balances page", std::iter::repeat_n(balances, READS))
-                .await?,
-            self.paths("list, first page", std::iter::repeat_n(list.clone(), READS))
-                .await?,
-            self.pages("list, page by page", &list).await?,
+            self.cost("get", &gets, false).await?,
+            self.cost("balances page", &balances, false).await?,
+            self.cost("list, first page", &list, false).await?,
+            self.cost("list, page by page", &list, true).await?,
         ])
     }
 
-    async fn paths(
+    /// Reads `paths` in turn, or follows cursors from the first one.
+    async fn cost(
         &mut self,
         name: &'static str,
-        paths: impl Iterator<Item = String>,
+        paths: &[String],
+        follow: bool,
     ) -> Result<Cost, BenchError> {
-        let mut times = Times::start(self.store).await?;
-        for path in paths {
-            if times.begun.elapsed() >= self.limit {
-                break;
-            }
-            times.read(&mut self.caller, &path).await?;
-        }
-        times.cost(name, self.store).await
-    }
-
-    /// Follows cursors from the first page.
-    async fn pages(&mut self, name: &'static str, list: &str) -> Result<Cost, BenchError> {
-        let mut times = Times::start(self.store).await?;
-        let mut path = list.to_owned();
-        for _ in 0..READS {
-            if times.begun.elapsed() >= self.limit {
-                break;
-            }
-            let page = times.read(&mut self.caller, &path).await?;
-            path = match page["next_cursor"].as_str() {
-                Some(cursor) => format!("{list}&cursor={cursor}"),
-                None => list.to_owned(),
-            };
-        }
-        times.cost(name, self.store).await
-    }
-}
-
-/// Times of one kind of read.
-struct Times {
-    histogram: Histogram<u32>,
-    begun: Instant,
-}
-
-impl Times {
-    async fn start(store: &Store) -> Result<Self, BenchError> {
-        store.reset_statistics().await?;
-        Ok(Self {
-            histogram: histogram(),
-            begun: Instant::now(),
+        let reads = if paths.len() > 1 { paths.len() } else { READS };
+        self.store.reset_statistics().await?;
+        let begun = Instant::now();
+        let times = self.read(paths, follow, reads, begun + self.limit).await?;
+        let calls = summary(name, &times, begun.elapsed());
+        let redis_us = redis_us(self.store, times.len()).await?;
+        let monitor = self.stack.watch().await?;
+        let far = Instant::now() + self.limit.max(Duration::from_secs(1));
+        let counted = self.read(paths, follow, COUNTED, far).await?.len();
+        Ok(Cost {
+            calls,
+            redis_us,
+            round_trips: monitor.end().await? as f64 / counted.max(1) as f64,
         })
     }
 
-    async fn read(&mut self, caller: &mut Caller, path: &str) -> Result<Value, BenchError> {
-        let begun = Instant::now();
-        let read = caller.get("reading", path).await?;
-        record(&mut self.histogram, begun.elapsed());
-        Ok(read)
-    }
-
-    async fn cost(self, name: &'static str, store: &Store) -> Result<Cost, BenchError> {
-        let elapsed: Duration = self.begun.elapsed();
-        let calls = summary(name, &self.histogram, elapsed);
-        cost(store, calls, self.histogram.len()).await
+    /// Times of at most `reads` reads until `until`.
+    async fn read(
+        &mut self,
+        paths: &[String],
+        follow: bool,
+        reads: usize,
+        until: Instant,
+    ) -> Result<Histogram<u32>, BenchError> {
+        let (mut times, mut cursor) = (histogram(), None);
+        for path in paths.iter().cycle().take(reads) {
+            let begun = Instant::now();
+            if begun >= until {
+                break;
+            }
+            let path = match &cursor {
+                Some(cursor) => format!("{path}&cursor={cursor}"),
+                None => path.clone(),
+            };
+            let page: Value = self.caller.get("reading", &path).await?;
+            record(&mut times, begun.elapsed());
+            if follow {
+                cursor = page["next_cursor"].as_str().map(str::to_owned);
+            }
+        }
+        Ok(times)
     }
 }
 
 impl fmt::Display for Scaling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.stages.first() else {
-            return Ok(());
-        };
         let scopes = self.scopes;
-        for (at, cost) in first.costs.iter().enumerate() {
+        let first = self.stages.first().map_or(&[][..], |first| &first.costs);
+        for (at, cost) in first.iter().enumerate() {
             let mut table = Table::new(
                 &format!("{}, one client, {scopes} scopes", cost.calls.operation),
                 &["p50", "p99", "in Redis", "trips"],
@@ -232,6 +270,46 @@ impl fmt::Display for Scaling {
             }
             writeln!(f, "{table}")?;
         }
-        Ok(())
+        if self.error_rate > 0.0 || self.unsettled > 0 {
+            let share = self.error_rate * 100.0;
+            writeln!(
+                f,
+                "reserves: {share:.3} % failed, {} unsettled",
+                self.unsettled
+            )?;
+        }
+        if !self.differences.is_empty() {
+            writeln!(f, "ledger: does NOT agree with the answers")?;
+        }
+        write_differences(f, &self.differences)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_and_differences_are_not_well() {
+        let scaling = |error_rate, unsettled, differences| Scaling {
+            scopes: 1,
+            stages: Vec::new(),
+            error_rate,
+            differences,
+            unsettled,
+        };
+        let missing = Difference {
+            scope: "tenant:t".to_owned(),
+            source: "x",
+            expected: Sums::default().expected(1),
+            found: None,
+        };
+        assert!(scaling(0.0, 0, vec![]).is_well(0.0));
+        assert!(scaling(0.1, 0, vec![]).is_well(0.1));
+        assert!(!scaling(0.1, 0, vec![]).is_well(0.0));
+        assert!(!scaling(0.0, 1, vec![]).is_well(1.0));
+        let wrong = scaling(0.0, 0, vec![missing]);
+        assert!(!wrong.is_well(1.0));
+        assert!(wrong.to_string().contains("does NOT agree"));
     }
 }

@@ -89,15 +89,7 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let listeners = Listeners::bind(&config).await?;
     let planes = api::planes(&config, &store);
     tokio::spawn(api::warn_at_start(config.clone(), store.clone()));
-    serve::run(
-        listeners,
-        planes,
-        store,
-        telemetry,
-        &config.process,
-        shutdown,
-    )
-    .await
+    serve::run(listeners, planes, store, telemetry, &config, shutdown).await
 }
 
 async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {

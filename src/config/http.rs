@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
@@ -40,6 +41,10 @@ pub struct HttpArgs {
     #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
     body_limit_bytes: u32,
+    /// How long a request body may take to arrive, in milliseconds
+    #[arg(long, env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
+          value_parser = clap::value_parser!(u64).range(100..=600_000))]
+    body_timeout_ms: u64,
     /// Denied reservations per tenant and minute that get an event each; the others are counted in one
     #[arg(long, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -60,6 +65,11 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<Cidr>,
+    /// How long to take requests after SIGTERM, with readiness red, until all load balancers have noticed, in
+    /// milliseconds. Ctrl-C (SIGINT) does without
+    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
+          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    shutdown_delay_ms: u64,
 }
 
 /// What the API serves, and to whom.
@@ -73,18 +83,24 @@ pub struct HttpConfig {
     pub admin_keys: AdminKeys,
     /// `BUDGET_BODY_LIMIT_BYTES`, default 1 MiB.
     pub body_limit_bytes: usize,
+    /// `BUDGET_BODY_TIMEOUT_MS`, default 10000, from the head of the request to the end of its body.
+    pub body_timeout: Duration,
     /// `BUDGET_DENIED_EVENTS_PER_MINUTE`, default 600 per tenant.
     pub denied_events_per_minute: u32,
     /// `BUDGET_CORS_ORIGINS`, default none.
     pub cors_origins: CorsOrigins,
     /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
     pub trusted_proxies: Arc<[Cidr]>,
+    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 5000: requests are still taken, readiness is red already.
+    pub shutdown_delay: Duration,
 }
 
 impl HttpArgs {
     pub(super) fn into_config(self) -> Result<HttpConfig, ConfigError> {
         let admin_keys = AdminKeys::parse(&self.admin_keys)?;
-        let admin_listen = self.admin_listen.filter(|address| *address != self.listen);
+        // Port 0 is another one each time.
+        let apart = |address: &SocketAddr| address.port() == 0 || *address != self.listen;
+        let admin_listen = self.admin_listen.filter(apart);
         if admin_listen.is_some() && admin_keys.is_empty() {
             return Err(ConfigError::Contradiction {
                 first: "BUDGET_ADMIN_LISTEN",
@@ -97,9 +113,11 @@ impl HttpArgs {
             admin_listen,
             admin_keys,
             body_limit_bytes: self.body_limit_bytes as usize,
+            body_timeout: Duration::from_millis(self.body_timeout_ms),
             denied_events_per_minute: self.denied_events_per_minute,
             cors_origins: CorsOrigins::of(self.cors_origins)?,
             trusted_proxies: self.trusted_proxies.into(),
+            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
         })
     }
 }

@@ -18,7 +18,7 @@ pub use http::{AdminKeys, CorsOrigins, HttpArgs, HttpConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::{RetentionArgs, RetentionConfig};
 pub use secrets::SecretArgs;
-pub use store::{Dialect, StoreArgs, StoreConfig};
+pub use store::{StoreArgs, StoreConfig};
 pub use webhooks::{WebhookArgs, WebhookConfig};
 
 /// Why a configuration is refused. Names the variables; never holds a secret.
@@ -104,11 +104,11 @@ struct ProcessArgs {
         default_value = "0.0.0.0:7879"
     )]
     metrics_listen: OptionalAddress,
-    /// How long to take requests after SIGTERM, with readiness red, so that load balancers notice, in milliseconds
-    #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "1000",
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
-    shutdown_delay_ms: u64,
-    /// How long accepted requests may take to finish after that, in milliseconds
+    /// Connections open at once on each address; more wait until one is closed. Each takes an open file
+    #[arg(long, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
+    /// How long accepted requests, and workers at their work, may take to finish in the end, in milliseconds
     #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_grace_ms: u64,
@@ -156,14 +156,39 @@ pub struct DispatcherConfig {
     pub process: ProcessConfig,
 }
 
+/// What a client may take of a process by its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// `BUDGET_MAX_CONNECTIONS`, default 10000: open at once on each address; more wait in the system's queue.
+    pub open_max: usize,
+    /// How long a connection may be idle: longer than the idle connections of usual load balancers, so that they close
+    /// first and never send into a connection that we are closing.
+    pub idle: Duration,
+    /// How long the head of a request may take from its first byte.
+    pub head: Duration,
+    /// How long a client may take nothing of its answer.
+    pub stalled: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            open_max: 10_000,
+            idle: Duration::from_secs(120),
+            head: Duration::from_secs(10),
+            stalled: Duration::from_secs(30),
+        }
+    }
+}
+
 /// What every process has.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
     pub metrics_listen: Option<SocketAddr>,
-    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 1000: requests are still taken, readiness is red already.
-    pub shutdown_delay: Duration,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: after that delay, for requests in flight.
+    /// What clients may take by their connections.
+    pub connections: ConnectionLimits,
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: for requests in flight, and workers at their work.
     pub shutdown_grace: Duration,
 }
 
@@ -219,7 +244,10 @@ impl ProcessArgs {
     fn into_config(self) -> ProcessConfig {
         ProcessConfig {
             metrics_listen: self.metrics_listen.0,
-            shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
+            connections: ConnectionLimits {
+                open_max: self.max_connections as usize,
+                ..ConnectionLimits::default()
+            },
             shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
         }
     }

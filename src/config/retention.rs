@@ -11,7 +11,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Retention")]
 pub struct RetentionArgs {
-    /// Days that a reservation is kept after its end, with its idempotency entries. About 1 KB each
+    /// Days that a reservation is kept after its end, with its idempotency entries; posted events as long, but at least 7.
+    /// About 1 KB each
     #[arg(long, env = "BUDGET_RESERVATION_RETENTION_DAYS", value_name = "DAYS", default_value = "30",
           value_parser = clap::value_parser!(u32).range(1..=3_650))]
     reservation_retention_days: u32,
@@ -32,7 +33,8 @@ pub struct RetentionArgs {
 /// After how long the dispatcher removes what is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// `BUDGET_RESERVATION_RETENTION_DAYS`, default 30, from the end of the reservation.
+    /// `BUDGET_RESERVATION_RETENTION_DAYS`, default 30, from the end of the reservation or the posting of an event; events
+    /// are kept at least a week.
     pub reservations: Duration,
     /// `BUDGET_EVENT_RETENTION_DAYS`, default 90.
     pub events: Duration,

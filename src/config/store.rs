@@ -1,51 +1,17 @@
 //! Redis, the key prefix and the dialect: what every process of a deployment shares.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use prometheus::Registry;
 use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::ConfigError;
+use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
-
-/// Which vendor's names the wire carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Dialect {
-    /// Names with `Service`, as in `X-Service-API-Key`.
-    #[default]
-    Service,
-    /// The names of the public Cycles protocol, for its existing clients.
-    Cycles,
-}
-
-impl Dialect {
-    /// What events of the runtime plane name as their source.
-    pub fn server_source(self) -> &'static str {
-        match self {
-            Self::Service => "service-server",
-            Self::Cycles => "cycles-server",
-        }
-    }
-
-    /// The word of the flag, which the deployment's record keeps.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Cycles => "cycles",
-        }
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Redis")]
@@ -79,7 +45,7 @@ pub struct StoreArgs {
         requires = "redis_tls_cert_file"
     )]
     redis_tls_key_file: Option<PathBuf>,
-    /// How long a request may take in Redis in all, waiting for a connection included, in milliseconds
+    /// How long a request may take in Redis in all, waiting for connections included, in milliseconds
     #[arg(long, env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
           value_parser = clap::value_parser!(u64).range(50..=60_000))]
     redis_timeout_ms: u64,
@@ -96,7 +62,7 @@ pub struct StoreArgs {
     )]
     key_prefix: String,
     /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix
-    #[arg(long, env = "BUDGET_DIALECT", default_value = "service")]
+    #[arg(long, env = "BUDGET_DIALECT", default_value_t)]
     dialect: Dialect,
 }
 

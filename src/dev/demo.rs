@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::client::send;
 use super::folder::Folder;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// The demo tenant's id.
 pub(super) const TENANT: &str = "demo";
@@ -56,16 +56,16 @@ pub enum DemoError {
     Keep(String),
 }
 
-/// Makes what is missing of the demo tenant, and returns its key: the one of an earlier start if that still works.
+/// Makes what is missing of the demo tenant, and returns its key: the one that an earlier start kept in the folder, if
+/// that still works, else a new one.
 pub(super) async fn prepare(
     address: SocketAddr,
     dialect: Dialect,
     admin_key: &SecretString,
-    folder: &Folder,
+    folder: Option<&Folder>,
 ) -> Result<SecretString, DemoError> {
-    wait_until_ready(address).await?;
     let admin = Admin { address, admin_key };
-    if let Some(key) = folder.read(KEY_FILE)
+    if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE))
         && admin.works(&key, dialect).await?
     {
         return Ok(key);
@@ -95,13 +95,15 @@ pub(super) async fn prepare(
         return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
     };
     let key = SecretString::from(secret);
-    folder
-        .write(KEY_FILE, &key)
-        .map_err(|error| DemoError::Keep(error.to_string()))?;
+    if let Some(folder) = folder {
+        let kept = folder.write(KEY_FILE, &key);
+        kept.map_err(|error| DemoError::Keep(error.to_string()))?;
+    }
     Ok(key)
 }
 
-async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
+/// Waits until the API is ready, at most a minute.
+pub(super) async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
     let limit = Duration::from_secs(60);
     let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
@@ -138,7 +140,7 @@ impl Admin<'_> {
     /// Whether a key that was kept still opens the runtime plane.
     async fn works(&self, key: &SecretString, dialect: Dialect) -> Result<bool, DemoError> {
         let step = "the kept demo key";
-        let headers = [(key_header(dialect), key.expose_secret())];
+        let headers = [(dialect.words().api_key_header, key.expose_secret())];
         let path = format!("/v1/balances?tenant={TENANT}");
         let sent = send(self.address, Method::GET, &path, &headers, None).await;
         let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
@@ -147,14 +149,6 @@ impl Admin<'_> {
             401 | 403 => Ok(false),
             _ => Err(DemoError::Refused { step, status, body }),
         }
-    }
-}
-
-/// The header that carries a tenant's key.
-pub(super) fn key_header(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Service => "X-Service-API-Key",
-        Dialect::Cycles => "X-Cycles-API-Key",
     }
 }
 
@@ -183,7 +177,6 @@ mod tests {
             .await
             .expect("a body");
         let (status, body) = match path.as_str() {
-            "/ready" => return StatusCode::OK.into_response(),
             "/v1/admin/api-keys" => (StatusCode::CREATED, r#"{"key_secret":"sk_live_kept"}"#),
             "/v1/balances?tenant=demo" if has_key => (StatusCode::OK, "{}"),
             "/v1/balances?tenant=demo" => (StatusCode::UNAUTHORIZED, "{}"),
@@ -208,7 +201,7 @@ mod tests {
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let folder = Folder::open(Path::new("unused"), true).expect("a folder");
         let admin_key = SecretString::from("admin");
-        let prepare = || prepare(address, Dialect::Service, &admin_key, &folder);
+        let prepare = || prepare(address, Dialect::Service, &admin_key, Some(&folder));
 
         let key = prepare().await.expect("it is made");
         assert_eq!(key.expose_secret(), "sk_live_kept");

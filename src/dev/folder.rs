@@ -9,6 +9,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::DevError;
 
+/// A random admin key.
+pub(super) fn new_admin_key() -> SecretString {
+    format!("admin_{:032x}", rand::random::<u128>()).into()
+}
+
 /// A folder that this process has to itself until dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -69,7 +74,7 @@ impl Folder {
         if let Some(key) = self.read("admin-key") {
             return Ok(key);
         }
-        let key = SecretString::from(format!("admin_{:032x}", rand::random::<u128>()));
+        let key = new_admin_key();
         self.write("admin-key", &key)?;
         Ok(key)
     }

@@ -15,9 +15,10 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
-    AdminKeys, ConfigError, CorsOrigins, Dialect, HttpConfig, LogArgs, ProcessConfig,
+    AdminKeys, ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
     RetentionConfig, ServeConfig, StoreConfig, WebhookConfig,
 };
+use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::TrustedRoots;
 use crate::serve::{self, Listeners, ServeError};
@@ -37,19 +38,20 @@ pub struct DevArgs {
     /// Address of both planes
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Where Redis's data and the demo key are kept between starts
+    /// Where the private Redis's data, the admin key and the demo key are kept between starts
     #[arg(long, value_name = "DIR", default_value = ".data")]
     data: PathBuf,
     /// Keep nothing: the data goes to a temporary folder that is removed in the end
     #[arg(long, conflicts_with_all = ["data", "redis_url"])]
     ephemeral: bool,
-    /// Use this Redis instead of a private one
-    #[arg(long, value_name = "URL")]
+    /// Use this Redis instead of a private one. It keeps all data, and nothing is written to this machine's disk: admin
+    /// key and demo key are new at each start
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
     redis_url: Option<SecretString>,
-    /// Vendor names of headers, permissions and events; fixed by the first start on a data folder
+    /// Vendor names of headers, permissions and events; fixed by the first start on the data
     #[arg(long, default_value = "service")]
     dialect: Dialect,
-    /// Key of the admin plane [default: a random one, kept in the data folder]
+    /// Key of the admin plane [default: a random one]
     #[arg(long, value_name = "KEY")]
     admin_key: Option<SecretString>,
     /// Create no demo tenant
@@ -98,27 +100,46 @@ impl DevArgs {
     }
 }
 
+/// Where the data is.
+enum Home {
+    /// In a folder, behind a private Redis.
+    Folder(Folder),
+    /// In a Redis that is somebody else's.
+    Redis(SecretString),
+}
+
 /// Runs the stack until `shutdown`; leaves nothing running behind.
 ///
 /// # Errors
 /// See [`DevError`].
 pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
-    let folder = Folder::open(&args.data, args.ephemeral)?;
-    let admin_key = match &args.admin_key {
-        Some(key) => key.clone(),
-        None => folder.admin_key()?,
+    let home = match &args.redis_url {
+        Some(url) => Home::Redis(url.clone()),
+        None => Home::Folder(Folder::open(&args.data, args.ephemeral)?),
+    };
+    let admin_key = match (&args.admin_key, &home) {
+        (Some(key), _) => key.clone(),
+        (None, Home::Folder(folder)) => folder.admin_key()?,
+        (None, Home::Redis(_)) => folder::new_admin_key(),
     };
     let listener = serve::bind("--listen", args.listen).await?;
     let address = listener.local_addr().map_err(ServeError::Io)?;
-    let (redis, url) = match &args.redis_url {
-        Some(url) => (None, url.clone()),
-        None => {
+    let (private, url) = match home {
+        Home::Redis(url) => (None, url),
+        Home::Folder(folder) => {
             let redis = PrivateRedis::start(&folder)?;
             let url = redis.url().into();
-            (Some(redis), url)
+            // Dropped in this order: an ephemeral folder is removed last of all.
+            (Some((redis, folder)), url)
         }
     };
-    let config = config(&args, address, &admin_key, &url, &folder.secret_keys()?)?;
+    let redis = private.as_ref().map(|(redis, _)| redis);
+    let folder = private.as_ref().map(|(_, folder)| folder);
+    let secret_keys = match folder {
+        Some(folder) => folder.secret_keys()?,
+        None => SealingKeys::generate().into(),
+    };
+    let config = config(&args, address, &admin_key, &url, &secret_keys)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
     let planes = api::planes(&config, &store);
@@ -135,23 +156,17 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         planes,
         store,
         telemetry,
-        &config.process,
+        &config,
         shutdown.clone(),
     );
     let tending = async {
+        demo::wait_until_ready(address).await?;
         let demo = match args.no_demo {
             true => None,
-            false => Some(demo::prepare(address, args.dialect, &admin_key, &folder).await?),
+            false => Some(demo::prepare(address, dialect, &admin_key, folder).await?),
         };
-        welcome::print(
-            address,
-            args.dialect,
-            &admin_key,
-            demo.as_ref(),
-            redis.as_ref(),
-            &folder,
-        );
-        match &redis {
+        welcome::print(address, dialect, &admin_key, demo.as_ref(), &private);
+        match redis {
             Some(redis) => Err(redis.ended().await),
             None => std::future::pending().await,
         }
@@ -168,9 +183,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         }
     };
     dispatcher.finished(config.process.shutdown_grace).await;
-    // Last of all, and before the folder that an ephemeral stack removes.
-    drop(redis);
-    drop(folder);
+    drop(private);
     outcome
 }
 
@@ -206,9 +219,11 @@ fn config(
             admin_listen: None,
             admin_keys: AdminKeys::parse(admin_key)?,
             body_limit_bytes: 1 << 20,
+            body_timeout: Duration::from_secs(10),
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
+            shutdown_delay: Duration::ZERO,
         },
         secrets,
         webhooks: WebhookConfig {
@@ -222,7 +237,7 @@ fn config(
         },
         process: ProcessConfig {
             metrics_listen: None,
-            shutdown_delay: Duration::ZERO,
+            connections: ConnectionLimits::default(),
             shutdown_grace: Duration::from_secs(5),
         },
     })

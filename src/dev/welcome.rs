@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::demo::{TENANT, key_header};
+use super::demo::TENANT;
 use super::folder::Folder;
 use super::redis::PrivateRedis;
-use crate::config::Dialect;
+use crate::domain::dialect::Dialect;
 
 /// Prints to standard output; the keys are those of a development stack, and its owner needs them.
 pub(super) fn print(
@@ -15,14 +15,13 @@ pub(super) fn print(
     dialect: Dialect,
     admin_key: &SecretString,
     demo: Option<&SecretString>,
-    redis: Option<&PrivateRedis>,
-    folder: &Folder,
+    private: &Option<(PrivateRedis, Folder)>,
 ) {
     let mut text = format!(
         "\nBudget authority is ready.\n\n  API        http://{address}\n  admin key  {}\n",
         admin_key.expose_secret()
     );
-    if let Some(redis) = redis {
+    if let Some((redis, folder)) = private {
         let kept = match folder.is_ephemeral() {
             true => "not kept",
             false => "kept",
@@ -35,7 +34,7 @@ pub(super) fn print(
             "  demo       tenant `{TENANT}`, key {}\n",
             key.expose_secret()
         );
-        text += &lines(address, key_header(dialect), key.expose_secret());
+        text += &lines(address, dialect.words().api_key_header, key.expose_secret());
     }
     text += "\nCtrl-C stops everything.\n";
     println!("{text}");

@@ -143,14 +143,34 @@ impl LeaseKeeper {
     }
 
     /// Tells that it is alive. Where that is due, or others came or went, renews what it should hold and gives back what
-    /// it should not.
+    /// it should not. Where the list of dispatchers is out of reach, it goes on with those that it last knew of: the
+    /// node of the list is one of several, and those of its leases may well answer.
     ///
     /// # Errors
     /// [`StoreError`]; the leases that are held stay so until they lapse.
     pub async fn run_once(&self) -> Result<Renewal, StoreError> {
         let begun = Instant::now();
-        let alive = ALIVE.min(self.lease);
-        let members = self.store.stay_member(&self.name, alive).await?;
+        match self
+            .store
+            .stay_member(&self.name, ALIVE.min(self.lease))
+            .await
+        {
+            Ok(members) => self.share_among(members, begun).await,
+            Err(error) => {
+                if let Some(members) = self.last_members() {
+                    self.share_among(members, begun).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Renews and gives back as it should among these dispatchers, this one included.
+    async fn share_among(
+        &self,
+        members: Vec<String>,
+        begun: Instant,
+    ) -> Result<Renewal, StoreError> {
         if self.holds_still(&members) {
             return Ok(Renewal {
                 dispatchers: members.len(),
@@ -158,6 +178,7 @@ impl LeaseKeeper {
                 waiting: 0,
             });
         }
+        let alive = ALIVE.min(self.lease);
         let share = share_of(&self.name, &members);
         let wanted: HashSet<_> = share.iter().copied().collect();
         let mut surplus = self.leases.partitions();
@@ -202,6 +223,11 @@ impl LeaseKeeper {
             share: share.len(),
         });
         Ok(renewal)
+    }
+
+    fn last_members(&self) -> Option<Vec<String>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|last| last.members.clone())
     }
 
     /// Whether everything is as the last pass left it, and no lease needs renewal yet.

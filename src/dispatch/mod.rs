@@ -3,10 +3,10 @@
 //! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
-mod denials;
 mod leases;
 mod metrics;
 mod share;
+mod sums;
 mod thresholds;
 
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::sync::Mutex;
 
-pub use denials::{DenialSums, Flush};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
+pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
 
-use crate::config::{Dialect, RetentionConfig};
+use crate::config::RetentionConfig;
+use crate::domain::dialect::Dialect;
 use crate::retention::{Periods, Retention, RetentionMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -107,12 +108,12 @@ pub fn start(
         async move { copies.run_once(&held.current()).await.map(|_| Pass::Idle) }
     });
 
-    let sums = Arc::new(DenialSums::new(
+    let sums = Arc::new(Sums::new(
         store.clone(),
-        dialect.server_source(),
+        dialect.words().runtime_source,
         registry,
     )?);
-    workers.repeat("denials", denials::PERIOD, move || {
+    workers.repeat("sums", sums::PERIOD, move || {
         let (sums, held) = (Arc::clone(&sums), leases.clone());
         async move {
             let flush = sums

@@ -8,6 +8,8 @@ use super::keys::KeyId;
 pub enum Actor {
     /// A tenant's API key.
     ApiKey(KeyId),
+    /// The holder of an API key that is nobody's.
+    UnknownKey,
     /// The admin key, on an operation of its own.
     Admin,
     /// The admin key, on an operation that tenants have too.
@@ -20,7 +22,7 @@ impl Actor {
     /// The word of the wire.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::ApiKey(_) => "api_key",
+            Self::ApiKey(_) | Self::UnknownKey => "api_key",
             Self::Admin => "admin",
             Self::AdminOnBehalfOf => "admin_on_behalf_of",
             Self::System => "system",

@@ -208,7 +208,7 @@ text_id! {
 impl RequestId {
     /// A new random id.
     pub fn mint() -> Self {
-        Self(format!("req_{}", hex(&rand::random::<[u8; 16]>())))
+        Self(format!("req_{}", hex(rand::random())))
     }
 
     /// Accepts 1 to 128 of `A-Za-z0-9._:-`. What else a client sends would end up in logs and audit entries, so it is not taken.
@@ -230,7 +230,7 @@ impl TraceId {
         loop {
             let random: [u8; 16] = rand::random();
             if random != [0; 16] {
-                return Self(hex(&random));
+                return Self(hex(random));
             }
         }
     }
@@ -310,8 +310,8 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hex(bytes: [u8; 16]) -> String {
+    uuid::Uuid::from_bytes(bytes).simple().to_string()
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod cidr;
 pub mod seal;
 pub mod signature;
 
+pub mod dialect;
 pub mod fields;
 pub mod printable;
 pub(crate) mod words;

@@ -50,18 +50,6 @@ impl Permission {
         Self::PoliciesRead,
         Self::PoliciesWrite,
     ];
-
-    /// Whether a key that holds `held` may do what needs `self`. `admin:read` stands for every `…:read` and `admin:write` for
-    /// every `…:write`; neither opens what needs a `reservations:…` permission.
-    pub fn is_granted_by(self, held: &[Self]) -> bool {
-        let wildcard = match self.as_str().rsplit(':').next() {
-            Some("read") => Some(Self::AdminRead),
-            Some("write") => Some(Self::AdminWrite),
-            _ => None,
-        };
-        held.iter()
-            .any(|one| *one == self || Some(*one) == wildcard)
-    }
 }
 
 words! {
@@ -79,25 +67,6 @@ words! {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wildcards_open_reads_and_writes_but_no_reservations() {
-        use Permission::*;
-        for (needed, held, granted) in [
-            (BudgetsRead, &[BudgetsRead][..], true),
-            (BudgetsRead, &[AdminRead], true),
-            (BudgetsRead, &[AdminWrite], false),
-            (BudgetsWrite, &[AdminWrite], true),
-            (BudgetsWrite, &[AdminRead], false),
-            (BalancesRead, &[AdminRead], true),
-            (BudgetsRead, &[AdminBudgetsRead], false),
-            (ReservationsCreate, &[AdminWrite, AdminRead], false),
-            (ReservationsList, &[AdminRead], false),
-            (ReservationsList, &[], false),
-        ] {
-            assert_eq!(needed.is_granted_by(held), granted, "{needed} by {held:?}");
-        }
-    }
 
     #[test]
     fn words_are_unique_and_read_back() {

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use super::amount::Unit;
+use super::ids::TenantId;
 use super::reservation::Status;
 
 /// Why an API key is not good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadKey {
+    /// The text is none that a key of this deployment could have.
+    Malformed,
     /// No record stands under the visible prefix.
     NotFound,
     /// The secret is another one.
@@ -37,12 +40,66 @@ impl BadKey {
 impl fmt::Display for BadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotFound => "KEY_NOT_FOUND: no such API key",
+            Self::Malformed | Self::NotFound => "KEY_NOT_FOUND: no such API key",
             Self::Invalid => "INVALID_KEY: the API key is wrong",
             Self::Revoked => "KEY_REVOKED: the API key has been revoked",
             Self::Expired => "KEY_EXPIRED: the API key has expired",
             Self::NotOwned => "KEY_NOT_OWNED_BY_TENANT: the API key belongs to no tenant",
         })
+    }
+}
+
+/// What is wrong with the credential of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadCredential {
+    /// There is no API key.
+    NoKey,
+    /// There is no admin key.
+    NoAdminKey,
+    /// The API key is not good.
+    Key(BadKey),
+    /// The admin key is none of those configured.
+    AdminKey,
+}
+
+impl BadCredential {
+    /// The word of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoKey | Self::NoAdminKey => "no_key",
+            Self::Key(BadKey::Malformed) => "invalid_format",
+            Self::Key(BadKey::NotFound) => "key_not_found",
+            Self::Key(BadKey::Invalid) => "wrong_secret",
+            Self::Key(BadKey::Revoked) => "key_revoked",
+            Self::Key(BadKey::Expired) => "key_expired",
+            Self::Key(BadKey::NotOwned) => "no_tenant",
+            Self::AdminKey => "wrong_admin_key",
+        }
+    }
+
+    /// The word of events, which know fewer; `None` where no key was used.
+    pub fn failure_reason(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoKey | Self::NoAdminKey => return None,
+            Self::Key(BadKey::Malformed) => "invalid_format",
+            Self::Key(BadKey::Revoked) => "key_revoked",
+            Self::Key(BadKey::Expired) => "key_expired",
+            // A wrong secret makes a key that does not exist.
+            Self::Key(BadKey::NotFound | BadKey::Invalid | BadKey::NotOwned) | Self::AdminKey => {
+                "key_not_found"
+            }
+        })
+    }
+}
+
+impl fmt::Display for BadCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKey => f.write_str("Missing API key"),
+            Self::NoAdminKey => f.write_str("Missing admin key"),
+            Self::Key(why) => why.fmt(f),
+            Self::AdminKey => f.write_str("Invalid admin key"),
+        }
     }
 }
 
@@ -117,10 +174,10 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The tenant's record cannot be read.
     TenantUnreadable,
-    /// The tenant is closed.
-    TenantClosed,
-    /// The tenant is suspended.
-    TenantSuspended,
+    /// This tenant is closed.
+    TenantClosed(TenantId),
+    /// This tenant is suspended.
+    TenantSuspended(TenantId),
     /// The reservation has expired.
     Expired,
     /// The reservation has ended otherwise.

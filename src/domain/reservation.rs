@@ -76,6 +76,15 @@ impl Record {
         Self { fields }
     }
 
+    /// Takes the values of named fields, in the order of the names; what is missing is left out.
+    pub fn from_fields(names: &[&str], values: Vec<Option<String>>) -> Self {
+        let pairs = names.iter().zip(values);
+        let fields = pairs.filter_map(|(name, value)| Some(((*name).to_owned(), value?)));
+        Self {
+            fields: fields.collect(),
+        }
+    }
+
     /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()

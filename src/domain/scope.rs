@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::ids::{TenantId, text_id};
+use super::ids::text_id;
 use super::printable::printable;
 use super::subject::Subject;
 
@@ -134,7 +134,7 @@ pub struct BudgetScope {
 }
 
 impl BudgetScope {
-    /// Reads `tenant:<id>[/<level>:<id>]…`, lower-casing it.
+    /// Reads `tenant:<id>[/<level>:<id>]…`, lower-casing the ids; the levels must be written as they are.
     ///
     /// # Errors
     /// [`ScopeError`] names the segment that breaks the grammar.
@@ -157,12 +157,7 @@ impl BudgetScope {
         &self.path
     }
 
-    /// Whether the scope lies in this tenant. The tenant is compared as it was written: `tenant:ACME` is not in `acme`.
-    pub fn is_of(&self, tenant: &TenantId) -> bool {
-        self.tenant_as_sent == tenant.as_str()
-    }
-
-    /// The tenant as it was written.
+    /// The tenant as it was written, for comparison: `tenant:ACME` does not lie in `acme`.
     pub fn tenant_as_sent(&self) -> &str {
         &self.tenant_as_sent
     }
@@ -185,7 +180,7 @@ pub enum ScopeError {
     },
     /// A level that does not exist.
     #[error(
-        "segment `{segment}` must start with tenant, workspace, app, workflow, agent or toolset"
+        "segment `{segment}` must start with tenant, workspace, app, workflow, agent or toolset, in lower case"
     )]
     UnknownLevel {
         /// The segment, printable.
@@ -213,7 +208,7 @@ pub enum ScopeError {
     },
 }
 
-/// Checks the grammar and answers the lower-cased scope.
+/// Checks the grammar and answers the scope with its ids in lower case.
 fn parse_segments(text: &str) -> Result<String, ScopeError> {
     let mut level_before = None;
     for (index, segment) in text.split('/').enumerate() {
@@ -226,7 +221,7 @@ fn parse_segments(text: &str) -> Result<String, ScopeError> {
         let Some((level, id)) = segment.split_once(':') else {
             return Err(ScopeError::NoColon { segment: shown() });
         };
-        let Some(level) = Level::parse(&level.to_ascii_lowercase()) else {
+        let Some(level) = Level::parse(level) else {
             return Err(ScopeError::UnknownLevel { segment: shown() });
         };
         if level_before >= Some(level) {
@@ -329,6 +324,11 @@ impl SegmentFilter {
         self.0.is_empty()
     }
 
+    /// Whether it tells the scopes of one tenant apart: all of them name that tenant.
+    pub fn is_within_tenant(&self) -> bool {
+        self.0.iter().any(|(level, _)| *level != Level::Tenant)
+    }
+
     /// The wanted segments, each `level:value`.
     pub fn segments(&self) -> impl Iterator<Item = String> {
         self.0
@@ -415,13 +415,12 @@ mod tests {
 
     #[test]
     fn a_budget_scope_is_lower_cased_but_remembers_its_tenant_as_sent() {
-        let acme = TenantId::parse("acme").unwrap();
-        let scope = BudgetScope::parse("tenant:acme/Agent:Bot-1.x").unwrap();
+        let scope = BudgetScope::parse("tenant:acme/agent:Bot-1.x").unwrap();
         assert_eq!(scope.path().as_str(), "tenant:acme/agent:bot-1.x");
-        assert!(scope.is_of(&acme));
+        assert_eq!(scope.tenant_as_sent(), "acme");
         let scope = BudgetScope::parse("tenant:ACME").unwrap();
         assert_eq!(scope.path().as_str(), "tenant:acme");
-        assert!(!scope.is_of(&acme));
+        assert_eq!(scope.tenant_as_sent(), "ACME");
         assert!(BudgetScope::parse("tenant:-acme-").is_ok());
         assert!(BudgetScope::parse(&format!("tenant:{}", "x".repeat(128))).is_ok());
     }
@@ -437,6 +436,8 @@ mod tests {
             ("acme", "`acme`"),
             ("tenant:acme/prod", "`prod`"),
             ("tenant:acme/team:x", "`team:x`"),
+            ("tenant:acme/Agent:x", "`Agent:x` must start with"),
+            ("TENANT:acme", "`TENANT:acme` must start with"),
             ("tenant:acme/agent:x/app:y", "`app:y`"),
             ("tenant:acme/app:x/app:y", "`app:y`"),
             ("tenant:", "`tenant:`"),

@@ -2,6 +2,13 @@
 
 use super::words::words;
 
+/// In a tenant's place: events of what belongs to no tenant. No tenant can be called so.
+pub const SYSTEM: &str = "__system__";
+/// In a tenant's place: audit entries of requests that act on no tenant, or on one that does not exist.
+pub const NO_TENANT: &str = "__admin__";
+/// In a tenant's place: audit entries of requests whose caller is unknown.
+pub const UNKNOWN_CALLER: &str = "__unauth__";
+
 words! {
     /// Whether a tenant may act.
     TenantStatus {

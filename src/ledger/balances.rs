@@ -1,10 +1,14 @@
 //! Reading a tenant's ledgers, page by page.
 
+use tracing::error;
+
+use super::walk::STEP_ROWS;
 use super::{Ledger, LedgerError, done};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::scope::{ScopePath, SegmentFilter};
+use crate::store::ExtraTrip;
 
 /// Ledgers that are asked for.
 #[derive(Debug)]
@@ -26,8 +30,6 @@ pub struct BalancePage {
     pub next: Option<(ScopePath, Unit)>,
 }
 
-/// Rows that one script call looks at.
-const STEP_ROWS: usize = 200;
 /// Rows that one page looks at; with a sparse filter a page may be short, and its cursor goes on.
 const PAGE_ROWS_MAX: usize = 5_000;
 
@@ -46,17 +48,31 @@ impl Ledger {
         let mut after = last
             .as_ref()
             .map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
+        // One more than the page, to know whether another follows. How many rows match a filter is not known before.
+        let mut step = match query.segments.is_within_tenant() {
+            true => STEP_ROWS,
+            false => STEP_ROWS.min(query.limit + 1),
+        };
         loop {
-            // One more than the page, to know whether another follows.
-            let step = STEP_ROWS.min(query.limit + 1);
             let answer = self
                 .store
                 .list_balances(caller, after.as_deref(), step)
                 .await?;
+            step = STEP_ROWS;
             let page = done(answer)?;
             let complete = page.complete;
             for (entry, balance) in page.ledgers {
                 examined += 1;
+                after = Some(entry.clone());
+                let Some(balance) = balance else {
+                    // One damaged ledger must not take a tenant's whole list away.
+                    error!(
+                        ledger = entry,
+                        "the ledger `{entry}` is corrupt and left out of balances"
+                    );
+                    last = place(&entry).or(last);
+                    continue;
+                };
                 let shown = query.segments.matches(&balance.scope)
                     && page.scope_filter.admits(&balance.scope);
                 if shown && found.len() == query.limit {
@@ -66,7 +82,6 @@ impl Ledger {
                     });
                 }
                 last = Some((balance.scope.clone(), balance.unit));
-                after = Some(entry);
                 if shown {
                     found.push(balance);
                 }
@@ -83,6 +98,14 @@ impl Ledger {
                     next: last,
                 });
             }
+            self.store.metrics().extra_trip(ExtraTrip::Paging);
         }
     }
+}
+
+/// Scope and unit of an index entry.
+fn place(entry: &str) -> Option<(ScopePath, Unit)> {
+    let (scope, unit) = entry.split_once(' ')?;
+    let (_, unit) = unit.split_once(' ')?;
+    Some((ScopePath::parse(scope)?, Unit::parse(unit)?))
 }

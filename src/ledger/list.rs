@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::walk::{Step, Walker};
+use super::walk::{ROW_FIELDS, Step, Walker, sound};
 use super::{Ledger, LedgerError, done};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
@@ -10,6 +10,7 @@ use crate::domain::moment::Window;
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
+use crate::store::ExtraTrip;
 
 /// Where a page ended: the sort value and id of its last row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,16 @@ pub struct ReservationQuery {
     pub limit: usize,
     /// Where the last page ended.
     pub after: Option<Position>,
+    /// Fields of the record that rows have besides the usual: `metadata`, `committed_metadata`.
+    pub further_fields: Vec<&'static str>,
+}
+
+impl ReservationQuery {
+    /// Whether a row that lies between the bounds on creation may still be left out.
+    pub(super) fn is_filtered(&self) -> bool {
+        let times_open = self.expires.is_open() && self.finalized.is_open();
+        self.status.is_some() || self.segments.is_within_tenant() || !times_open
+    }
 }
 
 /// One row.
@@ -54,7 +65,7 @@ pub struct ReservationRow {
     pub reservation_id: String,
     /// The status on the store's clock.
     pub status: Status,
-    /// The stored fields.
+    /// The stored fields that a row shows.
     pub record: Record,
 }
 
@@ -84,11 +95,9 @@ pub enum ListError {
 }
 
 /// Rows of the indexed order that one page looks at; with a sparse filter it may be short, and its cursor goes on.
-const PAGE_ROWS_MAX: usize = 5_000;
-/// Matches that a sort without an index gathers.
-const MATCHES_MAX: usize = 10_000;
-/// Rows that such a sort looks at.
-const GATHER_ROWS_MAX: usize = 50_000;
+pub(super) const PAGE_ROWS_MAX: usize = 5_000;
+/// Bytes of the records of one page, where they hold data of the client's own.
+const PAGE_BYTES_MAX: i64 = 4 << 20;
 
 impl Ledger {
     /// A page of a tenant's reservations.
@@ -106,6 +115,9 @@ impl Ledger {
         if query.sort == ReservationSort::CreatedAtMs {
             return Ok(self.list_indexed(caller, query).await?);
         }
+        if query.sort == ReservationSort::ExpiresAtMs && query.status == Some(Status::Active) {
+            return self.list_by_expiry(caller, query).await;
+        }
         self.list_gathered(caller, query).await
     }
 
@@ -119,7 +131,7 @@ impl Ledger {
         let id = ReservationId::derive(self.store.secret().await?, &query.tenant, key);
         let answer = self
             .store
-            .get_reservation(caller, query.tenant.partition(), &id)
+            .get_reservation(caller, query.tenant.partition(), &id, &query.fields())
             .await?;
         let found = match done(answer) {
             Ok(found) => found,
@@ -152,65 +164,91 @@ impl Ledger {
         query: &ReservationQuery,
     ) -> Result<ReservationPage, LedgerError> {
         let mut walker = Walker::by_creation(self, query);
-        let (mut rows, mut last, mut examined) = (Vec::new(), query.after.clone(), 0);
-        while let Some(step) = walker.step(self, caller, query.limit + 1).await? {
+        let (mut page, mut last, mut examined) = (Vec::new(), query.after.clone(), 0);
+        while let Some(step) = walker.step(self, caller).await? {
             for Step { row, visible } in step {
                 examined += 1;
                 let position = position_of(&row, ReservationSort::CreatedAtMs)?;
                 if visible && matches(&row, query)? {
-                    if rows.len() == query.limit {
-                        return Ok(ReservationPage { rows, next: last });
+                    if page.len() == query.limit {
+                        return self.page_of(query, page, last).await;
                     }
-                    rows.push(row);
+                    page.push(Candidate {
+                        position: position.clone(),
+                        row,
+                    });
                 }
                 last = Some(position);
             }
             if examined >= PAGE_ROWS_MAX {
-                return Ok(ReservationPage { rows, next: last });
+                return self.page_of(query, page, last).await;
             }
         }
-        Ok(ReservationPage { rows, next: None })
+        self.page_of(query, page, None).await
     }
 
-    async fn list_gathered(
+    /// A page of candidates in order: as they were read, or where further fields are wanted read again, each as it is now.
+    /// Where their bytes would pass a bound the page is short, and its cursor goes on.
+    pub(super) async fn page_of(
         &self,
-        caller: &Caller,
         query: &ReservationQuery,
-    ) -> Result<ReservationPage, ListError> {
-        let mut walker = Walker::for_gathering(self, query);
-        let (mut gathered, mut examined) = (Vec::new(), 0);
-        while let Some(step) = walker.step(self, caller, usize::MAX).await? {
-            for Step { row, visible } in step {
-                examined += 1;
-                if visible && matches(&row, query).map_err(LedgerError::Record)? {
-                    let position = position_of(&row, query.sort).map_err(LedgerError::Record)?;
-                    gathered.push((position, row));
-                }
-            }
-            let too_many = |bound, what| Err(ListError::TooMany { bound, what });
-            if gathered.len() > MATCHES_MAX {
-                return too_many(MATCHES_MAX, "match");
-            }
-            if examined > GATHER_ROWS_MAX {
-                return too_many(GATHER_ROWS_MAX, "would have to be looked at");
+        candidates: Vec<Candidate>,
+        mut next: Option<Position>,
+    ) -> Result<ReservationPage, LedgerError> {
+        if query.further_fields.is_empty() || candidates.is_empty() {
+            let rows = candidates.into_iter().map(|candidate| candidate.row);
+            let rows = rows.collect();
+            return Ok(ReservationPage { rows, next });
+        }
+        let ids: Vec<_> = candidates
+            .iter()
+            .map(|candidate| candidate.position.reservation_id.as_str())
+            .collect();
+        self.store.metrics().extra_trip(ExtraTrip::Paging);
+        let fields = query.fields();
+        let (now_ms, records) = self
+            .store
+            .read_rows(query.tenant.partition(), &ids, &fields, PAGE_BYTES_MAX)
+            .await?;
+        if records.len() < ids.len()
+            && let Some(last) = records.len().checked_sub(1)
+        {
+            next = Some(candidates[last].position.clone());
+        }
+        let mut rows = Vec::with_capacity(records.len());
+        for (id, record) in ids.into_iter().zip(records) {
+            let Some((status, _, record)) = sound(id, record, now_ms) else {
+                continue;
+            };
+            let row = ReservationRow {
+                reservation_id: id.to_owned(),
+                status,
+                record,
+            };
+            if matches(&row, query)? {
+                rows.push(row);
             }
         }
-        gathered.sort_by(|(a, _), (b, _)| order(a, b, query));
-        if let Some(after) = &query.after {
-            gathered.retain(|(position, _)| order(position, after, query) == Ordering::Greater);
-        }
-        let more = gathered.len() > query.limit;
-        gathered.truncate(query.limit);
-        let next = gathered
-            .last()
-            .filter(|_| more)
-            .map(|(position, _)| position.clone());
-        let rows = gathered.into_iter().map(|(_, row)| row).collect();
         Ok(ReservationPage { rows, next })
     }
 }
 
-fn matches(row: &ReservationRow, query: &ReservationQuery) -> Result<bool, RecordError> {
+/// A row that may come onto a page.
+pub(super) struct Candidate {
+    /// Its place in the order.
+    pub position: Position,
+    /// The row as it was read.
+    pub row: ReservationRow,
+}
+
+impl ReservationQuery {
+    fn fields(&self) -> Vec<&'static str> {
+        let further = self.further_fields.iter().copied();
+        ROW_FIELDS.into_iter().chain(further).collect()
+    }
+}
+
+pub(super) fn matches(row: &ReservationRow, query: &ReservationQuery) -> Result<bool, RecordError> {
     let record = &row.record;
     let finalized = record.optional_integer("finalized_at_ms")?;
     Ok(query.status.is_none_or(|status| status == row.status)
@@ -220,7 +258,10 @@ fn matches(row: &ReservationRow, query: &ReservationQuery) -> Result<bool, Recor
         && (query.finalized.is_open() || finalized.is_some_and(|at| query.finalized.contains(at))))
 }
 
-fn position_of(row: &ReservationRow, sort: ReservationSort) -> Result<Position, RecordError> {
+pub(super) fn position_of(
+    row: &ReservationRow,
+    sort: ReservationSort,
+) -> Result<Position, RecordError> {
     let record = &row.record;
     let value = match sort {
         ReservationSort::CreatedAtMs => record.integer("created_at_ms")?.to_string(),
@@ -241,7 +282,7 @@ fn position_of(row: &ReservationRow, sort: ReservationSort) -> Result<Position, 
 }
 
 /// The order of the list: by value in the direction asked for, ties by ascending id.
-fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
+pub(super) fn order(a: &Position, b: &Position, query: &ReservationQuery) -> Ordering {
     let by_value = match query.sort {
         ReservationSort::CreatedAtMs | ReservationSort::ExpiresAtMs | ReservationSort::Reserved => {
             let number = |position: &Position| position.value.parse::<i64>().unwrap_or(0);

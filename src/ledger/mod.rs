@@ -6,6 +6,7 @@ mod decide;
 mod event;
 mod extend;
 pub mod facts;
+mod gather;
 mod list;
 mod release;
 mod reserve;
@@ -82,9 +83,11 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
+        let mut fields = walk::ROW_FIELDS.to_vec();
+        fields.extend(["metadata", "committed_metadata"]);
         let answer = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &fields)
             .await?;
         let found = done(answer)?;
         match found.record.effective_status(found.now_ms)? {
@@ -120,10 +123,11 @@ impl Ledger {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
+        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
         let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store
-            .get_reservation(&reader, partition, reservation_id)
+            .get_reservation(&reader, partition, reservation_id, &["status"])
             .await?;
         done(answer)?;
         Err(LedgerError::Refused(Refusal::ForeignReservation))
@@ -172,7 +176,8 @@ impl Attempts<'_> {
             Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
             Answer::WrongDay => {}
             Answer::SweepFirst { now_ms } => {
-                let until_ms = *self.swept_until_ms.get_or_insert(now_ms);
+                let believed_ms = self.ledger.store.clock().believed_ms(now_ms);
+                let until_ms = *self.swept_until_ms.get_or_insert(believed_ms);
                 self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
             }
         }

@@ -8,7 +8,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::RecordError;
-use crate::store::release as store;
+use crate::store::{ExtraTrip, release as store};
 
 /// A release that is asked for.
 #[derive(Debug)]
@@ -104,9 +104,10 @@ impl Ledger {
         reservation_id: &ReservationId,
     ) -> Result<TenantId, LedgerError> {
         let partition = named_partition(reservation_id)?;
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
         let found = self
             .store
-            .get_reservation(caller, partition, reservation_id)
+            .get_reservation(caller, partition, reservation_id, &["tenant"])
             .await?;
         let record = done(found)?.record;
         TenantId::parse(record.text("tenant")?)

@@ -14,6 +14,7 @@ use tracing::{error, info};
 pub use metrics::RetentionMetrics;
 
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::store::purge::{Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES};
 use crate::store::{Day, Lease, Store, StoreError};
 use crate::sweep::ClockWatch;
@@ -27,13 +28,19 @@ const ROWS: usize = 8;
 /// Pages of one kind of records that one look removes; the rest waits for the next pass.
 const PAGES_PER_LOOK: usize = 50;
 
+/// Booked events are kept at least so long: whoever posts what a lost reservation had cost may retry for days, and is to be
+/// known again.
+const POSTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
+/// How long audit entries of unknown callers are kept at most: anybody can cause them.
+const UNKNOWN_CALLERS: Duration = Duration::from_secs(30 * 86_400);
+
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// After how long what is over is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Periods {
-    /// Reservations and booked events, from their end.
+    /// Reservations and booked events, from their end; the latter at least a week.
     pub records: Duration,
     /// The event log, from the end of its day.
     pub events: Duration,
@@ -66,6 +73,8 @@ pub struct Pass {
     pub more: bool,
     /// Whether nothing was done because Redis's clock cannot be believed.
     pub halted: bool,
+    /// Partitions whose node is out of reach; they are left for a later pass.
+    pub unreachable: usize,
 }
 
 impl Pass {
@@ -129,6 +138,10 @@ impl Retention {
         let polled = self.store.poll_days(&partitions, ROWS).await?;
         let mut lag_ms = 0;
         for (lease, found) in leases.iter().zip(polled) {
+            let Some(found) = found else {
+                pass.unreachable += 1;
+                continue;
+            };
             let due: Vec<_> = found
                 .into_iter()
                 .filter(|due| due.at_ms <= now_ms)
@@ -206,7 +219,11 @@ impl Retention {
         }
         let over_ms = day.plus(1).start_ms();
         next_ms[2] = over_ms + millis(self.periods.events);
-        next_ms[3] = over_ms + millis(self.periods.audit);
+        let audit = match tenant {
+            UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS),
+            _ => self.periods.audit,
+        };
+        next_ms[3] = over_ms + millis(audit);
         let look = Look {
             drop_events: next_ms[2] <= now_ms,
             drop_audit: next_ms[3] <= now_ms,
@@ -238,7 +255,10 @@ impl Retention {
         records: Records,
         now_ms: i64,
     ) -> Result<Walk, StoreError> {
-        let period_ms = millis(self.periods.records);
+        let period_ms = millis(match records {
+            Records::Reservations => self.periods.records,
+            Records::Posts => self.periods.records.max(POSTS_KEPT_MIN),
+        });
         let ended_before_ms = now_ms - period_ms;
         // Nothing ends before it begins.
         if day.start_ms() >= ended_before_ms {
@@ -325,7 +345,7 @@ impl Retention {
 /// partition.
 fn parse(member: &str) -> Option<(&str, Day)> {
     let (tenant, day) = member.rsplit_once(':')?;
-    let of_no_tenant = ["__admin__", "__unauth__", "__system__"].contains(&tenant);
+    let of_no_tenant = [NO_TENANT, UNKNOWN_CALLER, SYSTEM].contains(&tenant);
     let known = of_no_tenant || TenantId::parse(tenant).is_some();
     Some((tenant, Day::parse(day)?)).filter(|_| known)
 }

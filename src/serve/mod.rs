@@ -1,11 +1,14 @@
 //! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
 //!
 //! The end comes in steps. Readiness turns red at once and each answer carries `Connection: close`, so that load
-//! balancers turn away and their idle connections go; after half of `BUDGET_SHUTDOWN_DELAY_MS` no connection is accepted
-//! any more, which the last of them notice; after the whole, idle connections are closed, and requests in flight have
-//! `BUDGET_SHUTDOWN_GRACE_MS` to finish. A balancer never sends into a connection that is just being closed.
+//! balancers turn away and their idle connections go. All is served as before for `BUDGET_SHUTDOWN_DELAY_MS`: where
+//! balancers follow a list of endpoints, as in Kubernetes, new connections come until that list has reached them all.
+//! Only then no connection is accepted any more, which the last of them notice; [`LAST_CALL`] later idle connections
+//! are closed, and requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish. So a balancer does not send into a
+//! connection that is just being closed.
 
 mod server;
+mod stalls;
 
 use std::future::pending;
 use std::io;
@@ -17,12 +20,16 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use crate::api::auth_failures::AuthFailures;
 use crate::api::ops::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, measure};
 use server::{Phase, Server};
+
+/// How long idle connections stay open once no new ones are accepted; never longer than the delay before.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Bound sockets. Port 0 in the configuration picks a free one.
 #[derive(Debug)]
@@ -42,6 +49,8 @@ pub struct Planes {
     pub api: Router,
     /// The admin plane's own address; `None` when `api` holds both planes.
     pub admin: Option<Router>,
+    /// Refused keys that both planes count.
+    pub auth_failures: AuthFailures,
 }
 
 /// Why the service could not start or go on.
@@ -120,15 +129,18 @@ pub async fn run(
     planes: Planes,
     store: Store,
     telemetry: Telemetry,
-    process: &ProcessConfig,
+    config: &ServeConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
+    if config.http.admin_keys.is_empty() {
+        warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses everybody");
+    }
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let server = Server::new();
+    let server = Server::new(config.process.connections);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -139,10 +151,52 @@ pub async fn run(
         announce("metrics", &listener);
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    until_shutdown(server, &store, process, &shutdown).await
+    let clock = store.clone();
+    let telling = tokio::spawn(tell_auth_failures(
+        clock,
+        planes.auth_failures.clone(),
+        shutdown.clone(),
+    ));
+    let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
+    let outcome = until_shutdown(server, &store, (delay, grace), &shutdown).await;
+    // Once more when the last request is answered, so that no count is lost.
+    let last = async {
+        let _ = telling.await;
+        planes.auth_failures.run_last().await
+    };
+    match tokio::time::timeout(grace, last).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            warn!(error = %error, "the last refused keys could not be told: {error}")
+        }
+        Err(_) => warn!("the last refused keys could not be told in time"),
+    }
+    outcome
 }
 
-/// Serves metrics and probes alone until `shutdown`, for a process without an API.
+/// How often to look whether counts of refused keys are to be told.
+const TELL_PERIOD: Duration = Duration::from_secs(1);
+
+async fn tell_auth_failures(store: Store, auth_failures: AuthFailures, shutdown: Shutdown) {
+    let mut failed = false;
+    while !shutdown.has_begun() {
+        let outcome = auth_failures.run_once(store.clock().now_ms()).await;
+        if let Err(error) = &outcome
+            && !failed
+        {
+            warn!(error = %error, "refused keys could not be told, and are tried again: {error}");
+        }
+        failed = outcome.is_err();
+        tokio::select! {
+            () = auth_failures.fresh() => {}
+            () = tokio::time::sleep(TELL_PERIOD) => {}
+            () = shutdown.begun() => {}
+        }
+    }
+}
+
+/// Serves metrics and probes alone until `shutdown`, for a process without an API. No load balancer sends to it, so it
+/// ends without delay.
 ///
 /// # Errors
 /// As for [`run`], and [`ServeError::Bind`].
@@ -152,36 +206,42 @@ pub async fn run_without_api(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let server = Server::new();
+    let server = Server::new(process.connections);
     if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    until_shutdown(server, &store, process, &shutdown).await
+    let patience = (Duration::ZERO, process.shutdown_grace);
+    until_shutdown(server, &store, patience, &shutdown).await
 }
 
 async fn until_shutdown(
     server: Server,
     store: &Store,
-    process: &ProcessConfig,
+    (delay, grace): (Duration, Duration),
     shutdown: &Shutdown,
 ) -> Result<(), ServeError> {
     let outcome = tokio::select! {
         () = shutdown.begun() => Ok(()),
         refused = watch_deployment(store) => {
-            shutdown.begin();
+            shutdown.begin_at_once();
             Err(refused.into())
         }
     };
-    if outcome.is_ok() {
-        for phase in [Phase::Stopping, Phase::Refusing] {
-            server.enter(phase);
-            tokio::time::sleep(process.shutdown_delay / 2).await;
-        }
+    let turning_away = async {
+        server.enter(Phase::Stopping);
+        tokio::time::sleep(delay).await;
+        server.enter(Phase::Refusing);
+        server.all_closed(LAST_CALL.min(delay)).await;
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.begun_at_once() => {}
+        () = turning_away => {}
     }
     server.enter(Phase::Draining);
-    match server.finished(process.shutdown_grace).await {
+    match server.finished(grace).await {
         true => info!("stopped; every accepted request was answered"),
         false => warn!("stopped; the grace period was too short for some requests"),
     }

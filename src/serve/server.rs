@@ -4,24 +4,28 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, Request, Response, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-/// A connection may be idle, or take for the head of a request, this long: longer than the idle connections of usual
-/// load balancers, so that they close first and never send into a connection that we are closing.
-const HEAD_LIMIT: Duration = Duration::from_secs(120);
+use super::stalls::{Patient, Progress};
+use crate::config::ConnectionLimits;
+
+/// How often the log tells that connections wait.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// How far the end has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,31 +45,42 @@ pub(super) enum Phase {
 /// All listeners of a process and their connections.
 pub(super) struct Server {
     phase: watch::Sender<Phase>,
+    limits: ConnectionLimits,
 }
 
 impl Server {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
         Self {
+            limits,
             phase: watch::Sender::new(Phase::Running),
         }
     }
 
     /// Accepts connections and serves them from `router`, in a task of its own.
     pub(super) fn serve(&self, listener: TcpListener, router: Router) {
-        let phase = self.phase.subscribe();
+        let (phase, limits) = (self.phase.subscribe(), self.limits);
         tokio::spawn(async move {
-            let serve = |stream: TcpStream, peer| {
+            let serve = |stream: TcpStream, peer, place| {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection(stream, peer, router.clone(), phase.clone()));
+                let served = connection(stream, peer, router.clone(), limits, phase.clone());
+                tokio::spawn(async move {
+                    served.await;
+                    drop(place);
+                });
             };
             let mut refusing = phase.clone();
+            let mut places = Places::new(limits.open_max);
             loop {
+                let place = tokio::select! {
+                    place = places.take() => place,
+                    () = reached(&mut refusing, Phase::Refusing) => break,
+                };
                 let accepted = tokio::select! {
                     accepted = listener.accept() => accepted,
                     () = reached(&mut refusing, Phase::Refusing) => break,
                 };
                 match accepted {
-                    Ok((stream, peer)) => serve(stream, peer),
+                    Ok((stream, peer)) => serve(stream, peer, Some(place)),
                     Err(error) => recover(error).await,
                 }
             }
@@ -76,7 +91,7 @@ impl Server {
                         .set_nonblocking(true)
                         .and_then(|()| TcpStream::from_std(stream));
                     if let Ok(stream) = stream {
-                        serve(stream, peer);
+                        serve(stream, peer, None);
                     }
                 }
             }
@@ -87,12 +102,43 @@ impl Server {
         self.phase.send_replace(phase);
     }
 
-    /// Waits until all connections are closed, at most `grace`; whether all were.
-    pub(super) async fn finished(self, grace: Duration) -> bool {
+    /// Waits until all connections are closed, at most `patience`; whether all were.
+    pub(super) async fn all_closed(&self, patience: Duration) -> bool {
         // Each connection and listener holds a receiver.
-        let closed = tokio::time::timeout(grace, self.phase.closed()).await;
-        self.enter(Phase::Aborted);
+        let closed = tokio::time::timeout(patience, self.phase.closed()).await;
         closed.is_ok()
+    }
+
+    /// The same, then drops what is left.
+    pub(super) async fn finished(self, grace: Duration) -> bool {
+        let closed = self.all_closed(grace).await;
+        self.enter(Phase::Aborted);
+        closed
+    }
+}
+
+/// The connections that an address may still open.
+struct Places {
+    free: Arc<Semaphore>,
+    warned: Option<Instant>,
+}
+
+impl Places {
+    fn new(open_max: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(open_max.min(Semaphore::MAX_PERMITS))),
+            warned: None,
+        }
+    }
+
+    async fn take(&mut self) -> OwnedSemaphorePermit {
+        let long_ago = |at: Instant| at.elapsed() >= WARN_EVERY;
+        if self.free.available_permits() == 0 && self.warned.is_none_or(long_ago) {
+            self.warned = Some(Instant::now());
+            warn!("as many connections are open as may be; new ones wait until one is closed");
+        }
+        let place = Arc::clone(&self.free).acquire_owned().await;
+        place.expect("nobody closes the semaphore")
     }
 }
 
@@ -117,15 +163,24 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    limits: ConnectionLimits,
     mut phase: watch::Receiver<Phase>,
 ) {
     let stopping = phase.clone();
+    let progress = Arc::new(Progress::default());
+    let stream = Patient::new(stream, limits, Arc::clone(&progress));
     let service = service_fn(move |mut request: Request<Incoming>| {
+        progress.begin();
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = router.clone().oneshot(request.map(Body::new));
-        let stopping = stopping.clone();
+        let (stopping, progress) = (stopping.clone(), Arc::clone(&progress));
         async move {
             let mut response: Response<Body> = answer.await?;
+            progress.answer();
+            // The router tells the methods of a path outside of every layer, so to strangers as well.
+            if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().remove(header::ALLOW);
+            }
             if *stopping.borrow() != Phase::Running {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
@@ -135,7 +190,7 @@ async fn connection(
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
+        .header_read_timeout(limits.idle)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
     let outcome = tokio::select! {

@@ -91,7 +91,8 @@ impl Store {
         }
     }
 
-    /// Books a refused request with the tenant that it was to act on, if that exists, else with the sentinel.
+    /// Books a refused request with the tenant that it was to act on, if that exists, else with the sentinel. More than
+    /// `per_minute` of one sentinel and minute are counted and summed up; that is for requests without a tenant.
     ///
     /// # Errors
     /// [`StoreError`]; the request's own outcome does not depend on it.
@@ -100,6 +101,7 @@ impl Store {
         partition: Partition,
         tenant: Option<&TenantId>,
         sentinel: &str,
+        per_minute: Option<u32>,
         entry: &Pairs,
     ) -> Result<(), StoreError> {
         let (keys, tenant) = (self.keys(), tenant.map_or(sentinel, TenantId::as_str));
@@ -111,9 +113,12 @@ impl Store {
                 keys.audit(partition, sentinel, day),
                 keys.chain(partition, sentinel),
                 keys.days(partition),
+                keys.audit_failures(partition, sentinel),
+                keys.audit_failures_due(partition),
             ];
             let mut args = vec![tenant.to_owned(), sentinel.to_owned()];
             push_day(&mut args, day);
+            args.push(per_minute.map_or_else(String::new, |bound| bound.to_string()));
             push_pairs(&mut args, entry);
             (key_names, args)
         };

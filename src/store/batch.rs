@@ -1,12 +1,9 @@
 //! One script over many keys at once: a pipeline per node instead of a round trip per key.
 
-use std::sync::Arc;
-
-use redis::{Pipeline, Value};
+use redis::Value;
 use tracing::warn;
 
-use super::node::Node;
-use super::{Arg, Lane, Script, Store, StoreError, slot};
+use super::{Arg, Lane, Script, Store, StoreError};
 
 /// How often what a node refused is sent again: once for a script that it did not know, once for a slot on the move.
 const ROUNDS: usize = 3;
@@ -25,11 +22,10 @@ impl Store {
         keys: &[String],
         args: &[Arg<'_>],
     ) -> Result<Vec<Option<Value>>, StoreError> {
-        self.deployment().await?;
         let mut replies = vec![None; keys.len()];
         let mut left: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..ROUNDS {
-            left = self.pipe(script, keys, args, left, &mut replies).await;
+            left = self.pipe(script, keys, args, left, &mut replies).await?;
             let Some(first) = left.pop() else { break };
             // One of the refused goes alone: that loads the script, or finds the slot's new node.
             match self
@@ -46,7 +42,7 @@ impl Store {
         Ok(replies)
     }
 
-    /// One pipeline per node. Answers those keys that were refused; what a silent node was sent may have run.
+    /// Answers those keys that were refused; what a silent node was sent may have run.
     async fn pipe(
         &self,
         script: &Script,
@@ -54,47 +50,28 @@ impl Store {
         args: &[Arg<'_>],
         wanted: Vec<usize>,
         replies: &mut [Option<Value>],
-    ) -> Vec<usize> {
-        let (deadline, connection) = (self.deadline(), &self.inner.connection);
-        let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
-        let mut refused = Vec::new();
-        for index in wanted {
-            let Ok(node) = connection
-                .route(slot::of(keys[index].as_bytes()), deadline)
-                .await
-            else {
-                refused.push(index);
-                continue;
-            };
-            match batches
-                .iter_mut()
-                .find(|(other, _)| Arc::ptr_eq(other, &node))
-            {
-                Some((_, batch)) => batch.push(index),
-                None => batches.push((node, vec![index])),
+    ) -> Result<Vec<usize>, StoreError> {
+        let command = |index: &usize| {
+            let command = script.command(&keys[*index..=*index], args);
+            (keys[*index].clone(), command)
+        };
+        let commands: Vec<_> = wanted.iter().map(command).collect();
+        let (mut refused, mut silent) = (Vec::new(), 0);
+        for (index, answer) in wanted.into_iter().zip(self.pipelines(&commands).await?) {
+            match answer {
+                Some(Value::ServerError(_)) => refused.push(index),
+                Some(reply) => replies[index] = Some(reply),
+                None => silent += 1,
             }
         }
-        for (node, batch) in batches {
-            let mut pipeline = Pipeline::with_capacity(batch.len());
-            for index in &batch {
-                pipeline.add_command(script.command(&keys[*index..=*index], args));
-            }
-            let answers = match node.open(Lane::Background, deadline).await {
-                Ok(open) => open.send_all(&pipeline, deadline).await,
-                Err(silence) => Err(silence),
-            };
-            let Ok(answers) = answers else {
-                connection.distrust(&node);
-                warn!(redis.address = %node.address, "Redis at {} did not answer {} calls", node.address, batch.len());
-                continue;
-            };
-            for (index, answer) in batch.into_iter().zip(answers) {
-                match answer {
-                    Value::ServerError(_) => refused.push(index),
-                    reply => replies[index] = Some(reply),
-                }
-            }
+        if silent > 0 {
+            let name = script.name();
+            warn!(
+                script = name,
+                keys = silent,
+                "script `{name}` was not answered for {silent} of many keys"
+            );
         }
-        refused
+        Ok(refused)
     }
 }

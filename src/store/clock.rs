@@ -1,16 +1,24 @@
-//! What this process believes Redis's clock to say. Only Redis's own `TIME` decides anything; this estimate merely
-//! picks the day keys that a script is given, and the script says so when it was wrong.
+//! What this process believes Redis's clock to say. Only Redis's own `TIME` decides anything; this estimate picks the day
+//! keys that a script is given, and the script says so when it was wrong. And it doubts a clock that jumped.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::course::{Course, Verdict};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Offset of Redis's clock to the local one, in milliseconds.
+/// Redis's clock, so far as it was told.
 #[derive(Debug, Default)]
 pub struct Clock {
+    /// To the local clock, in milliseconds.
     offset_ms: AtomicI64,
+    course: Mutex<Course>,
 }
 
 impl Clock {
@@ -24,10 +32,27 @@ impl Clock {
         Day::of_ms(self.now_ms())
     }
 
-    /// Takes over a time that Redis has just told.
-    pub fn observe(&self, redis_ms: i64) {
+    /// Takes over a time that Redis told between two instants.
+    pub fn observe(&self, sent: Instant, received: Instant, redis_ms: i64) {
         self.offset_ms
             .store(redis_ms - local_ms(), Ordering::Relaxed);
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_doubt = course.is_in_doubt();
+        let verdict = course.observe(sent, received, &[redis_ms]);
+        drop(course);
+        if let (false, Verdict::Jumped { by_ms }) = (in_doubt, verdict) {
+            warn!(
+                by_ms,
+                "Redis's clock jumped by {by_ms} ms: until it is steady, requests end no hold that is not over by its old \
+                 course too"
+            );
+        }
+    }
+
+    /// Until when holds are over beyond doubt, at a moment when Redis tells `redis_ms`.
+    pub fn believed_ms(&self, redis_ms: i64) -> i64 {
+        let course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        course.believed_ms(Instant::now(), redis_ms)
     }
 }
 
@@ -76,7 +101,7 @@ impl Day {
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = jiff::Timestamp::from_millisecond(self.start_ms()).unwrap_or_default();
-        let date = start.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let date = jiff::tz::Offset::UTC.to_datetime(start);
         write!(f, "{:04}{:02}{:02}", date.year(), date.month(), date.day())
     }
 }
@@ -120,7 +145,7 @@ mod tests {
     #[test]
     fn an_observed_time_moves_the_clock() {
         let clock = Clock::default();
-        clock.observe(1_000_000);
+        clock.observe(Instant::now(), Instant::now(), 1_000_000);
         assert!((1_000_000..1_005_000).contains(&clock.now_ms()));
         assert_eq!(clock.today().to_string(), "19700101");
     }

@@ -1,9 +1,9 @@
 //! `commit.lua`: settles an active reservation.
 
 use super::reserve::{optional, push_pairs};
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::COMMIT;
-use super::{Arg, Reply, Store, StoreError};
+use super::{Arg, Call, Reply, Store, StoreError};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -57,6 +57,31 @@ impl Store {
         caller: &RuntimeCaller,
         settlement: &Settlement<'_>,
     ) -> Result<Answer<Committed>, StoreError> {
+        let call = self.commit_call(caller, settlement);
+        let mut reply = Reply::new(&COMMIT, self.send(&call).await?)?;
+        Ok(Answer::Done(match reply.next_str()?.as_str() {
+            "committed" => {
+                let _now_ms = reply.next_i64()?;
+                let unit = reply.next_unit()?;
+                let (charged, released) = (reply.next_i64()?, reply.next_i64()?);
+                let (depths, path) = (reply.next_str()?, reply.next_path()?);
+                Committed::Now {
+                    unit,
+                    charged,
+                    released,
+                    balances: balances(&mut reply, &path, unit, &depths)?,
+                }
+            }
+            "replayed" => {
+                let _now_ms = reply.next_i64()?;
+                Committed::Before(record(&mut reply)?)
+            }
+            other => return refused_for(&caller.tenant, other, reply),
+        }))
+    }
+
+    /// The call of `commit.lua`.
+    pub fn commit_call(&self, caller: &RuntimeCaller, settlement: &Settlement<'_>) -> Call {
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let (keys, day) = (self.keys(), self.today());
         let key_names = [
@@ -84,25 +109,6 @@ impl Store {
             Arg::from(settlement.cause),
         ];
         push_pairs(&mut args, settlement.kept);
-        let mut reply = Reply::new(&COMMIT, self.call(&COMMIT, &key_names, &args).await?)?;
-        Ok(Answer::Done(match reply.next_str()?.as_str() {
-            "committed" => {
-                let _now_ms = reply.next_i64()?;
-                let unit = reply.next_unit()?;
-                let (charged, released) = (reply.next_i64()?, reply.next_i64()?);
-                let (depths, path) = (reply.next_str()?, reply.next_path()?);
-                Committed::Now {
-                    unit,
-                    charged,
-                    released,
-                    balances: balances(&mut reply, &path, unit, &depths)?,
-                }
-            }
-            "replayed" => {
-                let _now_ms = reply.next_i64()?;
-                Committed::Before(record(&mut reply)?)
-            }
-            other => return refused(other, reply),
-        }))
+        Call::new(&COMMIT, &key_names, &args)
     }
 }

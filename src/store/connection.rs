@@ -28,7 +28,7 @@ pub struct RedisOptions {
     pub url: secrecy::SecretString,
     /// A private certificate authority and a client certificate for TLS.
     pub tls: Option<TlsCertificates>,
-    /// How long a call may take in all, waiting for a connection included.
+    /// How long a request may take in all, waiting for connections included; outside a request, a call.
     pub timeout: Duration,
     /// How long one attempt to connect may take.
     pub connect_timeout: Duration,
@@ -39,12 +39,15 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
+    /// How long a request may take in all unless the configuration says otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
+
     /// The defaults for a URL: 2 s, 2 connections, 4 in the pool.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into().into(),
             tls: None,
-            timeout: Duration::from_secs(2),
+            timeout: Self::DEFAULT_TIMEOUT,
             connect_timeout: Duration::from_secs(1),
             connections: 2,
             background_connections: 4,

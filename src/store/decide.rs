@@ -1,7 +1,7 @@
 //! `decide.lua`: whether an estimate could be held now; serves decide and the dry run of a create.
 
 use super::reserve::{Subjected, optional, push_pairs};
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::DECIDE;
 use super::{Arg, Reply, Store, StoreError};
 use crate::domain::budget::Balance;
@@ -107,7 +107,7 @@ impl Store {
                 let _now_ms = reply.next_i64()?;
                 return Ok(Answer::Done(Decided::Before(record(&mut reply)?)));
             }
-            other => return refused(other, reply),
+            other => return refused_for(&caller.tenant, other, reply),
         }
         let _now_ms = reply.next_i64()?;
         let decision = reply.next_str()?;

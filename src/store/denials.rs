@@ -1,42 +1,13 @@
 //! `denials.lua`: the event that sums up the uncounted denials of a past minute.
 
-use super::poll::Due;
 use super::script::DENIALS;
-use super::{Arg, Lane, Lease, Reply, Store, StoreError};
-use crate::domain::ids::{Partition, TenantId};
-
-/// What one call did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flushed {
-    /// It appended so many events: one, or none where a later denial had done so already.
-    Events(i64),
-    /// The minute is not over.
-    Early,
-    /// The caller's lease is over.
-    Fenced,
-    /// The day keys were those of another day.
-    WrongDay,
-}
+use super::sums::Flushed;
+use super::{Arg, Lane, Lease, Store, StoreError};
+use crate::domain::ids::TenantId;
 
 impl Store {
-    /// The tenants of each partition whose minute of denials ends first, at most `rows` of each.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn poll_denials(
-        &self,
-        partitions: &[Partition],
-        rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
-        let key = |partition: &Partition| self.keys().denials_due(*partition);
-        self.poll(partitions.iter().map(key), rows).await
-    }
-
-    /// Runs `denials.lua` once for a tenant.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn flush_denials(
+    /// Runs the script once for a tenant.
+    pub(super) async fn flush_denials(
         &self,
         tenant: &TenantId,
         lease: Lease,
@@ -64,13 +35,6 @@ impl Store {
         let value = self
             .call_on(Lane::Background, &DENIALS, &key_names, &args)
             .await?;
-        let mut reply = Reply::new(&DENIALS, value)?;
-        match reply.next_str()?.as_str() {
-            "flushed" => Ok(Flushed::Events(reply.next_i64()?)),
-            "early" => Ok(Flushed::Early),
-            "fenced" => Ok(Flushed::Fenced),
-            "clock" => Ok(Flushed::WrongDay),
-            other => Err(reply.unknown(other)),
-        }
+        Flushed::read(&DENIALS, value)
     }
 }

@@ -3,7 +3,7 @@
 use redis::Cmd;
 use tokio::time::Instant;
 
-use super::{Store, StoreError};
+use super::{Lane, Store, StoreError};
 
 /// Keys that are looked at, and removed, at once.
 const STEP_KEYS: u32 = 1_000;
@@ -24,7 +24,7 @@ impl Store {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(&cursor).arg("MATCH").arg(&pattern);
                 scan.arg("COUNT").arg(STEP_KEYS);
-                let reply = self.ask(&node, &scan, deadline).await?;
+                let reply = self.ask(&node, &scan, Lane::Background, deadline).await?;
                 let (next, keys): (String, Vec<String>) =
                     redis::from_redis_value(reply).unwrap_or_default();
                 removed += keys.len() as u64;

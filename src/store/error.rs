@@ -59,6 +59,9 @@ pub enum Unavailable {
         #[source]
         source: Option<RedisError>,
     },
+    /// Earlier calls of the same request took all the time that it had.
+    #[error("Redis has taken all the time that the request had")]
+    TimeIsUp,
     /// The request was sent and the deadline passed without a reply.
     #[error("{node} did not reply in time")]
     NoReply {
@@ -89,7 +92,7 @@ impl Unavailable {
     pub fn effect_unknown(&self) -> bool {
         match self {
             Self::NoReply { .. } | Self::ReplyLost { .. } => true,
-            Self::NotConnected { .. } | Self::NotReady { .. } => false,
+            Self::NotConnected { .. } | Self::NotReady { .. } | Self::TimeIsUp => false,
         }
     }
 }

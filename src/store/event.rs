@@ -1,7 +1,7 @@
 //! `event.lua`: charges what was already spent, without a reservation.
 
 use super::reserve::{Subjected, optional, policy_words, push_pairs};
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::EVENT;
 use super::{Arg, Reply, Store, StoreError};
 use crate::domain::budget::Balance;
@@ -101,7 +101,7 @@ impl Store {
                 let _now_ms = reply.next_i64()?;
                 Posted::Before(record(&mut reply)?)
             }
-            other => return refused(other, reply),
+            other => return refused_for(&caller.tenant, other, reply),
         }))
     }
 }

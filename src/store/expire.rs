@@ -38,7 +38,7 @@ impl Store {
         &self,
         partitions: &[Partition],
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let key = |partition: &Partition| self.keys().due_tenants(*partition);
         self.poll(partitions.iter().map(key), rows).await
     }
@@ -49,6 +49,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn expire(
         &self,
+        lane: Lane,
         tenant: &TenantId,
         cause: &str,
         before_ms: Option<i64>,
@@ -79,9 +80,7 @@ impl Store {
             super::reserve::optional(before_ms),
             super::reserve::optional(fencing_token),
         ];
-        let value = self
-            .call_on(Lane::Background, &EXPIRE, &key_names, &args)
-            .await?;
+        let value = self.call_on(lane, &EXPIRE, &key_names, &args).await?;
         let mut reply = Reply::new(&EXPIRE, value)?;
         match reply.next_str()?.as_str() {
             "expired" => {
@@ -102,7 +101,8 @@ impl Store {
 
 /// Ends the holds of one tenant that were due before `before_ms`, page by page, until none is left.
 ///
-/// For an operation that is short of funds while dead holds stand: it needs no lease, the script makes it right.
+/// For an operation that is short of funds while dead holds stand: it needs no lease, the script makes it right. It is part
+/// of a request, so it waits behind no list and no worker.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -114,7 +114,8 @@ pub async fn expire_tenant(
 ) -> Result<i64, StoreError> {
     let mut expired = 0;
     loop {
-        match store.expire(tenant, cause, Some(before_ms), None).await? {
+        let page = store.expire(Lane::Request, tenant, cause, Some(before_ms), None);
+        match page.await? {
             Expired::Page { count, more, .. } => {
                 expired += count;
                 if !more {

@@ -1,6 +1,6 @@
 //! `extend.lua`: moves the expiry of an active reservation outward.
 
-use super::runtime::{Answer, balances, refused};
+use super::runtime::{Answer, balances, refused_for};
 use super::script::EXTEND;
 use super::{Arg, Reply, Store, StoreError};
 use crate::domain::budget::Balance;
@@ -82,7 +82,7 @@ impl Store {
                     balances,
                 }))
             }
-            other => refused(other, reply),
+            other => refused_for(&caller.tenant, other, reply),
         }
     }
 }

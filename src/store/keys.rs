@@ -16,13 +16,39 @@ pub struct Keys {
 #[error("a key prefix has 1 to 64 characters of A-Z a-z 0-9 . _ - :")]
 pub struct PrefixError;
 
+/// What a key is made of besides its pattern.
+trait Part {
+    fn push_to(&self, key: &mut String);
+}
+
+impl Part for &str {
+    fn push_to(&self, key: &mut String) {
+        key.push_str(self);
+    }
+}
+
+impl Part for Day {
+    fn push_to(&self, key: &mut String) {
+        key.push_str(&self.to_string());
+    }
+}
+
+impl Part for Partition {
+    fn push_to(&self, key: &mut String) {
+        let number = u32::from(self.index());
+        for shift in [8, 4, 0] {
+            key.push(char::from_digit(number >> shift & 15, 16).unwrap_or('0'));
+        }
+    }
+}
+
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $pattern:literal;)*) => {
         impl Keys {
             $(
                 $(#[$doc])*
                 pub fn $name(&self, partition: Partition $(, $arg: $type)*) -> String {
-                    format!(concat!("{}:{{{}}}:", $pattern), self.prefix, partition $(, $arg)*)
+                    self.key(partition, $pattern, &[$(&$arg),*])
                 }
             )*
         }
@@ -68,6 +94,14 @@ keys! {
     denials(tenant: &str) = "denials:{}";
     /// Sorted set: tenants with denials to sum up, by the end of the minute.
     denials_due() = "denials";
+    /// Hash: the failures of an API key, named as in [`Keys::auth_failures_due`], since the last event that told of them.
+    auth_failures(member: &str) = "authfail:{}";
+    /// Sorted set: `<tenant>:<key_id>` with failures to sum up, by the end of the minute.
+    auth_failures_due() = "authfail";
+    /// Hash: the refused admin requests of unknown callers in the present minute.
+    audit_failures(sentinel: &str) = "auditfail:{}";
+    /// Sorted set: sentinels with such requests to sum up, by the end of the minute.
+    audit_failures_due() = "auditfail";
     /// Stream: a day's audit entries of a tenant.
     audit(tenant: &str, day: Day) = "audit:{}:{}";
     /// Hash: the sequence of a tenant's audit chain.
@@ -117,6 +151,25 @@ impl Keys {
         } else {
             Err(PrefixError)
         }
+    }
+
+    /// Puts the parts where the pattern has `{}`. A request needs some fifteen keys, so this costs no formatting.
+    fn key(&self, partition: Partition, pattern: &str, parts: &[&dyn Part]) -> String {
+        let mut key = String::with_capacity(96);
+        key.push_str(&self.prefix);
+        key.push_str(":{");
+        partition.push_to(&mut key);
+        key.push_str("}:");
+        let mut parts = parts.iter();
+        for (index, text) in pattern.split("{}").enumerate() {
+            if index > 0
+                && let Some(part) = parts.next()
+            {
+                part.push_to(&mut key);
+            }
+            key.push_str(text);
+        }
+        key
     }
 
     /// What every key starts with.

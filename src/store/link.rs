@@ -163,9 +163,11 @@ impl Shared {
             if self.dialer.verify_role {
                 require_master(&mut connection).await?;
             }
+            let sent = Instant::now();
             let time: Vec<i64> = redis::cmd("TIME").query_async(&mut connection).await?;
             if let [seconds, micros] = time[..] {
-                self.dialer.clock.observe(seconds * 1000 + micros / 1000);
+                let time_ms = seconds * 1000 + micros / 1000;
+                self.dialer.clock.observe(sent, Instant::now(), time_ms);
             }
             Ok::<_, RedisError>(connection)
         };

@@ -1,6 +1,8 @@
 //! What the store counts.
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+};
 
 /// Metrics of the connections and scripts. No label carries a tenant, key or address.
 #[derive(Debug, Clone)]
@@ -15,6 +17,8 @@ pub struct StoreMetrics {
     pub connection_failures: IntCounter,
     /// `budget_redis_primary_changes_total`: changes of the primary seen, by Sentinel or in a cluster slot.
     pub primary_changes: IntCounter,
+    /// `budget_redis_masters_unreachable`: nodes that hold data and did not answer the last readiness probe.
+    pub unreachable_masters: IntGauge,
 }
 
 /// Why a request took another round trip to Redis.
@@ -32,16 +36,18 @@ pub enum ExtraTrip {
     ReadOnly,
     /// The connection had to be opened anew.
     Reconnect,
-    /// What the caller had cached no longer holds.
-    Stale,
     /// Holds past their grace were expired first.
     SweepFirst,
     /// The day that the caller assumed was over.
     Clock,
-    /// First use of a key in this process.
+    /// The first use of an API key in this process: whose it is had to be looked up.
     FirstUse,
-    /// The id belongs to another partition than the caller.
+    /// A page of a list takes another look at its index.
+    Paging,
+    /// The id belongs to another partition than the caller, and was read there.
     ForeignId,
+    /// An admin key names no owner: whose reservation it is had to be looked up.
+    Owner,
 }
 
 impl ExtraTrip {
@@ -54,11 +60,12 @@ impl ExtraTrip {
             Self::TryAgain => "tryagain",
             Self::ReadOnly => "readonly",
             Self::Reconnect => "reconnect",
-            Self::Stale => "stale",
             Self::SweepFirst => "sweep_first",
             Self::Clock => "clock",
             Self::FirstUse => "first_use",
+            Self::Paging => "paging",
             Self::ForeignId => "foreign_id",
+            Self::Owner => "owner",
         }
     }
 }
@@ -98,12 +105,17 @@ impl StoreMetrics {
                 "budget_redis_primary_changes_total",
                 "Changes of the primary seen.",
             )?,
+            unreachable_masters: IntGauge::new(
+                "budget_redis_masters_unreachable",
+                "Nodes that hold data and did not answer the last readiness probe.",
+            )?,
         };
         registry.register(Box::new(metrics.script_duration.clone()))?;
         registry.register(Box::new(metrics.extra_round_trips.clone()))?;
         registry.register(Box::new(metrics.connections_opened.clone()))?;
         registry.register(Box::new(metrics.connection_failures.clone()))?;
         registry.register(Box::new(metrics.primary_changes.clone()))?;
+        registry.register(Box::new(metrics.unreachable_masters.clone()))?;
         Ok(metrics)
     }
 

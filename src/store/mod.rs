@@ -3,16 +3,20 @@
 pub mod admin;
 pub mod api_keys;
 mod assemble;
+mod audit_failures;
+pub mod auth_failed;
 mod background;
 mod batch;
 pub mod budgets;
+mod call;
 pub mod clock;
 mod cluster;
 pub mod commit;
 mod connection;
 mod contract;
+pub mod course;
 pub mod decide;
-pub mod denials;
+mod denials;
 pub mod deployment;
 mod erase;
 pub mod error;
@@ -25,6 +29,8 @@ pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+mod patience;
+mod pipelines;
 pub mod poll;
 mod pool;
 pub mod purge;
@@ -38,6 +44,7 @@ pub mod script;
 mod sentinel;
 mod slot;
 pub mod statistics;
+pub mod sums;
 pub mod tenants;
 mod url;
 pub mod verify;
@@ -51,11 +58,12 @@ pub mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
+pub use call::{Call, Line};
 pub use clock::{Clock, Day};
 pub use connection::RedisOptions;
 pub use deployment::Deployment;
@@ -148,7 +156,7 @@ impl Store {
         self.inner.clock.today()
     }
 
-    /// How long a call may take in all.
+    /// How long a request may take in all; outside a request, a call.
     pub fn timeout(&self) -> Duration {
         self.inner.connection.timeout
     }
@@ -158,7 +166,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment.
     pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
-        self.deployment_by(self.deadline()).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await
     }
 
     /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
@@ -176,8 +185,9 @@ impl Store {
                 &secret,
                 inner.dialect
             ];
+            let command = META.command(&[&key], args);
             let reply = self
-                .run(&META, &[&key], args, Lane::Background, deadline)
+                .run(&META, key.as_bytes(), &command, Lane::Background, deadline)
                 .await?;
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
@@ -204,7 +214,7 @@ impl Store {
     /// All keys share the first key's hash tag. Nothing is sent twice that may have run.
     ///
     /// # Errors
-    /// See [`StoreError`]; an unavailable Redis is reported within [`Store::timeout`].
+    /// See [`StoreError`]; an unavailable Redis is reported within [`Store::timeout`], counted over all calls of a request.
     pub async fn call<K: AsRef<[u8]>>(
         &self,
         script: &Script,
@@ -225,37 +235,43 @@ impl Store {
         keys: &[K],
         args: &[Arg<'_>],
     ) -> Result<Value, StoreError> {
-        let deadline = self.deadline();
-        self.deployment_by(deadline).await?;
-        self.run(script, keys, args, lane, deadline).await
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        let key = keys.first().map_or(&[][..], AsRef::as_ref);
+        let command = script.command(keys, args);
+        self.run(script, key, &command, lane, turn.deadline).await
     }
 
-    async fn run<K: AsRef<[u8]>>(
+    async fn run(
         &self,
         script: &Script,
-        keys: &[K],
-        args: &[Arg<'_>],
+        key: &[u8],
+        command: &Cmd,
         lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
-        let command = script.command(keys, args);
         let request = Request {
-            key: keys.first().map_or(&[], AsRef::as_ref),
-            command: &command,
+            key,
+            command,
             script: Some(script),
         };
+        let sent = Instant::now();
         let reply = self.inner.connection.send(request, lane, deadline).await?;
-        self.learn_clock(&reply);
+        self.learn_clock(sent, &reply);
         Ok(reply)
     }
 
-    /// A script that was given the wrong day answers `{'clock', now_ms}`.
-    fn learn_clock(&self, reply: &Value) {
+    /// A script that was given the wrong day answers `{'clock', now_ms}`, one that is short of funds `{'sweep_first',
+    /// now_ms}`; what every reserve answers keeps the course of the clock known meanwhile.
+    fn learn_clock(&self, sent: Instant, reply: &Value) {
         let Value::Array(fields) = reply else { return };
-        if let [Value::BulkString(word), Value::Int(now_ms)] = &fields[..]
-            && word == b"clock"
-        {
-            self.inner.clock.observe(*now_ms);
+        let [Value::BulkString(word), Value::Int(now_ms), ..] = &fields[..] else {
+            return;
+        };
+        if matches!(&word[..], b"clock" | b"sweep_first" | b"reserved") {
+            self.inner.clock.observe(sent, Instant::now(), *now_ms);
+        }
+        if word == b"clock" {
             self.inner.metrics.extra_trip(ExtraTrip::Clock);
         }
     }

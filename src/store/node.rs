@@ -16,9 +16,10 @@ use super::script::Script;
 /// Which connections a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// The shared, pipelined connections. For short work only: a long reply delays all that come after it.
+    /// The shared, pipelined connections. For requests and probes, and short work only: a long reply delays all that come
+    /// after it.
     Request,
-    /// A connection of its own from the pool: lists, workers, probes.
+    /// A connection of its own from the pool: lists, workers.
     Background,
 }
 

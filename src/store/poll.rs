@@ -2,7 +2,6 @@
 
 use redis::{Cmd, Value};
 use tokio::time::Instant;
-use tracing::error;
 
 use super::{Store, StoreError};
 
@@ -16,15 +15,15 @@ pub struct Due {
 }
 
 impl Store {
-    /// The first `rows` members of each of many sorted sets, by score; one pipeline per node.
+    /// The first `rows` members of each of many sorted sets, by score; `None` where the node is out of reach.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when no node answers.
     pub(super) async fn poll(
         &self,
         keys: impl Iterator<Item = String>,
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let command = |key: String| {
             let mut command = redis::cmd("ZRANGE");
             command
@@ -35,36 +34,22 @@ impl Store {
             (key, command)
         };
         let commands: Vec<(String, Cmd)> = keys.map(command).collect();
-        match self.query_all(&commands).await {
-            Ok(replies) => Ok(replies.into_iter().map(members).collect()),
-            Err(StoreError::Refused { .. }) => self.poll_singly(&commands).await,
-            Err(error) => Err(error),
-        }
+        let replies = self.query_reachable(&commands).await?;
+        Ok(replies
+            .into_iter()
+            .map(|reply| reply.map(members))
+            .collect())
     }
 
-    /// Where one of the keys holds something else, the others are read all the same.
-    async fn poll_singly(&self, commands: &[(String, Cmd)]) -> Result<Vec<Vec<Due>>, StoreError> {
-        let mut found = Vec::with_capacity(commands.len());
-        for (key, command) in commands {
-            found.push(match self.query(key, command).await {
-                Ok(reply) => members(reply),
-                Err(StoreError::Refused { code, detail }) => {
-                    error!(key, "the key `{key}` cannot be read, what it should hold is not done: {code} {detail}");
-                    Vec::new()
-                }
-                Err(error) => return Err(error),
-            });
-        }
-        Ok(found)
-    }
-
-    /// What each node that holds data takes the time to be, in milliseconds; with the node's address.
+    /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.
     ///
     /// # Errors
-    /// [`StoreError`] when a node does not answer.
+    /// [`StoreError`] when no node answers.
     pub async fn node_times(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        let deadline = Instant::now() + self.timeout();
-        let replies = self.everywhere(&redis::cmd("TIME"), deadline).await?;
+        let sent = Instant::now();
+        let time = redis::cmd("TIME");
+        let deadline = sent + self.timeout();
+        let replies = self.everywhere_reachable(&time, deadline).await?;
         let mut times = Vec::with_capacity(replies.len());
         for (address, reply) in replies {
             let parts: Vec<i64> = redis::from_redis_value(reply).unwrap_or_default();
@@ -73,7 +58,7 @@ impl Store {
             }
         }
         if let Some((_, time_ms)) = times.first() {
-            self.clock().observe(*time_ms);
+            self.clock().observe(sent, Instant::now(), *time_ms);
         }
         Ok(times)
     }

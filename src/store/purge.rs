@@ -89,7 +89,7 @@ impl Store {
         &self,
         partitions: &[Partition],
         rows: usize,
-    ) -> Result<Vec<Vec<Due>>, StoreError> {
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let key = |partition: &Partition| self.keys().days(*partition);
         self.poll(partitions.iter().map(key), rows).await
     }
@@ -223,8 +223,9 @@ impl Store {
             (key, command)
         };
         let commands: Vec<_> = partitions.iter().map(command).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.query_reachable(&commands).await?;
         let removed = |reply: Value| redis::from_redis_value(reply).unwrap_or(0);
-        Ok(replies.into_iter().map(removed).collect())
+        let counts = replies.into_iter().map(|reply| reply.map_or(0, removed));
+        Ok(counts.collect())
     }
 }

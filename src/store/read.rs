@@ -1,15 +1,16 @@
-//! `get.lua`, `list.lua`, `balances.lua` and `authenticate.lua`: what is only read.
+//! `get.lua`, `list.lua`, `rows.lua`, `balances.lua` and `authenticate.lua`: what is only read.
 
 use super::node::Lane;
 use super::release::caller_words;
-use super::runtime::{Answer, record, refused};
-use super::script::{AUTHENTICATE, BALANCES, GET, LIST};
+use super::runtime::{Answer, fields, refused};
+use super::script::{AUTHENTICATE, BALANCES, GET, LIST, ROWS};
 use super::{Arg, Reply, Store, StoreError};
+use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::keys::KeyId;
-use crate::domain::reservation::{Record, balance_at};
+use crate::domain::reservation::Record;
 use crate::domain::scope::{ScopeFilter, ScopePath};
 
 /// A record and the clock that it was read by.
@@ -17,7 +18,7 @@ use crate::domain::scope::{ScopeFilter, ScopePath};
 pub struct Found {
     /// The script's clock, in milliseconds.
     pub now_ms: i64,
-    /// The stored fields.
+    /// The fields that were asked for.
     pub record: Record,
 }
 
@@ -45,6 +46,8 @@ pub struct Walk<'a> {
     pub scores: (i64, i64),
     /// In the first index, of the score where the walk starts, the rows up to this id were seen.
     pub after_id: Option<&'a str>,
+    /// What to read of each record.
+    pub fields: &'a [&'a str],
 }
 
 /// One step of a walk.
@@ -54,6 +57,9 @@ pub struct Rows {
     pub now_ms: i64,
     /// The restriction of the caller's key.
     pub scope_filter: ScopeFilter,
+    /// The longest time from creation to the end that any reservation of the tenant was given, in milliseconds; `None`
+    /// where that is a usual one.
+    pub longest_life_ms: Option<i64>,
     /// Whether no row is left in any index.
     pub complete: bool,
     /// What was found, in order.
@@ -69,8 +75,8 @@ pub struct Row {
     pub reservation_id: String,
     /// Its place in the index, in milliseconds.
     pub score: i64,
-    /// Its stored fields; empty when it has just been purged.
-    pub record: Record,
+    /// The fields that were asked for: empty when it has just been purged, `None` where its key holds no hash.
+    pub record: Option<Record>,
 }
 
 /// A page of a tenant's ledgers.
@@ -80,8 +86,8 @@ pub struct Ledgers {
     pub scope_filter: ScopeFilter,
     /// Whether no ledger is left.
     pub complete: bool,
-    /// The index entry of each ledger, and its figures.
-    pub ledgers: Vec<(String, Balance)>,
+    /// The index entry of each ledger, and its figures; `None` where they cannot be read.
+    pub ledgers: Vec<(String, Option<Balance>)>,
 }
 
 impl Store {
@@ -93,7 +99,7 @@ impl Store {
         let key = self.keys().api_key(key_id.partition(), key_id.as_str());
         let mut command = redis::cmd("HGET");
         command.arg(&key).arg("tenant");
-        match self.query(&key, &command).await? {
+        match self.query_now(&key, &command).await? {
             redis::Value::BulkString(tenant) => {
                 Ok(str::from_utf8(&tenant).ok().and_then(TenantId::parse))
             }
@@ -128,7 +134,8 @@ impl Store {
         }
     }
 
-    /// Reads one reservation in the slot of `partition`, which must be the caller's unless he is an admin.
+    /// Reads the named fields of one reservation in the slot of `partition`, which must be the caller's unless he is an
+    /// admin.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -137,18 +144,20 @@ impl Store {
         caller: &Caller,
         partition: Partition,
         reservation_id: &ReservationId,
+        names: &[&str],
     ) -> Result<Answer<Found>, StoreError> {
         let (key_id, key_hash, tenant) = caller_words(caller);
         let key_names = [
             self.keys().api_key(partition, key_id),
             self.keys().reservation(partition, reservation_id.as_str()),
         ];
-        let args = [Arg::from(key_hash), Arg::from(tenant)];
+        let mut args = vec![Arg::from(key_hash), Arg::from(tenant)];
+        args.extend(names.iter().copied().map(Arg::from));
         let mut reply = Reply::new(&GET, self.call(&GET, &key_names, &args).await?)?;
         match reply.next_str()?.as_str() {
             "found" => Ok(Answer::Done(Found {
                 now_ms: reply.next_i64()?,
-                record: record(&mut reply)?,
+                record: fields(&mut reply, names)?.unwrap_or_default(),
             })),
             other => refused(other, reply),
         }
@@ -165,13 +174,16 @@ impl Store {
     ) -> Result<Answer<Rows>, StoreError> {
         let (keys, tenant, partition) = (self.keys(), walk.tenant, walk.tenant.partition());
         let (key_id, key_hash, _) = caller_words(caller);
-        let mut key_names = vec![keys.api_key(partition, key_id)];
+        let mut key_names = vec![
+            keys.api_key(partition, key_id),
+            keys.tenant(partition, tenant.as_str()),
+        ];
         key_names.extend(walk.indexes.iter().map(|index| match index {
             Index::Created(day) => keys.reservations(partition, tenant.as_str(), *day),
             Index::Due => keys.due(partition, tenant.as_str()),
         }));
         let prefix = keys.reservation(partition, "");
-        let args = [
+        let mut args = vec![
             Arg::from(key_hash),
             Arg::from(tenant.as_str()),
             Arg::from(if key_hash.is_empty() { "admin" } else { "key" }),
@@ -182,6 +194,7 @@ impl Store {
             Arg::from(walk.scores.1),
             Arg::from(walk.after_id),
         ];
+        args.extend(walk.fields.iter().copied().map(Arg::from));
         let value = self
             .call_on(Lane::Background, &LIST, &key_names, &args)
             .await?;
@@ -192,6 +205,7 @@ impl Store {
         }
         let now_ms = reply.next_i64()?;
         let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
+        let longest_life_ms = reply.next_str()?.parse().ok();
         let complete = reply.next_i64()? == 1;
         let mut rows = Vec::with_capacity(reply.len() / 4);
         while !reply.is_empty() {
@@ -199,15 +213,46 @@ impl Store {
                 index: usize::try_from(reply.next_i64()? - 1).unwrap_or(0),
                 reservation_id: reply.next_str()?,
                 score: reply.next_i64()?,
-                record: record(&mut reply)?,
+                record: fields(&mut reply, walk.fields)?,
             });
         }
         Ok(Answer::Done(Rows {
             now_ms,
             scope_filter,
+            longest_life_ms,
             complete,
             rows,
         }))
+    }
+
+    /// The named fields of reservations of one partition, as they are now: of the first ones, or of the first alone, that
+    /// together have no more than so many bytes. A record is empty where there is none, `None` where the key holds no hash.
+    /// With the store's clock, in milliseconds.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn read_rows(
+        &self,
+        partition: Partition,
+        reservation_ids: &[&str],
+        names: &[&str],
+        bytes: i64,
+    ) -> Result<(i64, Vec<Option<Record>>), StoreError> {
+        let key = |id: &&str| self.keys().reservation(partition, id);
+        let key_names: Vec<_> = reservation_ids.iter().map(key).collect();
+        let mut args = vec![Arg::from(bytes)];
+        args.extend(names.iter().copied().map(Arg::from));
+        let value = self
+            .call_on(Lane::Background, &ROWS, &key_names, &args)
+            .await?;
+        let mut reply = Reply::new(&ROWS, value)?;
+        reply.next_str()?;
+        let now_ms = reply.next_i64()?;
+        let mut rows = Vec::with_capacity(reply.len());
+        while !reply.is_empty() {
+            rows.push(fields(&mut reply, names)?);
+        }
+        Ok((now_ms, rows))
     }
 
     /// Up to `rows` of the caller's ledgers in canonical order, after the entry `after`.
@@ -247,9 +292,13 @@ impl Store {
         let complete = reply.next_i64()? == 1;
         let mut ledgers = Vec::with_capacity(reply.len() / 2);
         while !reply.is_empty() {
-            let (entry, snapshot) = (reply.next_str()?, reply.next_str()?);
-            let balance = ledger_of(&entry, &snapshot).ok_or_else(|| reply.unknown(&entry))?;
-            ledgers.push((entry, balance));
+            let entry = reply.next_str()?;
+            let ledger = fields(&mut reply, &LEDGER_FIELDS)?;
+            // One that the index names before it is there, or after it went.
+            if !ledger.as_ref().is_some_and(Record::is_empty) {
+                let balance = ledger.and_then(|ledger| balance_of(&entry, &ledger));
+                ledgers.push((entry, balance));
+            }
         }
         Ok(Answer::Done(Ledgers {
             scope_filter,
@@ -259,12 +308,31 @@ impl Store {
     }
 }
 
-/// Reads an index entry `scope unit_index UNIT` and the figures of its ledger.
-fn ledger_of(entry: &str, snapshot: &str) -> Option<Balance> {
+/// In the order of `balances.lua`.
+const LEDGER_FIELDS: [&str; 8] = [
+    "status",
+    "remaining",
+    "allocated",
+    "spent",
+    "reserved",
+    "debt",
+    "overdraft_limit",
+    "is_over_limit",
+];
+
+/// Reads an index entry `scope unit_index UNIT` and the record of its ledger.
+fn balance_of(entry: &str, ledger: &Record) -> Option<Balance> {
     let (scope, rest) = entry.split_once(' ')?;
     let (_, unit) = rest.split_once(' ')?;
-    let unit = crate::domain::amount::Unit::parse(unit)?;
-    let path = ScopePath::parse(scope)?;
-    let depth = scope.split('/').count().to_string();
-    balance_at(&path, unit, &depth, snapshot)
+    ledger.text("status").ok()?;
+    ledger.integer("remaining").ok()?;
+    let figures = ["allocated", "spent", "reserved", "debt", "overdraft_limit"];
+    let figures: Option<Vec<_>> = figures.iter().map(|name| ledger.get(name)).collect();
+    let over = if ledger.get("is_over_limit") == Some("1") {
+        "1"
+    } else {
+        "0"
+    };
+    let snapshot = format!("{} {over}", figures?.join(" "));
+    Balance::from_snapshot(ScopePath::parse(scope)?, Unit::parse(unit)?, &snapshot)
 }

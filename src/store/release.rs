@@ -1,7 +1,7 @@
 //! `release.lua`: ends an active reservation without a charge.
 
 use super::reserve::push_pairs;
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::RELEASE;
 use super::{Arg, Reply, Store, StoreError};
 use crate::domain::amount::Unit;
@@ -102,7 +102,7 @@ impl Store {
                 let _now_ms = reply.next_i64()?;
                 Released::Before(record(&mut reply)?)
             }
-            other => return refused(other, reply),
+            other => return refused_for(give_back.owner, other, reply),
         }))
     }
 }

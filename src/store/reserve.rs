@@ -1,8 +1,8 @@
 //! `reserve.lua`: holds an estimate on every budgeted scope, or on none.
 
-use super::runtime::{Answer, balances, record, refused};
+use super::runtime::{Answer, balances, record, refused_for};
 use super::script::RESERVE;
-use super::{Arg, Reply, Store, StoreError};
+use super::{Arg, Call, Reply, Store, StoreError};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -80,6 +80,30 @@ impl Store {
         caller: &RuntimeCaller,
         hold: &Hold<'_>,
     ) -> Result<Answer<Reserved>, StoreError> {
+        let call = self.reserve_call(caller, hold);
+        let (request, unit) = (&hold.request, hold.request.amount.unit());
+        let mut reply = Reply::new(&RESERVE, self.send(&call).await?)?;
+        Ok(Answer::Done(match reply.next_str()?.as_str() {
+            "reserved" => {
+                let (now_ms, ttl_ms) = (reply.next_i64()?, reply.next_i64()?);
+                let depths = reply.next_str()?;
+                let balances = balances(&mut reply, request.scope_path, unit, &depths)?;
+                Reserved::Now {
+                    now_ms,
+                    ttl_ms,
+                    balances,
+                }
+            }
+            "replayed" => Reserved::Before {
+                now_ms: reply.next_i64()?,
+                record: record(&mut reply)?,
+            },
+            other => return refused_for(&caller.tenant, other, reply),
+        }))
+    }
+
+    /// The call of `reserve.lua`.
+    pub fn reserve_call(&self, caller: &RuntimeCaller, hold: &Hold<'_>) -> Call {
         let (request, partition, tenant) =
             (&hold.request, caller.partition, caller.tenant.as_str());
         let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
@@ -121,24 +145,7 @@ impl Store {
         ];
         push_pairs(&mut args, request.facts);
         push_pairs(&mut args, hold.kept);
-        let mut reply = Reply::new(&RESERVE, self.call(&RESERVE, &key_names, &args).await?)?;
-        Ok(Answer::Done(match reply.next_str()?.as_str() {
-            "reserved" => {
-                let (now_ms, ttl_ms) = (reply.next_i64()?, reply.next_i64()?);
-                let depths = reply.next_str()?;
-                let balances = balances(&mut reply, request.scope_path, unit, &depths)?;
-                Reserved::Now {
-                    now_ms,
-                    ttl_ms,
-                    balances,
-                }
-            }
-            "replayed" => Reserved::Before {
-                now_ms: reply.next_i64()?,
-                record: record(&mut reply)?,
-            },
-            other => return refused(other, reply),
-        }))
+        Call::new(&RESERVE, &key_names, &args)
     }
 
     /// Adds the ledgers of every enclosing scope, root first.

@@ -4,6 +4,7 @@ use super::error::StoreError;
 use super::reply::Reply;
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
+use crate::domain::ids::TenantId;
 use crate::domain::refusal::{BadKey, Denial, Refusal};
 use crate::domain::reservation::{Record, Status, balance_at};
 use crate::domain::scope::ScopePath;
@@ -24,6 +25,21 @@ pub enum Answer<T> {
     WrongDay,
 }
 
+/// Reads what a script answers that heeds the status of a tenant, when that is not the outcome itself.
+pub(super) fn refused_for<T>(
+    tenant: &TenantId,
+    word: &str,
+    reply: Reply,
+) -> Result<Answer<T>, StoreError> {
+    let refusal = match word {
+        "tenant_unreadable" => Refusal::TenantUnreadable,
+        "tenant_closed" => Refusal::TenantClosed(tenant.clone()),
+        "tenant_suspended" => Refusal::TenantSuspended(tenant.clone()),
+        _ => return refused(word, reply),
+    };
+    Ok(Answer::Refused(refusal))
+}
+
 /// Reads an answer that is not the outcome itself: a refusal, or a word that asks for another call.
 pub(super) fn refused<T>(word: &str, mut reply: Reply) -> Result<Answer<T>, StoreError> {
     let refusal = match word {
@@ -36,9 +52,6 @@ pub(super) fn refused<T>(word: &str, mut reply: Reply) -> Result<Answer<T>, Stor
         "foreign" => Refusal::ForeignReservation,
         "not_found" => Refusal::NotFound,
         "idempotency_mismatch" => Refusal::IdempotencyMismatch,
-        "tenant_unreadable" => Refusal::TenantUnreadable,
-        "tenant_closed" => Refusal::TenantClosed,
-        "tenant_suspended" => Refusal::TenantSuspended,
         "expired" => Refusal::Expired,
         "finalized" => {
             let status = reply.next_str()?;
@@ -92,6 +105,16 @@ pub(super) fn refused<T>(word: &str, mut reply: Reply) -> Result<Answer<T>, Stor
 /// The stored fields of a record, the reply's next element.
 pub(super) fn record(reply: &mut Reply) -> Result<Record, StoreError> {
     Ok(Record::from_pairs(reply.next_array()?.rest()?))
+}
+
+/// The named fields of a record, the reply's next element; `None` where the key holds no hash.
+pub(super) fn fields(reply: &mut Reply, names: &[&str]) -> Result<Option<Record>, StoreError> {
+    let mut found = reply.next_array()?;
+    let mut values = Vec::with_capacity(found.len());
+    while !found.is_empty() {
+        values.push(found.opt_str()?);
+    }
+    Ok((!values.is_empty() || names.is_empty()).then(|| Record::from_fields(names, values)))
 }
 
 /// The ledgers at the given depths, one element of the reply each, to its end.

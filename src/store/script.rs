@@ -66,6 +66,8 @@ scripts! {
     GET = "get",
     /// Reads reservations along an index.
     LIST = "list",
+    /// Reads reservations by their keys.
+    ROWS = "rows",
     /// Reads ledgers in canonical order.
     BALANCES = "balances",
     /// Checks an API key.
@@ -76,6 +78,10 @@ scripts! {
     PURGE = "purge",
     /// Sums up the uncounted denials of a past minute.
     DENIALS = "denials",
+    /// Tells of refused API keys, and sums up those that were only counted.
+    AUTH_FAILED = "auth_failed",
+    /// Sums up the refused admin requests of a past minute that were only counted.
+    AUDIT_FAILURES = "audit_failures",
     /// Takes or renews the lease of a partition.
     LEASE = "lease",
     /// Checks an API key for the admin plane.
@@ -128,12 +134,15 @@ scripts! {
     LEDGERS = "ledgers",
     /// Reads records with their place in the indexes.
     RECORDS = "records",
+    /// Tells which days with records retention does not know of.
+    REGISTERED = "registered",
 }
 
 parts! {
     "access",
     "admin_access",
     "audit",
+    "audit_failures",
     "budgets",
     "budgets_of_record",
     "days",

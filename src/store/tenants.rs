@@ -110,11 +110,15 @@ impl Store {
         texts(self.query(&key, &walk).await?)
     }
 
-    /// The records of these tenants, in their order; an empty one where there is none.
+    /// The records of these tenants, in their order; an empty one where there is none, and an error where there is
+    /// something else.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn tenant_records(&self, tenants: &[TenantId]) -> Result<Vec<Record>, StoreError> {
+    pub async fn tenant_records(
+        &self,
+        tenants: &[TenantId],
+    ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
         let commands: Vec<_> = tenants
             .iter()
             .map(|tenant| {
@@ -124,11 +128,11 @@ impl Store {
                 (key, read)
             })
             .collect();
-        let replies = self.query_all(&commands).await?;
-        replies
+        let replies = self.query_each(&commands).await?;
+        Ok(replies
             .into_iter()
-            .map(|reply| texts(reply).map(Record::from_pairs))
-            .collect()
+            .map(|reply| reply.and_then(texts).map(Record::from_pairs))
+            .collect())
     }
 }
 

@@ -1,9 +1,9 @@
-//! `ledgers.lua` and `records.lua`, and the scan for keys: what a verification of the ledgers reads.
+//! `ledgers.lua`, `records.lua` and `registered.lua`, and the scan for keys: what a verification of the ledgers reads.
 
 use tokio::time::Instant;
 
-use super::script::{LEDGERS, RECORDS};
-use super::{Arg, Lane, Reply, Store, StoreError, slot};
+use super::script::{LEDGERS, RECORDS, REGISTERED};
+use super::{Arg, Day, Lane, Reply, Store, StoreError, slot};
 use crate::domain::ids::{Partition, TenantId};
 
 /// Ledgers or records that one call reads at most.
@@ -137,6 +137,35 @@ impl Store {
         })
     }
 
+    /// Those of a tenant's days that have records, but that the partition's registry does not have.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn unregistered_days(
+        &self,
+        tenant: &TenantId,
+        days: &[Day],
+    ) -> Result<Vec<String>, StoreError> {
+        let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
+        let mut found = Vec::new();
+        for days in days.chunks(READ_ROWS) {
+            let mut key_names = vec![keys.days(partition)];
+            for day in days {
+                key_names.push(keys.reservations(partition, name, *day));
+                key_names.push(keys.posts(partition, name, *day));
+            }
+            let members: Vec<_> = days.iter().map(|day| format!("{name}:{day}")).collect();
+            let args: Vec<_> = members.iter().map(Arg::from).collect();
+            let value = self
+                .call_on(Lane::Background, &REGISTERED, &key_names, &args)
+                .await?;
+            let mut reply = Reply::new(&REGISTERED, value)?;
+            reply.next_str()?;
+            found.extend(reply.rest()?);
+        }
+        Ok(found)
+    }
+
     /// Members of a sorted set between two scores, both included, in order and with their scores.
     ///
     /// # Errors
@@ -213,7 +242,9 @@ impl Store {
                     .arg("COUNT")
                     .arg(1_000);
                 let deadline = Instant::now() + self.timeout();
-                let reply = self.ask(&node, &command, deadline).await?;
+                let reply = self
+                    .ask(&node, &command, Lane::Background, deadline)
+                    .await?;
                 let (next, found): (u64, Vec<String>) =
                     redis::from_redis_value(reply).unwrap_or_default();
                 found.iter().for_each(|key| visit(key));

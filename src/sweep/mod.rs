@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tracing::error;
+use tracing::{error, warn};
 
-pub use clock::{BACK_FOR, ClockMetrics, ClockWatch, JUMP_MAX, NEW_COURSE_FOR};
+pub use clock::{ClockMetrics, ClockWatch};
 pub use metrics::SweepMetrics;
 
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::store::expire::Expired;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError};
 
 /// The longest pause between two passes; with its jitter, an expiry shows within a second.
 pub const IDLE_MAX: Duration = Duration::from_millis(750);
@@ -58,6 +58,8 @@ pub struct Sweep {
     pub next_in: Option<Duration>,
     /// Whether nothing was done because Redis's clock cannot be believed.
     pub halted: bool,
+    /// Partitions whose node is out of reach.
+    pub unreachable: usize,
 }
 
 impl Sweep {
@@ -77,6 +79,8 @@ pub struct Sweeper {
     clock: ClockWatch,
     metrics: SweepMetrics,
     busy: bool,
+    /// Partitions whose node was out of reach in the last pass.
+    unreachable: usize,
     /// Tenants that are left alone, and until when.
     penalties: HashMap<String, Instant>,
 }
@@ -115,6 +119,7 @@ impl Sweeper {
             clock,
             metrics,
             busy: false,
+            unreachable: 0,
             penalties: HashMap::new(),
         }
     }
@@ -122,7 +127,8 @@ impl Sweeper {
     /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one tenant alone is counted and logged instead.
+    /// [`StoreError`] when Redis is unavailable; what fails for one tenant alone is counted and logged instead. Where one
+    /// node of several is out of reach, the partitions of the others are swept.
     pub async fn run_once(
         &mut self,
         leases: &[Lease],
@@ -175,6 +181,10 @@ impl Sweeper {
         let polled = self.store.poll_due(&partitions, rows).await?;
         let (mut tasks, mut sweep, mut earliest_ms) = (Vec::new(), Sweep::default(), None::<i64>);
         for (lease, found) in leases.iter().zip(polled) {
+            let Some(found) = found else {
+                sweep.unreachable += 1;
+                continue;
+            };
             let full = found.len() == rows;
             let due = found.iter().filter(|due| due.at_ms < now_ms).count();
             sweep.more |= full && due == rows;
@@ -200,6 +210,7 @@ impl Sweeper {
                 }
             }
         }
+        self.tell_unreachable(sweep.unreachable);
         let until_ms = earliest_ms.map(|ms| ms - now_ms);
         let lag_ms = until_ms.map_or(0, |ms| (-ms).max(0));
         self.metrics.lag_seconds.set(lag_ms as f64 / 1_000.0);
@@ -207,6 +218,19 @@ impl Sweeper {
             .filter(|ms| *ms >= 0)
             .map(|ms| Duration::from_millis(ms.unsigned_abs() + 1));
         Ok((tasks, sweep))
+    }
+
+    /// Says once when partitions come out of reach, and once when they are back.
+    fn tell_unreachable(&mut self, unreachable: usize) {
+        match (self.unreachable, unreachable) {
+            (0, 1..) => warn!(
+                partitions = unreachable,
+                "the nodes of {unreachable} partitions are out of reach; only the others are swept"
+            ),
+            (1.., 0) => warn!("all partitions are within reach again"),
+            _ => {}
+        }
+        self.unreachable = unreachable;
     }
 
     fn settle(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
@@ -263,7 +287,13 @@ async fn drain(store: Store, task: Task) -> Outcome {
     };
     for _ in 0..PAGES_PER_TENANT {
         let cause = Cause::sweep().lines();
-        let page = store.expire(&outcome.tenant, &cause, Some(before_ms), Some(lease.token));
+        let page = store.expire(
+            Lane::Background,
+            &outcome.tenant,
+            &cause,
+            Some(before_ms),
+            Some(lease.token),
+        );
         let end = match page.await {
             Ok(Expired::Page {
                 count,

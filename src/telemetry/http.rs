@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus::{HistogramOpts, HistogramVec, IntGauge, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
 /// Metrics of HTTP requests.
 #[derive(Debug, Clone)]
@@ -16,6 +16,17 @@ pub struct HttpMetrics {
     pub duration: HistogramVec,
     /// `budget_http_requests_in_flight`: requests that have no response yet.
     pub in_flight: IntGauge,
+    /// `budget_auth_failures_total{plane,reason}`: answers 401 by what was wrong with the credential.
+    pub auth_failures: IntCounterVec,
+}
+
+/// Marks a response that refuses a credential. Both words come from closed sets.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedCredential {
+    /// Which plane refused.
+    pub plane: &'static str,
+    /// What was wrong.
+    pub reason: &'static str,
 }
 
 impl HttpMetrics {
@@ -37,9 +48,17 @@ impl HttpMetrics {
                 "budget_http_requests_in_flight",
                 "Requests that have no response yet.",
             )?,
+            auth_failures: IntCounterVec::new(
+                Opts::new(
+                    "budget_auth_failures_total",
+                    "Answers 401 by what was wrong with the credential.",
+                ),
+                &["plane", "reason"],
+            )?,
         };
         registry.register(Box::new(metrics.duration.clone()))?;
         registry.register(Box::new(metrics.in_flight.clone()))?;
+        registry.register(Box::new(metrics.auth_failures.clone()))?;
         Ok(metrics)
     }
 }
@@ -61,6 +80,12 @@ pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next:
     let route = request.extensions().get::<MatchedPath>().cloned();
     let operation = operation(request.method(), route.as_ref());
     let response = next.run(request).await;
+    if let Some(refused) = response.extensions().get::<RefusedCredential>() {
+        metrics
+            .auth_failures
+            .with_label_values(&[refused.plane, refused.reason])
+            .inc();
+    }
     let status = match response.status().as_u16() {
         200..=299 => "2xx",
         300..=399 => "3xx",
@@ -79,7 +104,12 @@ fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
     let Some(route) = route else {
         return "unmatched".to_owned();
     };
-    let method = match *method {
+    format!("{} {}", known_method(method), route.as_str())
+}
+
+/// The name of a method that HTTP defines, or `OTHER`: a client may send any word.
+pub fn known_method(method: &Method) -> &str {
+    match *method {
         Method::GET
         | Method::POST
         | Method::PUT
@@ -88,6 +118,5 @@ fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
         | Method::OPTIONS
         | Method::HEAD => method.as_str(),
         _ => "OTHER",
-    };
-    format!("{method} {}", route.as_str())
+    }
 }

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use http::{HttpMetrics, measure};
+pub use http::{HttpMetrics, RefusedCredential, known_method, measure};
 use process::ProcessMetrics;
 
 use crate::config::{LogArgs, LogFormat};
@@ -72,10 +72,10 @@ mod tests {
     async fn memory_and_round_trips_are_rendered() {
         let telemetry = Telemetry::new().expect("distinct names");
         let store = StoreMetrics::register(telemetry.registry()).expect("distinct names");
-        store.extra_trip(ExtraTrip::Stale);
+        store.extra_trip(ExtraTrip::Clock);
         let text = telemetry.render().expect("consistent metrics");
         assert!(
-            text.contains("budget_extra_round_trips_total{reason=\"stale\"} 1"),
+            text.contains("budget_extra_round_trips_total{reason=\"clock\"} 1"),
             "{text}"
         );
         let memory = text

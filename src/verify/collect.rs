@@ -145,15 +145,10 @@ impl<'a> Collector<'a> {
 
     /// Retention learns of each day with records from the partition's registry.
     async fn registered(&mut self, found: &Found) -> Result<(), StoreError> {
-        let key = self.store.keys().days(self.tenant.partition());
-        for day in found.reservations.union(&found.posts) {
-            let member = format!("{}:{day}", self.tenant);
-            let mut command = redis::cmd("ZSCORE");
-            command.arg(&key).arg(&member);
-            if self.store.query(&key, &command).await? == redis::Value::Nil {
-                let detail = "it has records, but retention does not know of it".to_owned();
-                self.differs("day", &member, detail);
-            }
+        let days: Vec<_> = found.reservations.union(&found.posts).copied().collect();
+        for member in self.store.unregistered_days(self.tenant, &days).await? {
+            let detail = "it has records, but retention does not know of it".to_owned();
+            self.differs("day", &member, detail);
         }
         Ok(())
     }

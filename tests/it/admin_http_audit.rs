@@ -4,9 +4,10 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::admin_http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra};
+use crate::admin_http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra, umbra_on};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::desk::{Desk, tenant_id};
+use crate::harness::redis::shared;
 
 fn desk(app: &TestApp) -> Desk {
     Desk::on(app.world.store.clone())
@@ -81,8 +82,10 @@ async fn an_inbound_request_id_is_taken_and_told() {
 }
 
 #[tokio::test]
-async fn a_secret_cannot_be_repeated_so_its_header_is_refused() {
-    let app = umbra().await;
+async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refused() {
+    let settings = ["--allow-plaintext-secrets"];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    let app = umbra_on(app).await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "k")];
     let body = json!({"tenant_id": "umbra", "name": "ci"});
     let said = send(&app, Method::POST, KEYS, &headers, &body).await;
@@ -112,5 +115,38 @@ async fn a_secret_cannot_be_repeated_so_its_header_is_refused() {
             expected,
             "{body}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_believed_whatever_the_client_claims_before_it() {
+    let url = shared().url();
+    for (trusted, lines, expected) in [
+        ("127.0.0.0/8", &["198.51.100.7"][..], "198.51.100.7"),
+        // Some proxies append to the line, others add one of their own.
+        (
+            "127.0.0.0/8",
+            &["203.0.113.9, 198.51.100.7"],
+            "198.51.100.7",
+        ),
+        (
+            "127.0.0.0/8",
+            &["203.0.113.9", "198.51.100.7"],
+            "198.51.100.7",
+        ),
+        (
+            "127.0.0.0/8,198.51.100.0/24",
+            &["203.0.113.9", "198.51.100.7"],
+            "203.0.113.9",
+        ),
+        ("10.0.0.0/8", &["203.0.113.9"], "127.0.0.1"),
+    ] {
+        let app = TestApp::spawn_on(&url, &["--trusted-proxies", trusted]).await;
+        let mut headers = vec![("X-Admin-API-Key", ADMIN_KEY)];
+        headers.extend(lines.iter().map(|line| ("X-Forwarded-For", *line)));
+        send(&app, Method::GET, "/v1/admin/no-such", &headers, &json!({})).await;
+        let entry = desk(&app).audit(Partition::FIRST, "__admin__").pop();
+        let entry = entry.expect("an entry");
+        assert_eq!(entry.get("source_ip"), Some(expected), "{lines:?}");
     }
 }

@@ -141,8 +141,6 @@ async fn other_refusals_are_no_denials() {
     app.set_tenant(&[("status", "ACTIVE")]).await;
     app.set_key(&[("permissions", " balances:read ")]).await;
     app.reserve("forbidden", 1).await;
-    app.set_key(&[("status", "REVOKED")]).await;
-    app.reserve("revoked", 1).await;
     assert!(app.events().await.is_empty() && app.outbox().await.is_empty());
 }
 

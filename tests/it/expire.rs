@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use budget_authority::domain::cause::Cause;
 use budget_authority::store::expire::{Expired, expire_tenant};
-use budget_authority::store::{Lease, Store};
+use budget_authority::store::{Lane, Lease, Store};
 use budget_authority::sweep::{ClockMetrics, ClockWatch, Sweep, SweepMetrics, Sweeper};
 
 use crate::harness::holds::{Tenant, now_ms};
@@ -134,7 +134,13 @@ async fn a_former_owner_is_refused() {
     let lease = tenant.lease("present", LEASE).await;
     assert_eq!(lease.token, stale.token + 1);
     let refused = store
-        .expire(&tenant.id, "source t", None, Some(stale.token))
+        .expire(
+            Lane::Background,
+            &tenant.id,
+            "source t",
+            None,
+            Some(stale.token),
+        )
         .await;
     assert!(matches!(refused, Ok(Expired::Fenced)), "{refused:?}");
     let mut lost = Vec::new();
@@ -250,8 +256,9 @@ async fn a_tenant_that_cannot_be_swept_does_not_keep_others_waiting() {
     );
 }
 
-/// Prints the rate. In release mode one sweeper must reach 20,000 expiries a second on a machine that is not busy; the
-/// bound here is low enough for one that is.
+/// Prints the rate. One dispatcher must expire 20,000 a second, and so it does in a release build; a lower bound would
+/// let it slip unseen. Without optimisation most of the time goes to this process, which says nothing of Redis or the
+/// script: there the bound only finds what is broken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_sweeper_expires_thousands_a_second() {
     const HOLDS: usize = 40_000;
@@ -275,7 +282,7 @@ async fn one_sweeper_expires_thousands_a_second() {
         let least = if cfg!(debug_assertions) {
             2_000.0
         } else {
-            8_000.0
+            20_000.0
         };
         assert!(rate > least, "{rate:.0} a second with {tenants} tenants");
     }

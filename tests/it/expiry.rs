@@ -5,6 +5,7 @@ use budget_authority::domain::ids::ReservationId;
 use budget_authority::store::commit::{Committed, Settlement};
 use budget_authority::store::runtime::Answer;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::harness::app::TestApp;
 use crate::harness::scene::{ledger, over, tokens};
@@ -252,6 +253,33 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
     }
     assert_eq!(app.reserve("all", 250).await.status, 200);
     assert_eq!(app.books(ROOT).await, ledger(0, 250, 0, 0));
+}
+
+#[tokio::test]
+async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_course_too() {
+    const HOUR_MS: i64 = 3_600_000;
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    for (key, amount, expired_ago_ms) in [("old", 300, 2 * HOUR_MS), ("new", 700, 100_000)] {
+        let said = app.create(key, ROOT, amount, json!({})).await;
+        let id = said.text("/reservation_id").to_owned();
+        app.backdate(&id, expired_ago_ms).await;
+    }
+    // This replica has known a clock that is an hour behind, as before a failover to a host whose clock is ahead.
+    let replica = app.replica(&[]).await;
+    let (seen, now_ms) = (Instant::now(), app.now_ms().await);
+    let clock = replica.world.store.clock();
+    clock.observe(seen, seen, now_ms - HOUR_MS);
+    let denied = replica.create("all", ROOT, 1_000, json!({})).await;
+    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    assert_eq!(app.books(ROOT).await, ledger(300, 700, 0, 0));
+    assert_eq!(
+        replica.create("some", ROOT, 300, json!({})).await.status,
+        200
+    );
+    // Who has seen nothing of the sort believes Redis.
+    assert_eq!(app.create("rest", ROOT, 700, json!({})).await.status, 200);
+    assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
 }
 
 /// While dead holds are expired for it, the grace of the reservation itself may pass.

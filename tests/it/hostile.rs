@@ -106,9 +106,14 @@ impl Target {
     pub async fn accepted(&self, what: &str, request: RequestBuilder, status: u16) -> Said {
         let said = self.app.send(request).await;
         assert_eq!(said.status, status, "{what}: {said:?}");
+        self.take_state().await;
+        said
+    }
+
+    /// Takes what is stored now as the state that is not to change.
+    pub async fn take_state(&self) {
         let now = digest(&self.app.world.store).await;
         *self.stored.lock().expect("no panic") = now;
-        said
     }
 
     /// Every operation accepts its good body: what was refused was refused for what was wrong with it.

@@ -1,17 +1,17 @@
-//! Secrets never reach the log, however much of it is asked for.
+//! What the log tells, and that secrets never reach it, however much of it is asked for.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use budget_authority::dev::child;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Duration;
 
 use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
 use crate::harness::raw::exchange;
-use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::redis::{RedisServer, free_port, shared};
 use crate::harness::world::{Start, World};
 
 const PASSWORD: &str = "redis-password-Zq8vTn";
@@ -25,20 +25,14 @@ struct Service {
 }
 
 impl Service {
-    fn start(redis_url: &str, prefix: &str, format: &str) -> Self {
+    fn start(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let log = std::env::temp_dir().join(format!("{prefix}-{format}.log"));
+        let log = std::env::temp_dir().join(format!("{:016x}.log", rand::random::<u64>()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
         command.args(["serve", "--redis-url", redis_url, "--key-prefix", prefix]);
         command.args(["--secret-keys", SECRET_KEYS]);
         command.args(["--listen", &address.to_string(), "--metrics-listen", "off"]);
-        command.args([
-            "--admin-keys",
-            &ADMIN_KEYS.join(","),
-            "--redis-timeout-ms",
-            "100",
-        ]);
-        command.args(["--log", "trace", "--log-format", format]);
+        command.args(settings);
         let file = std::fs::File::create(&log).expect("the temporary folder is writable");
         command
             .stdin(Stdio::null())
@@ -156,7 +150,10 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
             "sk_live_",
             world.callers[0].partition,
         );
-        let service = Service::start(&url, &prefix, format);
+        let admin_keys = ADMIN_KEYS.join(",");
+        let mut settings = vec!["--admin-keys", &admin_keys, "--redis-timeout-ms", "100"];
+        settings.extend(["--log", "trace", "--log-format", format]);
+        let service = Service::start(&url, &prefix, &settings);
         service.ready().await;
         let (key, lost) = (world.keys[0].as_str(), lost.expose());
         let secrets = [key, &stranger, lost, ADMIN_KEYS[0], ADMIN_KEYS[1], PASSWORD];
@@ -184,5 +181,68 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
             let line = log.lines().find(|line| line.contains(secret));
             assert_eq!(line, None, "tells {secret}");
         }
+    }
+}
+
+#[tokio::test]
+async fn each_request_gets_a_line_with_its_ids_when_asked_for() {
+    let prefix = format!("t{:016x}", rand::random::<u64>());
+    let world = world(&shared().url(), &prefix).await;
+    // The spans of requests are not there at this level, the ids all the same.
+    let settings = ["--log", "warn,access_log=debug"];
+    let service = Service::start(&shared().url(), &prefix, &settings);
+    service.ready().await;
+    let client = reqwest::Client::new();
+    for (method, path, key, expected) in [
+        ("POST", "/v1/reservations", world.keys[0].as_str(), 200),
+        ("GET", "/v1/balances?tenant=acme", "sk_live_wrong", 401),
+        ("BREW", "/no/such/path", "", 401),
+    ] {
+        let method = method.parse().expect("a token");
+        let request = client.request(method, format!("http://{}{path}", service.address));
+        let request = request.json(&reserve_body("one", 10));
+        let request = request.header("X-Service-API-Key", key);
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status().as_u16(), expected, "{path}");
+        let id = |name: &str| response.headers()[name].to_str().expect("text").to_owned();
+        let (request_id, trace_id) = (id("x-request-id"), id("x-service-trace-id"));
+        let line = eventually("the line is there", async || {
+            let log = service.log();
+            let line = log.lines().find(|line| line.contains(&request_id))?;
+            serde_json::from_str::<Value>(line).ok()
+        })
+        .await;
+        let (method, route) = match path {
+            "/v1/reservations" => ("POST", path),
+            "/no/such/path" => ("OTHER", "unmatched"),
+            _ => ("GET", "/v1/balances"),
+        };
+        assert_eq!(line["target"], "access_log");
+        assert_eq!(line["http.method"], method, "{line}");
+        assert_eq!(line["http.route"], route, "{line}");
+        assert_eq!(line["http.status"], expected, "{line}");
+        assert!(line["duration_us"].is_u64(), "{line}");
+        assert_eq!(line["trace.id"], trace_id, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_without_admin_keys_says_so_at_its_start_and_refuses() {
+    let prefix = format!("t{:016x}", rand::random::<u64>());
+    let closed = Service::start(&shared().url(), &prefix, &[]);
+    let open = Service::start(&shared().url(), &prefix, &["--admin-keys", ADMIN_KEYS[0]]);
+    closed.ready().await;
+    open.ready().await;
+    let warning = "the admin plane refuses everybody";
+    let log = closed.log();
+    let line = log.lines().find(|line| line.contains(warning));
+    assert!(line.is_some_and(|line| line.contains("\"WARN\"")), "{log}");
+    assert!(!open.log().contains(warning));
+    for (service, expected) in [(&closed, 401), (&open, 200)] {
+        let url = format!("http://{}/v1/admin/tenants", service.address);
+        let request = reqwest::Client::new().get(url);
+        let request = request.header("X-Admin-API-Key", ADMIN_KEYS[0]);
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status().as_u16(), expected);
     }
 }

@@ -80,5 +80,14 @@ fn complaints(script: &Script) -> Vec<String> {
         let place = script.place(number.parse().ok()?)?;
         Some(format!("{}: {place}:{message}", script.name()))
     };
-    text.lines().filter_map(translate).collect()
+    let problems: Vec<_> = text.lines().filter_map(translate).collect();
+    // 0: nothing to say, 1: warnings, 2: errors in the text; anything else is luacheck's own trouble.
+    let expected = if problems.is_empty() { 0..=0 } else { 1..=2 };
+    let code = output.status.code();
+    assert!(
+        code.is_some_and(|code| expected.contains(&code)),
+        "luacheck ended with {code:?} on `{}`: {text}",
+        script.name()
+    );
+    problems
 }

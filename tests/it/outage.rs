@@ -13,8 +13,10 @@ use crate::harness::books::Books;
 use crate::harness::client::{ANSWER_WITHIN, Client, PATIENT};
 use crate::harness::customer::{Crowd, action, seed_ledgers, settle, tokens};
 use crate::harness::eventually;
+use crate::harness::holds;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
+use crate::harness::slow::SlowWay;
 use crate::harness::wire::Wire;
 
 /// A request of each kind.
@@ -150,6 +152,80 @@ async fn a_redis_that_falls_silent_is_no_different_from_one_that_is_gone() {
     all_unavailable(&app, &client, &reservations).await;
     server.thaw();
     all_recovered(&app, &client, &reservations).await;
+}
+
+/// The answer to a request, which must come in time and be no decision.
+async fn refused_in_time(client: &Client, method: Method, path: &str, body: Option<&Value>) {
+    let begun = Instant::now();
+    let answer = client.ask(method, path, body).await;
+    let answer = answer.expect("the connection stands");
+    let took = begun.elapsed();
+    assert_eq!(
+        (answer.status, answer.text("error")),
+        (503, "INTERNAL_ERROR"),
+        "{path}"
+    );
+    assert!(took < ANSWER_WITHIN, "{path} took {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
+    const HOLDS: usize = 8_000;
+    let server = block_in_place(RedisServer::start);
+    let way = SlowWay::to(server.port).await;
+    let app = TestApp::spawn_on(&way.url(), &[]).await;
+    app.budget("tenant:acme", 10 * HOLDS as i64, 0).await;
+    let now_ms = holds::now_ms(&app.world.store).await;
+    let mut tenant = holds::Tenant::new(&app.world.store, "acme").await;
+    tenant.hold(HOLDS, now_ms - 10).await;
+    let ledger = tenant.ledger_key();
+    tenant
+        .run::<i64>(&[
+            "HSET",
+            &ledger,
+            "remaining",
+            "0",
+            "allocated",
+            &(10 * HOLDS).to_string(),
+        ])
+        .await;
+    let client = Client::new(&[app.address], &app.world.keys[0]);
+    assert_eq!(
+        client
+            .ask(Method::GET, "/v1/reservations?limit=1", None)
+            .await
+            .map(|answer| answer.status),
+        Some(200)
+    );
+
+    // 40 calls for the list and 80 for the dead holds, at 0.1 s each.
+    way.delay(Duration::from_millis(100));
+    refused_in_time(
+        &client,
+        Method::GET,
+        "/v1/reservations?sort_by=reserved",
+        None,
+    )
+    .await;
+    let all = reserve_body("all", 10 * HOLDS as i64);
+    refused_in_time(&client, Method::POST, "/v1/reservations", Some(&all)).await;
+    let left: usize = server.run(&["ZCARD", &tenant.due_key()]);
+    assert!(left < HOLDS, "what was expired stays expired");
+    refused_in_time(&client, Method::POST, "/v1/reservations", Some(&all)).await;
+    let still_left: usize = server.run(&["ZCARD", &tenant.due_key()]);
+    assert!(
+        still_left < left,
+        "the next try goes on where the last one ended"
+    );
+
+    way.delay(Duration::ZERO);
+    assert_eq!(
+        client
+            .insist(Method::POST, "/v1/reservations", Some(&all))
+            .await
+            .status,
+        200
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,19 @@
 //! Redis Cluster: every request finds its node, also while slots move.
 
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::Request;
+use budget_authority::api::ops::Probes;
 use budget_authority::script_args;
+use budget_authority::shutdown::Shutdown;
 use budget_authority::store::script::META;
 use budget_authority::store::{Store, StoreError};
 use redis::Value;
+use tokio::task::block_in_place;
+use tower::ServiceExt;
 
+use crate::harness::app::TestApp;
 use crate::harness::redis::{RedisCluster, RedisServer};
 use crate::harness::{eventually, store};
 
@@ -135,6 +144,43 @@ async fn a_restarted_master_is_found_again() {
     owner.restart();
     eventually("the owner serves again", || async {
         call(&store, key).await.ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
+    let mut cluster = block_in_place(RedisCluster::start);
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let store = app.world.store.clone();
+    let probes = Probes::new(store.clone(), Shutdown::new()).router();
+    let probe = || async {
+        let request = Request::get("/ready")
+            .body(Body::empty())
+            .expect("a request");
+        let response = probes.clone().oneshot(request).await.expect("an answer");
+        (
+            response.status().as_u16(),
+            store.metrics().unreachable_masters.get(),
+        )
+    };
+    assert_eq!(probe().await, (200, 0));
+    // One that falls silent is told as well as one that is gone, and both in time.
+    cluster.masters[0].freeze();
+    let begun = Instant::now();
+    assert_eq!(probe().await, (200, 1));
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    block_in_place(|| cluster.masters[1].kill());
+    assert_eq!(probe().await, (200, 2));
+    block_in_place(|| cluster.masters[2].kill());
+    assert_eq!(probe().await, (503, 3));
+    cluster.masters[0].thaw();
+    eventually("it is ready again", || async {
+        (probe().await == (200, 2)).then_some(())
     })
     .await;
 }

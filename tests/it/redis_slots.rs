@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::domain::cause::Cause;
+use budget_authority::store::Lane;
 use budget_authority::store::expire::Expired;
 use budget_authority::store::purge::{Purged, Records};
 use reqwest::Method;
@@ -164,10 +165,11 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
             block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(world);
         let (store, id) = (world.store.clone(), tenant.id.clone());
-        let sweeping =
-            tokio::spawn(
-                async move { store.expire(&id, &Cause::sweep().lines(), None, None).await },
-            );
+        let sweeping = tokio::spawn(async move {
+            store
+                .expire(Lane::Background, &id, &Cause::sweep().lines(), None, None)
+                .await
+        });
         asked_again(&sweeping, world, before).await;
         block_in_place(|| resharding.finish());
         let swept = sweeping.await.expect("no panic").expect("Redis answers");
@@ -229,4 +231,39 @@ async fn a_create_waits_for_a_slot_that_is_on_its_way() {
     block_in_place(|| resharding.finish());
     assert_eq!(creating.await.expect("no panic").status, 200);
     Books::audited(&scene.app.world, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
+    for records_first in [false, true] {
+        let (scene, _) = Scene::open().await;
+        let world = &scene.app.world;
+        // Every key that it is given is there, so nothing but the records can stop it.
+        let keys = world.store.keys();
+        let partition = world.callers[0].partition;
+        let quarantine = keys.quarantine(partition);
+        world.redis(&["ZADD", &quarantine, "1", "old"]).await;
+        let tenant = world.callers[0].tenant.clone();
+        let index = keys.reservations(partition, tenant.as_str(), world.store.today());
+        let ids = world.store.members_of(&index).await.expect("Redis answers");
+        assert_eq!(ids.len(), 2);
+        let prefix = keys.reservation(partition, "");
+
+        let resharding =
+            block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
+        let before = repetitions(world);
+        let store = world.store.clone();
+        let reading = tokio::spawn(async move { store.read_records(&tenant, &prefix, &ids).await });
+        asked_again(&reading, world, before).await;
+        block_in_place(|| resharding.finish());
+        let read = reading.await.expect("no panic").expect("Redis answers");
+        assert!(
+            read.rows.iter().all(|row| row.field(0) == Some("ACTIVE")),
+            "{read:?}"
+        );
+        world.redis(&["DEL", &quarantine]).await;
+        let report = budget_authority::verify::verify(&world.store, None, |_| {}).await;
+        let report = report.expect("Redis answers");
+        assert!(report.is_right(), "{}", report.table(true));
+    }
 }

@@ -15,11 +15,15 @@ const DAY: Duration = Duration::from_secs(86_400);
 const DAY_MS: i64 = 86_400_000;
 
 fn retention(store: &Store) -> Retention {
+    retention_after(store, DAY * 30)
+}
+
+fn retention_after(store: &Store, records: Duration) -> Retention {
     let registry = prometheus::Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
     let metrics = RetentionMetrics::register(&registry).expect("a fresh registry");
     let periods = Periods {
-        records: DAY * 30,
+        records,
         events: DAY * 90,
         audit: DAY * 400,
         outbox: DAY * 7,
@@ -142,6 +146,26 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
 }
 
 #[tokio::test]
+async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() {
+    let store = store(&shared().url());
+    let mut past = Past::new(&store, 5).await;
+    past.record(End::Released, past.day.start_ms() + 1).await;
+    let post = past.post().await;
+    let retention = retention_after(&store, DAY);
+    let pass = run(&retention, past.lease).await;
+    assert_eq!((pass.reservations, pass.posts, pass.failed), (1, 0, 0));
+    assert!(past.exists(&post).await);
+    let again = past.look_again_at().await.expect("still registered");
+    let over = past.day.start_ms() + 7 * DAY_MS;
+    assert!((again - over).abs() < DAY_MS / 2, "{}", again - over);
+
+    let mut past = Past::new(&store, 9).await;
+    let post = past.post().await;
+    assert_eq!(run(&retention, past.lease).await.posts, 1);
+    assert!(!past.exists(&post).await);
+}
+
+#[tokio::test]
 async fn a_day_of_which_nothing_is_left_leaves_the_registry() {
     let store = store(&shared().url());
     let mut past = Past::new(&store, 40).await;
@@ -256,6 +280,34 @@ async fn what_cannot_be_believed_is_kept_and_put_off() {
         run(&retention(&store), past.lease).await,
         Pass::default(),
         "not again at once"
+    );
+}
+
+#[tokio::test]
+async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
+    let store = store(&shared().url());
+    let past = Past::new(&store, 32).await;
+    let (keys, partition) = (store.keys(), past.lease.partition);
+    let days = keys.days(partition);
+    for name in ["__unauth__", "__admin__"] {
+        let log = keys.audit(partition, name, past.day);
+        past.tenant
+            .run::<String>(&["XADD", &log, "*", "sequence", "1"])
+            .await;
+        past.tenant
+            .run::<i64>(&["ZADD", &days, "1", &format!("{name}:{}", past.day)])
+            .await;
+    }
+    let pass = run(&retention(&store), past.lease).await;
+    assert_eq!((pass.looks, pass.audit, pass.days), (2, 1, 1));
+    assert!(
+        !past
+            .exists(&keys.audit(partition, "__unauth__", past.day))
+            .await
+    );
+    assert!(
+        past.exists(&keys.audit(partition, "__admin__", past.day))
+            .await
     );
 }
 

@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use crate::harness::app::TestApp;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::customer::{action, tokens};
+use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
 
 /// Sees every command that clients send to a server. What scripts do inside is not a client's command.
@@ -214,6 +216,77 @@ async fn every_request_costs_one_round_trip_once_warm() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// How many round trips beyond the first were counted for a reason.
+fn counted(app: &TestApp, reason: &str) -> u64 {
+    let trips = &app.world.store.metrics().extra_round_trips;
+    trips.with_label_values(&[reason]).get()
+}
+
+#[tokio::test]
+async fn what_takes_another_round_trip_is_counted_with_its_reason() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let mut before = [0; 3];
+    let mut more = || {
+        let now = ["first_use", "foreign_id", "owner"].map(|reason| counted(&app, reason));
+        let risen = [0, 1, 2].map(|n| now[n] - before[n]);
+        before = now;
+        risen
+    };
+    let own = app.reserve("k", 1).await.text("/reservation_id").to_owned();
+    assert_eq!(more(), [1, 0, 0], "the key is new to the replica");
+    app.reserve("l", 1).await;
+    assert_eq!(more(), [0; 3], "and known from then on");
+    app.get(&format!("/v1/reservations/{own}")).await;
+    app.get("/v1/reservations/of-no-partition").await;
+    assert_eq!(more(), [0; 3], "an id of the caller's partition");
+    let elsewhere = app.world.callers[1].partition;
+    assert_ne!(elsewhere, app.world.callers[0].partition);
+    let foreign = format!("/v1/reservations/r{elsewhere}_x");
+    let commit = json!({"idempotency_key": "c", "actual": tokens(1)});
+    assert_eq!(app.get(&foreign).await.status, 404);
+    app.post(&format!("{foreign}/commit"), commit).await;
+    assert_eq!(more(), [0, 2, 0], "ids of another partition");
+    let release = app.request(Method::POST, &format!("/v1/reservations/{own}/release"));
+    let release = release.header("X-Admin-API-Key", ADMIN_KEY);
+    let release = release.json(&json!({"idempotency_key": "r"}));
+    assert_eq!(app.send(release).await.status, 200);
+    assert_eq!(more(), [0, 0, 1], "an admin's release asks whose it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_bad_keys_writes_next_to_nothing() {
+    const FLOOD: usize = 200;
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    app.world
+        .change_key(&app.world.keys[0], &[("status", "REVOKED")])
+        .await;
+    for key in ["nonsense", &app.world.keys[0]] {
+        app.get_with(key, "/v1/reservations").await;
+    }
+    let (keys, today) = (app.world.store.keys(), app.world.store.today());
+    let logs = [
+        keys.events(Partition::FIRST, "__system__", today),
+        keys.events(app.world.callers[0].partition, "acme", today),
+    ];
+    eventually("both are told at once", async || {
+        let told = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
+        (told.sum::<i64>() == 2).then_some(())
+    })
+    .await;
+    let mut monitor = Monitor::on(&server);
+    for _ in 0..FLOOD {
+        for key in ["nonsense", &app.world.keys[0]] {
+            let said = app.get_with(key, "/v1/reservations").await;
+            assert_eq!(said.status, 401);
+        }
+    }
+    let calls = block_in_place(|| monitor.seen()).len();
+    // One script judges each revoked key. Where a minute ended meanwhile, what was counted in it was told.
+    assert!((FLOOD..=FLOOD + 4).contains(&calls), "{calls}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_request_of_a_key_costs_one_look_up_more() {
     let server = block_in_place(RedisServer::start);
@@ -233,5 +306,82 @@ async fn the_first_request_of_a_key_costs_one_look_up_more() {
         replica.post_as(1, "/v1/reservations", &key_of_bolt).await;
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, expected);
+    }
+}
+
+/// The rows of both lists: one budget and one reservation per application, of which only the last is in workspace `z`.
+async fn many_rows(app: &TestApp, rows: usize) {
+    let scope = |row: usize| match row + 1 == rows {
+        true => "tenant:acme/workspace:z".to_owned(),
+        false => format!("tenant:acme/workspace:w/app:a{row:03}"),
+    };
+    for row in 0..rows {
+        app.budget(&scope(row), 1_000, 0).await;
+        let workspace = if row + 1 == rows { "z" } else { "w" };
+        let body = json!({
+            "idempotency_key": format!("row-{row}"), "action": action(), "estimate": tokens(1),
+            "subject": {"tenant": "acme", "workspace": workspace, "app": format!("a{row:03}")},
+        });
+        assert_eq!(app.post("/v1/reservations", body).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
+    const ROWS: usize = 450;
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    many_rows(&app, ROWS).await;
+    let paging = || {
+        let extra = &app.world.store.metrics().extra_round_trips;
+        extra.with_label_values(&["paging"]).get()
+    };
+    // Rows are looked at 201 at a time.
+    let cases = [
+        ("/v1/reservations?limit=200", 200, 1),
+        ("/v1/reservations?limit=1", 1, 1),
+        (
+            "/v1/reservations?limit=1&workspace=z&sort_dir=asc&sort_by=created_at_ms",
+            1,
+            3,
+        ),
+        ("/v1/reservations?limit=1&status=COMMITTED", 0, 3),
+        ("/v1/reservations?limit=200&sort_by=reserved", 200, 3),
+        (
+            "/v1/balances?tenant=acme&limit=200&include_children=true",
+            200,
+            1,
+        ),
+        (
+            "/v1/balances?tenant=acme&limit=1&include_children=true",
+            1,
+            1,
+        ),
+        (
+            "/v1/balances?workspace=z&limit=1&include_children=true",
+            1,
+            3,
+        ),
+    ];
+    for (path, ..) in cases {
+        assert_eq!(app.get(path).await.status, 200, "{path}");
+    }
+    let mut monitor = Monitor::on(&server);
+    for (path, found, trips) in cases {
+        let before = paging();
+        let said = app.get(path).await;
+        let seen = block_in_place(|| monitor.seen());
+        assert_eq!(seen, vec!["evalsha"; trips], "{path}");
+        assert_eq!(paging() - before, trips as u64 - 1, "{path}");
+        let list = if path.contains("balances") {
+            "/balances"
+        } else {
+            "/reservations"
+        };
+        assert_eq!(
+            said.at(list).as_array().map(Vec::len),
+            Some(found),
+            "{path}"
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! The server itself: probes, metrics, plain HTTP/1 clients, and an end that loses nothing.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::ConnectInfo;
-use axum::routing::get;
-use budget_authority::config::ProcessConfig;
-use budget_authority::serve::{Listeners, Planes, ServeError, bind, run};
+use axum::routing::{get, post};
+use budget_authority::api::auth_failures::AuthFailures;
+use budget_authority::config::ServeConfig;
+use budget_authority::serve::{Listeners, Planes, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use budget_authority::telemetry::Telemetry;
@@ -16,24 +18,29 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use crate::harness::app::{ANY, config};
+use crate::harness::process::Replica;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::{eventually, store};
 
-struct Service {
-    api: SocketAddr,
+pub(crate) struct Service {
+    pub(crate) api: SocketAddr,
     metrics: SocketAddr,
-    shutdown: Shutdown,
-    running: JoinHandle<Result<(), ServeError>>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) running: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Service {
     async fn start(store: Store, delay: Duration) -> Self {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = Listeners {
-            api: bind("BUDGET_LISTEN", any).await.expect("a port"),
-            admin: None,
-            metrics: Some(bind("BUDGET_METRICS_LISTEN", any).await.expect("a port")),
-        };
+        let delay = delay.as_millis().to_string();
+        // The store that is given counts, not the one of the configuration.
+        let config = config("redis://unused", &["--shutdown-delay-ms", &delay]);
+        Self::start_with(store, config).await
+    }
+
+    pub(crate) async fn start_with(store: Store, mut config: ServeConfig) -> Self {
+        config.process.metrics_listen = ANY.parse().ok();
+        let listeners = Listeners::bind(&config).await.expect("free ports");
         let address = |listener: &tokio::net::TcpListener| listener.local_addr().expect("bound");
         let (api, metrics) = (
             address(&listeners.api),
@@ -44,21 +51,19 @@ impl Service {
                 "/peer",
                 get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
             )
-            .route("/slow", get(slow));
+            .route("/slow", get(slow))
+            .route("/large", get(async || vec![b'x'; LARGE]))
+            .route("/body", post(async |body: Bytes| body.len().to_string()));
         let planes = Planes {
             api: router,
             admin: None,
+            auth_failures: AuthFailures::new(store.clone()),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({
             let shutdown = shutdown.clone();
-            let process = ProcessConfig {
-                metrics_listen: None,
-                shutdown_delay: delay,
-                shutdown_grace: Duration::from_secs(5),
-            };
             let telemetry = Telemetry::new().expect("distinct names");
-            async move { run(listeners, planes, store, telemetry, &process, shutdown).await }
+            async move { run(listeners, planes, store, telemetry, &config, shutdown).await }
         });
         Self {
             api,
@@ -79,6 +84,9 @@ impl Service {
             .status()
     }
 }
+
+/// More than the buffers of a connection hold, in bytes.
+pub(crate) const LARGE: usize = 32 << 20;
 
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -157,27 +165,77 @@ async fn a_request_in_flight_is_answered_and_idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn before_it_closes_it_turns_red_and_asks_clients_to_go() {
-    let service = Service::start(store(&shared().url()), Duration::from_millis(500)).await;
+async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
+    let delay = Duration::from_secs(1);
+    let service = Service::start(store(&shared().url()), delay).await;
     assert_eq!(service.status("/ready").await, StatusCode::OK);
+    let mut idle = TcpStream::connect(service.api).await.expect("a connection");
+    let begun = Instant::now();
     service.shutdown.begin();
-    assert_eq!(
-        service.status("/ready").await,
-        StatusCode::SERVICE_UNAVAILABLE
-    );
-    eventually("it asks clients to close", || async {
-        let response = reqwest::get(service.url("/peer"))
-            .await
-            .expect("still served");
-        let connection = response.headers().get("connection")?;
-        (connection == "close").then_some(())
+    eventually("readiness is red", || async {
+        let red = StatusCode::SERVICE_UNAVAILABLE;
+        (service.status("/ready").await == red).then_some(())
     })
     .await;
+    let mut served_until = Duration::ZERO;
+    loop {
+        let sent = begun.elapsed();
+        // Each of these is a connection of its own.
+        match reqwest::get(service.url("/peer")).await {
+            Ok(response) => {
+                assert_eq!(response.headers()["connection"], "close");
+                served_until = sent;
+            }
+            Err(refused) => {
+                assert!(refused.is_connect(), "{refused}");
+                assert!(begun.elapsed() >= delay, "after {:?}", begun.elapsed());
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(served_until > delay / 2, "{served_until:?}");
+    // Who has a connection already may still use it for a moment: nothing is closed on a request that is on its way.
+    idle.write_all(b"GET /peer HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut response = String::new();
+    idle.read_to_string(&mut response).await.expect("text");
+    assert!(response.starts_with("HTTP/1.1 200"), "{response:?}");
     service
         .running
         .await
         .expect("no panic")
         .expect("an orderly end");
+}
+
+#[tokio::test]
+async fn an_end_at_once_waits_for_requests_and_for_nobody_else() {
+    let service = Service::start(store(&shared().url()), Duration::from_secs(600)).await;
+    let slow = tokio::spawn(reqwest::get(service.url("/slow")));
+    let metrics = format!("http://{}/metrics", service.metrics);
+    eventually("the request is in flight", || async {
+        let text = reqwest::get(&metrics).await.ok()?.text().await.ok()?;
+        text.contains("budget_http_requests_in_flight 1")
+            .then_some(())
+    })
+    .await;
+    service.shutdown.begin_at_once();
+    let response = slow.await.expect("no panic").expect("a response");
+    assert_eq!(response.text().await.expect("text"), "done");
+    let ended = tokio::time::timeout(Duration::from_secs(20), service.running).await;
+    let outcome = ended.expect("no delay").expect("no panic");
+    outcome.expect("an orderly end");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_replica_without_delay() {
+    let settings = ["--shutdown-delay-ms", "600000"];
+    let prefix = format!("t{:016x}", rand::random::<u64>());
+    let mut replica = Replica::start(&shared().url(), &prefix, &settings);
+    replica.ready().await;
+    replica.process.interrupt();
+    assert!(replica.process.ended(Duration::from_secs(20)).await);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use budget_authority::domain::dialect::Dialect;
+
 /// What each module of the library may use besides itself; `domain` and `telemetry` use nothing above them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
@@ -93,6 +95,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PERSIST'",
     "'SET'",
     "'RPUSH'",
 ];
@@ -110,6 +113,8 @@ const WRITERS: &[&str] = &[
     "day_register(",
     "denial_append(",
     "denials_flush(",
+    "audit_failure_append(",
+    "audit_failures_flush(",
     "ledger_events(",
     "watch_apply(",
     "watch_write(",
@@ -176,6 +181,46 @@ fn every_module_uses_only_the_layers_below_it() {
         }
     }
     wrong.dedup();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The code of a file without its comments and its tests.
+fn code(path: &Path) -> String {
+    if path.ends_with("tests.rs") {
+        return String::new();
+    }
+    let text = read(path);
+    let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let is_code = |line: &&str| {
+        !["//", "--"]
+            .iter()
+            .any(|mark| line.trim().starts_with(mark))
+    };
+    own.lines().filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+/// Whoever spells out a vendor's word speaks it in both dialects.
+#[test]
+fn one_module_alone_spells_out_the_words_of_the_vendors() {
+    let mut words = vec!["cycles".to_owned(), "cyc_".to_owned()];
+    for dialect in Dialect::ALL {
+        // Every text among them, as `{:?}` quotes it.
+        let all = format!("{:?}", dialect.words());
+        let quoted = all.split('"').skip(1).step_by(2).map(str::to_lowercase);
+        words.extend(quoted.filter(|word| !["service", "evidence"].contains(&word.as_str())));
+    }
+    assert!(words.contains(&"x-service-tenant".to_owned()), "{words:?}");
+    let mut wrong = Vec::new();
+    for path in [files("src", "rs"), files("lua", "lua")].concat() {
+        let inside = path.strip_prefix(root()).expect("a file of ours");
+        let code = code(&path).to_lowercase();
+        let spoken = words.iter().filter(|word| code.contains(word.as_str()));
+        // The one module, and a module that only tests have.
+        let allowed = ["src/domain/dialect.rs", "src/bench/fake.rs"];
+        if !allowed.iter().any(|one| inside.ends_with(one)) {
+            wrong.extend(spoken.map(|word| format!("{}: {word}", inside.display())));
+        }
+    }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

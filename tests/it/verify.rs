@@ -14,10 +14,11 @@ use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::{Commit, Post, Release, Reserve, Reserved};
 use budget_authority::locate::sizes::sizes;
-use budget_authority::store::Store;
+use budget_authority::store::{Lane, Store};
 use budget_authority::verify::{Report, VerifyArgs, run, verify};
 
 use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::past::{End, Past};
 use crate::harness::redis::shared;
 use crate::harness::store;
 use crate::harness::world::{Start, World};
@@ -291,7 +292,13 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
         .await;
     let lease = tenant.lease("d", Duration::from_secs(60)).await;
     store
-        .expire(&tenant.id, "source t", None, Some(lease.token))
+        .expire(
+            Lane::Background,
+            &tenant.id,
+            "source t",
+            None,
+            Some(lease.token),
+        )
         .await
         .expect("Redis answers");
 
@@ -314,6 +321,40 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
     assert_eq!(json["quarantine"][0]["reservation_id"], ids[0]);
     assert_eq!(json["ledgers"][0]["reserved"], 10);
     assert_eq!(json["differences"], serde_json::json!([]));
+}
+
+/// A day that retention finishes while it is verified has no records any more, so nobody need know of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_that_was_retired_meanwhile_is_no_difference() {
+    let store = store(&shared().url());
+    let mut past = Past::new(&store, 40).await;
+    past.record(End::Released, past.now_ms - 40 * 86_400_000)
+        .await;
+    let keys = store.keys().clone();
+    let (index, days) = (past.index(), keys.days(past.lease.partition));
+    let (member, elsewhere) = (past.member(), format!("{index}:elsewhere"));
+    for gone in [true, false] {
+        let redis = redis::Client::open(shared().url()).expect("a url");
+        // After the first record was read, and before the registry is.
+        let retire = |_: &Report| {
+            let mut connection = redis.get_connection().expect("it runs");
+            let mut run = |words: [&str; 3]| {
+                let mut command = redis::cmd(words[0]);
+                let last = (!words[2].is_empty()).then_some(words[2]);
+                command.arg(words[1]).arg(last).exec(&mut connection)
+            };
+            run(["ZREM", &days, &member]).expect("it answers");
+            if gone {
+                run(["RENAME", &index, &elsewhere]).ok();
+            }
+        };
+        let found = verify(&store, None, retire).await.expect("Redis answers");
+        let told = found.differences.iter().filter(|d| d.what == "day").count();
+        assert_eq!(told, usize::from(!gone), "{:?}", found.differences);
+        if gone {
+            past.tenant.run::<()>(&["RENAME", &elsewhere, &index]).await;
+        }
+    }
 }
 
 #[tokio::test]

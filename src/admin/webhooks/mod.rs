@@ -24,6 +24,7 @@ use super::{AdminError, Parts, Request, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Actor;
+use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::reservation::Record;
 use crate::domain::seal::SealingKeys;
@@ -34,28 +35,13 @@ use crate::store::admin::Pairs;
 use crate::store::watch::Watched;
 use crate::store::webhooks::{OwnerState, WebhookRead};
 
-/// What deliveries call things; words of the dialect.
-#[derive(Debug, Clone, Copy)]
-pub struct DeliveryWords {
-    /// Header with the event's id.
-    pub event_id_header: &'static str,
-    /// Header with the event's type.
-    pub event_type_header: &'static str,
-    /// Header with the signature.
-    pub signature_header: &'static str,
-    /// Header with the trace.
-    pub trace_header: &'static str,
-    /// First half of `User-Agent`.
-    pub agent: &'static str,
-}
-
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]
 pub struct Webhooks {
     store: Store,
     keys: SealingKeys,
     egress: Egress,
-    words: DeliveryWords,
+    words: &'static Words,
     retention_days: i64,
 }
 
@@ -102,7 +88,7 @@ impl Webhooks {
         store: Store,
         keys: SealingKeys,
         egress: Egress,
-        words: DeliveryWords,
+        words: &'static Words,
         retention_days: i64,
     ) -> Self {
         Self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ impl Webhooks {
         let (partition, sentinel) = (owner.partition(), Owner::SYSTEM);
         let booked = self
             .store
-            .audit_failure(partition, owner.tenant(), sentinel, &audit);
+            .audit_failure(partition, owner.tenant(), sentinel, None, &audit);
         booked.await.map_err(|error| told(error.into()))?;
         Ok(outcome)
     }
@@ -182,29 +182,27 @@ impl Webhooks {
     /// The headers of a delivery. A custom one never takes the place of one of the service's.
     fn headers(&self, secrets: &Secrets, event_id: &str, body: &[u8], cause: &Cause) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let mut insert = |name: HeaderName, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
+        let mut insert = |name: &str, value: &str| {
+            let name = HeaderName::try_from(name);
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
                 headers.insert(name, value);
             }
         };
         let words = &self.words;
-        let agent = format!("{}/{}", words.agent, env!("CARGO_PKG_VERSION"));
+        let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
         let signature = sign(secrets.signing_secret.expose_secret(), body);
         let span = 1 + rand::random::<u64>() % (u64::MAX - 1);
         let flags = cause.trace_flags.as_deref().unwrap_or("01");
         let traceparent = format!("00-{}-{span:016x}-{flags}", cause.trace_id);
-        insert(CONTENT_TYPE, "application/json");
-        insert(USER_AGENT, &agent);
-        insert(HeaderName::from_static(words.event_id_header), event_id);
-        insert(HeaderName::from_static(words.event_type_header), EVENT_TYPE);
-        insert(HeaderName::from_static(words.signature_header), &signature);
-        insert(
-            HeaderName::from_static(words.trace_header),
-            cause.trace_id.as_str(),
-        );
-        insert(HeaderName::from_static("traceparent"), &traceparent);
+        insert("content-type", "application/json");
+        insert("user-agent", &agent);
+        insert(words.event_id_header, event_id);
+        insert(words.event_type_header, EVENT_TYPE);
+        insert(words.signature_header, &signature);
+        insert(words.trace_header, cause.trace_id.as_str());
+        insert("traceparent", &traceparent);
         if let Some(request_id) = &cause.request_id {
-            insert(HeaderName::from_static("x-request-id"), request_id.as_str());
+            insert("x-request-id", request_id.as_str());
         }
         for (name, value) in &secrets.headers {
             let value = HeaderValue::from_str(value.expose_secret());

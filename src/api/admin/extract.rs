@@ -13,6 +13,7 @@ use crate::domain::cause::Cause;
 use crate::domain::fields::Problems;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::json::Json;
+use crate::domain::refusal::BadCredential;
 
 /// A request body of the admin plane.
 pub trait AdminBody: Sized {
@@ -58,7 +59,7 @@ impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limit_bytes).await?;
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let sent = Json::parse(&bytes)?;
         let request = T::from_json(sent.clone())?;
         Ok(Self { request, sent })
@@ -86,7 +87,7 @@ impl FromRequestParts<AppState> for Because {
         let cause = parts.extensions.get::<Cause>().cloned();
         cause
             .map(Self)
-            .ok_or_else(|| ApiError::unauthorized("Missing admin key"))
+            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoAdminKey))
     }
 }
 

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, IntoResponseParts, Response, ResponseParts};
 use super::refusals::error_of;
 use crate::access::AccessError;
 use crate::admin::{AdminError, Failure};
+use crate::api::auth_failures::{self, Origin, Plane};
 use crate::api::dialect::{headers, is_blank};
 use crate::api::errors::{ApiError, Code};
 use crate::api::identify::{self, Judged};
@@ -20,6 +21,7 @@ use crate::api::trace::{Correlation, EffectiveTenant};
 use crate::domain::caller::{AdminCaller, Caller};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::refusal::BadCredential;
 
 /// The tenant that a request is about, for the audit log.
 #[derive(Debug, Clone)]
@@ -39,8 +41,13 @@ impl IntoResponseParts for About {
 
 /// Names the caller of a request, and books the request if it is refused.
 pub async fn admin(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    // As on the runtime plane: public knowledge, so it takes no key and leaves no trace.
+    if request.method() == Method::OPTIONS {
+        return next.run(request).await;
+    }
     let (mut parts, body) = request.into_parts();
     let correlation = parts.extensions.get::<Correlation>().cloned();
+    let origin = Origin::of(&state, Plane::Admin, &parts);
     let path = parts.uri.path().to_owned();
     let method = parts.method.clone();
     let caller = caller_of(&state, &parts, &path).await;
@@ -52,7 +59,7 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
     };
     let correlation = correlation.unwrap_or_else(Correlation::mint);
     let cause = cause_of(&state, &parts, correlation, actor);
-    let response = match caller.clone() {
+    let mut response = match caller.clone() {
         Err(error) => error.into_response(),
         Ok(_) if is_traversal(&path) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
@@ -64,6 +71,7 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
             judged(&state, &caller, &method, &path, response).await
         }
     };
+    auth_failures::note(&state, origin, caller.as_ref().ok(), &mut response);
     if let Some(failed) = Failed::of(&response) {
         audit(
             &state,
@@ -119,7 +127,7 @@ async fn caller_of(state: &AppState, parts: &Parts, path: &str) -> Result<Caller
             admin.map(Caller::Admin).map_err(identify::error_of)
         }
         (None, Some(_)) => identify::key_caller(state, &parts.headers).await,
-        (None, None) => Err(ApiError::unauthorized("Missing admin key")),
+        (None, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
     }
 }
 

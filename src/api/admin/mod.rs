@@ -11,6 +11,7 @@ pub mod tenants;
 pub mod webhook_handlers;
 pub mod webhook_queries;
 pub mod webhook_requests;
+pub mod webhook_security;
 pub mod webhooks;
 
 use axum::Router;

@@ -1,5 +1,6 @@
 //! From what the admin plane refuses to what the wire says.
 
+use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
@@ -10,6 +11,7 @@ use crate::api::refusals::store_error;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::printable::printable;
+use crate::domain::refusal::BadCredential;
 
 /// What a message may name of the request that was refused.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +44,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
     let tenant = printable(asked.tenant);
     let budget = || format!("{} in {}", asked.scope, asked.unit.map_or("", Unit::as_str));
     match refusal {
-        R::Unauthorized(why) => ApiError::unauthorized(why.to_string()),
+        R::Unauthorized(why) => ApiError::unauthorized(BadCredential::Key(why)),
         R::Forbidden(permission) => ApiError::new(
             StatusCode::FORBIDDEN,
             Code::InsufficientPermissions,
@@ -206,7 +208,9 @@ fn tested_too_often(until_ms: i64) -> ApiError {
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |elapsed| elapsed.as_secs());
     let wait_s = until_s.unsigned_abs().saturating_sub(now_s).clamp(1, 60);
-    ApiError::limited("The webhook was tested too often in this minute", wait_s)
+    let message = "The webhook was tested too often in this minute";
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
+        .with_header(RETRY_AFTER, HeaderValue::from(wait_s))
         .with_header(RATE_LIMIT_RESET, HeaderValue::from(until_s))
 }
 

@@ -9,9 +9,8 @@ use super::refusals::{Asked, error_of};
 use super::webhook_queries::{
     DeliveryListQuery, OwnerQuery, TenantWebhooksQuery, WebhookListQuery,
 };
-use super::webhook_requests::{
-    WebhookCreateRequest, WebhookReplay, WebhookSecurityConfig, WebhookUpdateRequest,
-};
+use super::webhook_requests::{WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest};
+use super::webhook_security::WebhookSecurityConfig;
 use super::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
     WebhookSubscription, WebhookTestResponse,
@@ -29,6 +28,7 @@ use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::json::Json;
 use crate::domain::moment::Window;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::refusal::BadCredential;
 use crate::domain::webhook::Owner;
 
 /// `POST /v1/admin/webhooks`
@@ -62,7 +62,7 @@ pub async fn create_own(
     body: AdminJson<WebhookCreateRequest>,
 ) -> Result<Outcome<WebhookCreateResponse>, ApiError> {
     let Caller::Tenant(tenant) = &caller else {
-        return Err(ApiError::unauthorized("Missing API key"));
+        return Err(ApiError::unauthorized(BadCredential::NoKey));
     };
     let owner = Owner::Tenant(tenant.tenant.clone());
     let payload = PayloadHash::of_body(&body.sent);

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use secrecy::SecretString;
-use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{Array, ArrayBuilder, Object as ObjectSchema, ObjectBuilder, Type};
+use utoipa::openapi::schema::{Object as ObjectSchema, ObjectBuilder, Type};
 
-use crate::admin::webhooks::SecuritySettings;
-use crate::domain::cidr::Cidr;
 use crate::domain::event_type::{EventCategory, EventType, EventTypeName};
 use crate::domain::fields::{Object, Problems, read_body};
 use crate::domain::json::{FreeObject, Json};
@@ -18,7 +15,7 @@ use crate::domain::webhook::{
     WebhookSettings, WebhookStatus, check_headers,
 };
 use crate::domain::words::words;
-use crate::egress::{URL_CHARS_MAX, UrlPattern};
+use crate::egress::URL_CHARS_MAX;
 
 /// Most event types, and most categories, of one subscription.
 const SELECTORS_MAX: usize = 100;
@@ -26,8 +23,6 @@ const SELECTORS_MAX: usize = 100;
 const FAILURES_MAX: i64 = 10_000;
 /// Most characters of a filter: a scope.
 const FILTER_CHARS_MAX: usize = 1024;
-/// Most networks, and most patterns, of the security configuration.
-const RULES_MAX: usize = 1_000;
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
 words! {
@@ -172,7 +167,7 @@ pub struct WebhookUpdateRequest {
     #[schema(minimum = 1, nullable = false)]
     disable_after_failures: Option<i64>,
     /// Whether it gets events. `ACTIVE` forgets the failures.
-    #[schema(inline, nullable = false)]
+    #[schema(schema_with = status_schema, required = false)]
     status: Option<SettableStatus>,
     /// Replaced as a whole.
     #[schema(value_type = Object, required = false)]
@@ -339,58 +334,12 @@ impl WebhookReplay {
     }
 }
 
-/// The rules for addresses of receivers.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookSecurityConfig {
-    /// Networks that no delivery goes to, besides some that none ever goes to.
-    #[schema(schema_with = ranges_schema, required = false)]
-    pub blocked_cidr_ranges: Vec<String>,
-    /// Of which an address must match one, if there are any: `https://*.example.com/*`.
-    #[schema(required = false)]
-    pub allowed_url_patterns: Vec<String>,
-    /// Whether `http` is allowed: for development.
-    #[schema(default = false, required = false)]
-    pub allow_http: bool,
-}
-
-fn ranges_schema() -> Array {
-    let item: ObjectSchema = ObjectBuilder::new().schema_type(Type::String).build();
-    let about = "Networks that no delivery goes to, besides some that none ever goes to.";
-    ArrayBuilder::new()
-        .description(Some(about))
-        .items(item)
-        .default(Some(SecuritySettings::default().blocked_cidr_ranges.into()))
+fn status_schema() -> ObjectSchema {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(SettableStatus::WORDS.iter().copied()))
+        .description(Some(
+            "Whether it gets events. `ACTIVE` forgets the failures.",
+        ))
         .build()
-}
-
-impl WebhookSecurityConfig {
-    /// Reads the body; what is absent has its default.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        let default = SecuritySettings::default();
-        read_body(body, |body| {
-            let ranges = body.optional("blocked_cidr_ranges", |value| {
-                value.array(RULES_MAX, |range| {
-                    let good = |text: &str| text.parse::<Cidr>().is_ok();
-                    range.checked_string(good, "must be a network such as 10.0.0.0/8")
-                })
-            });
-            let patterns = body.optional("allowed_url_patterns", |value| {
-                value.array(RULES_MAX, |pattern| {
-                    let good = |text: &str| text.parse::<UrlPattern>().is_ok();
-                    pattern
-                        .checked_string(good, "must be a pattern such as https://*.example.com/*")
-                })
-            });
-            let allow_http = body.optional("allow_http", |value| value.boolean());
-            Some(Self {
-                blocked_cidr_ranges: ranges.unwrap_or(default.blocked_cidr_ranges),
-                allowed_url_patterns: patterns.unwrap_or(default.allowed_url_patterns),
-                allow_http: allow_http.unwrap_or(default.allow_http),
-            })
-        })
-    }
 }

@@ -48,7 +48,7 @@ pub struct WebhookSubscription {
     #[schema(nullable = false)]
     pub thresholds: Option<Thresholds>,
     /// Never shown here.
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, write_only)]
     pub signing_secret: Option<String>,
     /// Headers of each delivery, with `********` for every value.

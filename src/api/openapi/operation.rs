@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::HeaderName;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -119,16 +118,16 @@ impl Operation {
 pub(super) fn header_refs(dialect: Dialect, with_tenant: bool) -> Value {
     let words = dialect.words();
     let mut refs = Map::new();
-    let mut add = |header: &HeaderName, name: &str| {
+    let mut add = |header: String, name: &str| {
         refs.insert(
-            shown(header),
+            header,
             json!({"$ref": format!("#/components/headers/{name}")}),
         );
     };
-    add(&headers::REQUEST_ID, "RequestId");
-    add(&words.trace_header, "TraceId");
+    add(shown(&headers::REQUEST_ID), "RequestId");
+    add(words.trace_header.to_owned(), "TraceId");
     if with_tenant {
-        add(&words.tenant_header, "Tenant");
+        add(words.tenant_header.to_owned(), "Tenant");
     }
     refs.into()
 }

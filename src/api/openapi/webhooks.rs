@@ -7,8 +7,9 @@ use super::operation::{
 };
 use crate::admin::webhooks::WebhookSort;
 use crate::api::admin::webhook_requests::{
-    WebhookCreateRequest, WebhookReplay, WebhookSecurityConfig, WebhookUpdateRequest,
+    WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
 };
+use crate::api::admin::webhook_security::WebhookSecurityConfig;
 use crate::api::admin::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
     WebhookSubscription, WebhookTestResponse,

@@ -63,12 +63,11 @@ impl ToSchema for EvidenceRef {}
 
 /// Writes the reference as a member of the answer around it; the dialect names the member. For `#[serde(flatten)]`.
 pub(crate) fn serialize_reference<S: Serializer>(
-    reference: &Option<impl std::borrow::Borrow<EvidenceRef>>,
+    reference: &Option<EvidenceRef>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     if let Some(reference) = reference {
-        let reference = reference.borrow();
         map.serialize_entry(reference.dialect.words().evidence_member, reference)?;
     }
     map.end()

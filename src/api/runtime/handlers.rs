@@ -12,12 +12,11 @@ use super::extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendRes
 use super::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 use super::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OfPath, Refused};
+use crate::api::extract::{Answer, ApiJson, Because, ByEither, ByKey, OnReservation, Refused};
 use crate::api::refusals::{Asked, error_of};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget;
-use crate::domain::caller::Caller;
 use crate::domain::scope::ScopePath;
 use crate::ledger::{
     Commit, Decide, Decision, Extend, LedgerError, Post, Release, Reserve, Reserved,
@@ -47,7 +46,6 @@ pub async fn reserve(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(reserve.estimate),
         ..Asked::default()
@@ -124,7 +122,6 @@ pub async fn decide(
         estimate: request.estimate,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         amount: Some(decide.estimate),
         ..Asked::default()
     };
@@ -150,8 +147,7 @@ pub async fn commit(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<CommitRequest>,
+    OnReservation(reservation_id, body): OnReservation<CommitRequest>,
 ) -> Outcome<CommitResponse> {
     let commit = Commit {
         reservation_id,
@@ -162,7 +158,6 @@ pub async fn commit(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&commit.reservation_id),
         amount: Some(commit.actual),
         ..Asked::default()
@@ -187,8 +182,7 @@ pub async fn release(
     State(state): State<AppState>,
     ByEither(caller): ByEither,
     Because(cause): Because,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReleaseRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReleaseRequest>,
 ) -> Outcome<ReleaseResponse> {
     let release = Release {
         reservation_id,
@@ -197,10 +191,6 @@ pub async fn release(
         reason: body.request.reason,
     };
     let asked = Asked {
-        tenant: match &caller {
-            Caller::Tenant(caller) => Some(caller.tenant.as_str()),
-            Caller::Admin(_) => None,
-        },
         reservation: Some(&release.reservation_id),
         ..Asked::default()
     };
@@ -219,8 +209,7 @@ pub async fn release(
 pub async fn extend(
     State(state): State<AppState>,
     ByKey(caller): ByKey,
-    OfPath(reservation_id): OfPath,
-    body: ApiJson<ReservationExtendRequest>,
+    OnReservation(reservation_id, body): OnReservation<ReservationExtendRequest>,
 ) -> Outcome<ReservationExtendResponse> {
     let extend = Extend {
         reservation_id,
@@ -230,7 +219,6 @@ pub async fn extend(
         metadata: body.request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         reservation: Some(&extend.reservation_id),
         ..Asked::default()
     };
@@ -266,7 +254,6 @@ pub async fn post_event(
         metadata: request.metadata,
     };
     let asked = Asked {
-        tenant: Some(caller.tenant.as_str()),
         scope: path.as_ref(),
         amount: Some(post.actual),
         ..Asked::default()

@@ -110,7 +110,19 @@ fn ledger_query(
             value: last.value,
             reservation_id: last.id,
         }),
+        further_fields: further_fields(query.include),
     }
+}
+
+fn further_fields(include: Include) -> Vec<&'static str> {
+    let mut fields = Vec::new();
+    if include.metadata {
+        fields.push("metadata");
+    }
+    if include.committed_metadata {
+        fields.push("committed_metadata");
+    }
+    fields
 }
 
 fn rows(page: ReservationPage, include: Include) -> Result<Vec<Reservation>, Refused> {

@@ -291,3 +291,20 @@ async fn other_origins_are_admitted_only_where_configured() {
             .contains("x-service-tenant")
     );
 }
+
+#[test]
+fn each_cause_of_a_failure_is_logged_once() {
+    #[derive(Debug, thiserror::Error)]
+    enum Link {
+        #[error("unavailable: {0}")]
+        TellsItsCause(#[source] Box<Link>),
+        #[error("no connection in time")]
+        KeepsItsCause(#[source] std::io::Error),
+    }
+    let refused = std::io::Error::other("connection refused");
+    let error = Link::TellsItsCause(Box::new(Link::KeepsItsCause(refused)));
+    assert_eq!(
+        chain_of(&error),
+        "unavailable: no connection in time: connection refused"
+    );
+}

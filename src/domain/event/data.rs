@@ -22,6 +22,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         "reservation.expired" => facts.expired(),
         "tenant.created" => facts.tenant(tenant),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
+        "api_key.auth_failed" => facts.auth_failed(),
         "webhook.created" | "webhook.updated" | "webhook.paused" | "webhook.resumed"
         | "webhook.disabled" | "webhook.deleted" => facts.webhook(tenant),
         _ => Err(RecordError::of("type")),
@@ -206,6 +207,22 @@ impl Facts<'_> {
         self.push_optional_text(&mut data, "new_status");
         data.push("changed_fields", self.words("changed_fields")?);
         self.push_optional_text(&mut data, "disable_reason");
+        Ok(data)
+    }
+
+    fn auth_failed(&self) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        let known = [
+            ("key_id", self.0.get("key_id")),
+            ("key_name", self.get("key_name")),
+            ("failure_reason", Some(self.text("failure_reason")?)),
+            ("source_ip", self.0.get("source_ip")),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                data.text(name, value);
+            }
+        }
         Ok(data)
     }
 

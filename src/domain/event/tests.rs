@@ -269,3 +269,44 @@ fn missing_facts_and_later_types_are_errors() {
     assert_eq!(error("budget.funded"), "data.ledger_id");
     assert_eq!(error("moon.landed"), "type");
 }
+
+#[test]
+fn a_refused_key_is_told_as_far_as_it_is_known() {
+    let known = [
+        ("data.failure_reason", "key_revoked"),
+        ("data.key_name", "ci"),
+        ("metadata.count", "7"),
+    ];
+    let (envelope, data) = rendered("api_key.auth_failed", &known);
+    assert_eq!(
+        data,
+        r#"{"key_id":"key_05f_abcdefghij12","key_name":"ci","failure_reason":"key_revoked","source_ip":"192.0.2.7"}"#
+    );
+    assert!(envelope.contains(r#""metadata":{"count":7}"#), "{envelope}");
+    assert!(!envelope.contains("correlation_id"), "{envelope}");
+    let unknown = Record::from_pairs(
+        [
+            "type",
+            "api_key.auth_failed",
+            "at_ms",
+            "1",
+            "source",
+            "service-server",
+            "actor",
+            "api_key",
+            "trace_id",
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "data.failure_reason",
+            "invalid_format",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    );
+    let event = StoredEvent {
+        tenant: "__system__",
+        ..stored(&unknown)
+    };
+    let envelope = event.envelope().expect("complete facts");
+    let told = r#""tenant_id":"__system__","source":"service-server","actor":{"type":"api_key"},"data":{"failure_reason":"invalid_format"}"#;
+    assert!(envelope.contains(told), "{envelope}");
+}

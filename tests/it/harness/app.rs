@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 
 use budget_authority::api;
-use budget_authority::config::{ProcessConfig, ServeArgs};
+use budget_authority::config::{ServeArgs, ServeConfig};
 use budget_authority::domain::amount::Unit;
-use budget_authority::serve::{Listeners, bind, run};
+use budget_authority::egress::Egress;
+use budget_authority::serve::{Listeners, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
 use clap::Parser;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::names::Names;
 use super::redis;
@@ -28,12 +30,26 @@ pub const ADMIN_KEY: &str = "test-admin-key";
 /// The sealing key of every test service that chooses no other.
 pub const SECRET_KEYS: &str = "t1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
+/// The configuration that these words after `serve --redis-url …` make, on addresses of its own.
+pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
+    let words = ["serve", "--redis-url", redis_url, "--listen", ANY];
+    let words = words.iter().chain(&["--metrics-listen", "off"]);
+    let args = Cli::parse_from(words.chain(settings)).serve;
+    args.into_config().expect("a configuration")
+}
+
+/// A free port of this machine.
+pub const ANY: &str = "127.0.0.1:0";
+
 /// A running service. It ends with the value.
 pub struct TestApp {
     pub world: World,
     pub address: SocketAddr,
+    /// The admin plane's, if it has one of its own.
+    pub admin_address: Option<SocketAddr>,
     redis_url: String,
     pub names: &'static Names,
+    pub telemetry: Telemetry,
     client: reqwest::Client,
     shutdown: Shutdown,
 }
@@ -98,13 +114,27 @@ impl TestApp {
 
     /// On a Redis and under a prefix of the test's choice.
     pub async fn spawn_with(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
-        Self::start(redis_url, prefix, settings, None).await
+        Self::start(redis_url, prefix, settings, None, None).await
+    }
+
+    /// On the shared Redis, under a prefix of its own, with a way out of the test's choice.
+    pub async fn spawn_reaching(egress: Egress, settings: &[&str]) -> Self {
+        let prefix = format!("t{:016x}", rand::random::<u64>());
+        Self::spawn_under(&prefix, egress, settings).await
+    }
+
+    /// The same under a prefix of the test's choice.
+    pub async fn spawn_under(prefix: &str, egress: Egress, settings: &[&str]) -> Self {
+        super::init_log();
+        let url = redis::shared().url();
+        Self::start(&url, prefix, settings, None, Some(egress)).await
     }
 
     /// One more replica of the same deployment.
     pub async fn replica(&self, settings: &[&str]) -> Self {
         let prefix = self.world.store.keys().prefix();
-        Self::start(&self.redis_url, prefix, settings, Some(&self.world)).await
+        let existing = Some(&self.world);
+        Self::start(&self.redis_url, prefix, settings, existing, None).await
     }
 
     async fn start(
@@ -112,20 +142,17 @@ impl TestApp {
         prefix: &str,
         settings: &[&str],
         existing: Option<&World>,
+        egress: Option<Egress>,
     ) -> Self {
-        let mut words = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
-        let keyed = |word: &&str| word.contains("secret");
-        if !settings.iter().any(keyed) {
+        let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
+        if !settings.iter().any(|word| word.contains("secret")) {
             words.extend(["--secret-keys", SECRET_KEYS]);
         }
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
         }
         words.extend(settings);
-        let config = Cli::parse_from(words)
-            .serve
-            .into_config()
-            .expect("a configuration");
+        let config = config(redis_url, &words);
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
         let names = Names::of(settings);
@@ -133,32 +160,35 @@ impl TestApp {
             Some(world) => world.by_way_of(store.clone()),
             None => World::with_keys(store.clone(), names.key_prefix).await,
         };
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = Listeners {
-            api: bind("BUDGET_LISTEN", any).await.expect("a port"),
-            admin: None,
-            metrics: None,
-        };
-        let address = listeners.api.local_addr().expect("bound");
+        let listeners = Listeners::bind(&config).await.expect("free ports");
+        let address = |listener: &TcpListener| listener.local_addr().expect("bound");
+        let admin_address = listeners.admin.as_ref().map(address);
+        let address = address(&listeners.api);
         let shutdown = Shutdown::new();
-        let process = ProcessConfig {
-            metrics_listen: None,
-            shutdown_delay: std::time::Duration::ZERO,
-            shutdown_grace: std::time::Duration::from_secs(5),
+        let planes = match egress {
+            Some(egress) => api::planes_reaching(&config, &store, egress),
+            None => api::planes(&config, &store),
         };
-        let planes = api::planes(&config, &store);
         let ending = shutdown.clone();
+        let metrics = telemetry.clone();
         tokio::spawn(
-            async move { run(listeners, planes, store, telemetry, &process, ending).await },
+            async move { run(listeners, planes, store, telemetry, &config, ending).await },
         );
         Self {
             world,
             address,
+            admin_address,
             redis_url: redis_url.to_owned(),
             names,
+            telemetry: metrics,
             client: reqwest::Client::new(),
             shutdown,
         }
+    }
+
+    /// Tells the service to end, as a signal would.
+    pub fn stop(&self) {
+        self.shutdown.begin();
     }
 
     /// A request as it will be sent; the key of the first tenant is not added.

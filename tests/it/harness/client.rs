@@ -5,12 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use budget_authority::store::RedisOptions;
 use reqwest::Method;
 use serde_json::Value;
 
-/// How long a replica may take to answer, whatever happens to Redis: the default bound of the service and some slack for
-/// a busy machine.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a request may take in Redis in all, by default.
+const REDIS_TIMEOUT: Duration = RedisOptions::DEFAULT_TIMEOUT;
+
+/// How long a replica may take to answer, whatever happens to Redis: that, and some slack for a busy machine.
+pub const ANSWER_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(1_500));
+
+/// The same where processes are killed and started under load, which makes any machine busy.
+const ANSWER_UNDER_LOAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Settings of a service that no outage is meant to reach: a busy machine shall not look like one.
 pub const PATIENT: &[&str] = &["--redis-timeout-ms", "20000"];
@@ -61,7 +67,7 @@ impl Answer {
 impl Client {
     /// A client that is to be answered in time.
     pub fn new(replicas: &[SocketAddr], key: &str) -> Self {
-        Self::start(replicas, key, ANSWER_WITHIN)
+        Self::start(replicas, key, ANSWER_UNDER_LOAD_WITHIN)
     }
 
     /// A client for services that were started with [`PATIENT`].

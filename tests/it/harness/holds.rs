@@ -1,6 +1,6 @@
 //! Ledgers with many holds, put into Redis directly: as `reserve.lua` leaves them, but with any times.
 
-use budget_authority::domain::ids::TenantId;
+use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::lease::Taken;
 use budget_authority::store::{Day, Lease, Store};
 use redis::{Cmd, FromRedisValue};
@@ -83,6 +83,12 @@ impl Tenant {
                 &expires,
                 "grace_ms",
                 "1000",
+                "idempotency_key",
+                id,
+                "action_kind",
+                "llm.completion",
+                "action_name",
+                "model",
             ]);
             self.queue(&["ZADD", &index, &created, id]);
             self.queue(&["ZADD", &keys.due(partition, &name), &due, id]);
@@ -146,15 +152,7 @@ impl Tenant {
 
     /// The lease of the tenant's partition, taken for `owner`.
     pub async fn lease(&self, owner: &str, duration: Duration) -> Lease {
-        let partitions = [self.id.partition()];
-        let taken = self
-            .store
-            .take_leases(owner, duration, &[owner.to_owned()], duration, &partitions)
-            .await;
-        match taken.expect("an answer")[..] {
-            [Some(Taken::Mine(lease))] => lease,
-            ref other => panic!("no lease for {owner}: {other:?}"),
-        }
+        lease(&self.store, self.id.partition(), owner, duration).await
     }
 
     /// Adds a command to those that [`Tenant::write`] sends.
@@ -183,4 +181,23 @@ fn command(words: &[&str]) -> Cmd {
 pub async fn now_ms(store: &Store) -> i64 {
     store.deployment().await.expect("it runs");
     store.node_times().await.expect("a time")[0].1
+}
+
+/// The lease of a partition, taken for `owner`.
+pub async fn lease(store: &Store, partition: Partition, owner: &str, duration: Duration) -> Lease {
+    let taken = store
+        .take_leases(owner, duration, &[owner.to_owned()], duration, &[partition])
+        .await;
+    match taken.expect("an answer")[..] {
+        [Some(Taken::Mine(lease))] => lease,
+        ref other => panic!("no lease for {owner}: {other:?}"),
+    }
+}
+
+/// Waits until no minute of Redis's clock ends within the next ten seconds.
+pub async fn within_a_minute(store: &Store) {
+    let left_ms = 60_000 - now_ms(store).await % 60_000;
+    if left_ms < 10_000 {
+        tokio::time::sleep(Duration::from_millis(left_ms as u64 + 1)).await;
+    }
 }

@@ -131,6 +131,27 @@ impl Past {
         id
     }
 
+    /// An event posted at the day's start; its record's key.
+    pub async fn post(&mut self) -> String {
+        let keys = self.tenant.store.keys().clone();
+        let partition = self.lease.partition;
+        let id = format!("e{partition}_{:024x}", rand::random::<u64>());
+        let (key, index) = (
+            keys.post(partition, &id),
+            keys.posts(partition, "acme", self.day),
+        );
+        let created = self.day.start_ms().to_string();
+        let mut words = vec!["HSET", &key, "status", "APPLIED", "tenant", "acme"];
+        words.extend(["unit", "TOKENS", "scope_path", "tenant:acme"]);
+        words.extend(["budgeted", "1", "charged", "3", "created_at_ms", &created]);
+        self.tenant.queue(&words);
+        self.tenant.queue(&["ZADD", &index, &created, &id]);
+        let (days, member) = (keys.days(partition), self.member());
+        self.tenant.queue(&["ZADD", &days, "NX", &created, &member]);
+        self.tenant.write().await;
+        key
+    }
+
     pub async fn base(&self) -> (i64, i64) {
         let base: (Option<i64>, Option<i64>) = self
             .tenant

@@ -63,9 +63,18 @@ impl Process {
 
     /// `SIGTERM`, without waiting.
     pub fn terminate(&self) {
+        self.signal(libc::SIGTERM);
+    }
+
+    /// `SIGINT`, as by Ctrl-C, without waiting.
+    pub fn interrupt(&self) {
+        self.signal(libc::SIGINT);
+    }
+
+    fn signal(&self, signal: i32) {
         let child = self.child.as_ref().expect("it runs");
         // SAFETY: the child is ours and has not been waited for.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     }
 
     /// Waits until it has ended by itself; whether that was in order.

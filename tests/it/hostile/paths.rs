@@ -77,6 +77,46 @@ async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations(
 }
 
 #[tokio::test]
+async fn an_id_that_cannot_be_is_told_after_the_body_and_before_the_key_of_the_header() {
+    let target = Target::new().await;
+    let id = "x".repeat(129);
+    let (name, key) = (target.app.names.key, &target.app.world.keys[0]);
+    for verb in ["commit", "release", "extend"] {
+        let whole = match verb {
+            "commit" => r#"{"idempotency_key":"k","actual":{"unit":"TOKENS","amount":1}}"#,
+            "release" => r#"{"idempotency_key":"k"}"#,
+            _ => r#"{"idempotency_key":"k","extend_by_ms":1}"#,
+        };
+        for (headers, body, status, message) in [
+            ("Content-Type: text/plain", whole, 415, "Content-Type"),
+            ("Content-Length: 2000000", "", 413, "larger than"),
+            ("", "{", 400, "Malformed request body"),
+            ("", "{}", 400, "idempotency_key: is required"),
+            ("", whole, 400, "reservation_id"),
+            ("X-Idempotency-Key: other", whole, 400, "reservation_id"),
+        ] {
+            let length = match headers.contains("Length") {
+                true => String::new(),
+                false => format!("Content-Length: {}\r\n", body.len()),
+            };
+            let more = if headers.is_empty() { "" } else { "\r\n" };
+            let request = format!(
+                "POST /v1/reservations/{id}/{verb} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                 {name}: {key}\r\n{headers}{more}{length}\r\n{body}"
+            );
+            let raw = answer(target.app.address, request.as_bytes()).await;
+            let what = format!("{verb} {headers} {body}: {raw:?}");
+            assert_eq!(
+                raw.error(),
+                (status, "INVALID_REQUEST".to_owned()),
+                "{what}"
+            );
+            assert!(raw.body.contains(message), "{what}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_path_is_taken_as_it_is_written() {
     let target = Target::new().await;
     for path in [

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::TestApp;
+use crate::harness::client::PATIENT;
 use crate::harness::holds::Tenant;
+use crate::harness::redis::shared;
 
 const SORTS: [&str; 7] = [
     "reservation_id",
@@ -75,7 +77,7 @@ async fn without_a_sort_the_newest_come_first() {
 }
 
 /// Gives each hold of a tenant what a request would have brought.
-async fn complete(app: &TestApp, tenant: &Tenant) {
+pub async fn complete(app: &TestApp, tenant: &Tenant) {
     let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
         redis.call('HSET', key, 'action_kind', 'k', 'action_name', 'n', 'idempotency_key', 'i')
     end";
@@ -232,13 +234,14 @@ async fn the_permission_to_list_comes_before_the_cursor() {
 
 #[tokio::test]
 async fn a_sort_without_an_index_gathers_so_many_and_no_more() {
-    let app = TestApp::spawn().await;
+    // The bound on rows is what is asked for here; without optimisation the one on time would come first.
+    let app = TestApp::spawn_on(&shared().url(), PATIENT).await;
     let mut tenant = Tenant::new(&app.world.store, "acme").await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");
     let due = i64::try_from(now.as_millis()).expect("a time") + 60_000;
     tenant.hold(10_001, due).await;
     complete(&app, &tenant).await;
-    for query in ["sort_by=reserved", "sort_by=expires_at_ms&status=ACTIVE"] {
+    for query in ["sort_by=reserved", "sort_by=expires_at_ms"] {
         let said = app.get(&format!("/v1/reservations?{query}")).await;
         assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
         let message = said.text("/message");

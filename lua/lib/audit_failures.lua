@@ -1,0 +1,37 @@
+--[[
+audit_failures: a refusal of an unknown caller is free for the caller: above a rate per minute its audit entries are only
+counted, exactly, and summed up in one entry for the minute. The counter keeps the minute, its count, and the entry of
+the first request that was not booked.
+]]
+
+-- Appends the entry that sums up a past minute, if it has one; how many it appended.
+local function audit_failures_flush(counter, index, member, audit_log, chain, now)
+  local kept, entry, suppressed = redis.call('HGETALL', counter), {}, nil
+  for i = 1, #kept, 2 do
+    if kept[i] == 'suppressed' then suppressed = kept[i + 1]
+    elseif kept[i] ~= 'minute_ms' and kept[i] ~= 'count' then
+      entry[#entry + 1], entry[#entry + 2] = kept[i], kept[i + 1]
+    end
+  end
+  redis.call('DEL', counter)
+  redis.call('ZREM', index, member)
+  if not suppressed then return 0 end
+  entry[#entry + 1], entry[#entry + 2] = 'metadata.count', suppressed
+  audit_append(audit_log, chain, now, entry)
+  return 1
+end
+
+local function audit_failure_append(counter, index, member, per_minute, audit_log, chain, now, entry)
+  local minute = now - now % 60000
+  if tonumber(redis.call('HGET', counter, 'minute_ms') or 0) ~= minute then
+    audit_failures_flush(counter, index, member, audit_log, chain, now)
+    redis.call('HSET', counter, 'minute_ms', minute)
+  end
+  if redis.call('HINCRBY', counter, 'count', 1) <= tonumber(per_minute) then
+    return audit_append(audit_log, chain, now, entry)
+  end
+  if redis.call('HINCRBY', counter, 'suppressed', 1) == 1 then
+    redis.call('HSET', counter, unpack(entry))
+    redis.call('ZADD', index, minute + 60000, member)
+  end
+end

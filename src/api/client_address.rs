@@ -1,0 +1,111 @@
+//! Where a request comes from.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, HeaderName};
+
+use crate::domain::cidr::Cidr;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The client's address, so far as proxies can be believed: the peer's, or, where that is a trusted proxy, the last
+/// address that trusted proxies forwarded for somebody else.
+///
+/// Each proxy appends to what it was sent, so only the right end is theirs; what stands further left anybody may have
+/// written. An entry that is no address ends the walk at the proxy that told it.
+pub fn client_address(trusted: &[Cidr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|cidr| cidr.contains(address));
+    let mut client = peer.to_canonical();
+    // Several lines mean the same as one with their values in this order.
+    let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+    let texts = lines.map(|line| line.to_str().unwrap_or("?"));
+    let hops = texts.flat_map(|text| text.rsplit(',')).map(str::trim);
+    for hop in hops.filter(|hop| !hop.is_empty()) {
+        if !is_trusted(client) {
+            break;
+        }
+        match address(hop) {
+            Some(address) => client = address,
+            None => break,
+        }
+    }
+    client
+}
+
+/// Some proxies add the client's port.
+fn address(hop: &str) -> Option<IpAddr> {
+    let plain = hop.parse::<IpAddr>();
+    let address = plain.or_else(|_| hop.parse::<SocketAddr>().map(|with_port| with_port.ip()));
+    address.ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_what_trusted_proxies_say_is_believed() {
+        let trusted: Vec<Cidr> = ["10.0.0.0/8", "fd00::/8"]
+            .map(|text| text.parse().expect("a network"))
+            .into();
+        for (peer, lines, client) in [
+            // No header.
+            ("192.0.2.1", &[][..], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &[""], "10.0.0.1"),
+            // A peer that is no proxy says what it likes.
+            ("192.0.2.1", &["203.0.113.9"], "192.0.2.1"),
+            ("192.0.2.1", &["10.0.0.2, 203.0.113.9"], "192.0.2.1"),
+            // One proxy.
+            ("10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["198.51.100.7, 203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["10.0.0.7, 203.0.113.9"], "203.0.113.9"),
+            // The proxy appends a line of its own to the client's.
+            ("10.0.0.1", &["198.51.100.7", "203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["1.1.1.1, 2.2.2.2", "3.3.3.3"], "3.3.3.3"),
+            // Several proxies, on one line or on several.
+            (
+                "10.0.0.1",
+                &["203.0.113.9, 10.0.0.3, 10.0.0.2"],
+                "203.0.113.9",
+            ),
+            (
+                "10.0.0.1",
+                &["6.6.6.6", "203.0.113.9, fd00::3", "10.0.0.2"],
+                "203.0.113.9",
+            ),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            // Garbage, empty entries, bytes.
+            ("10.0.0.1", &["203.0.113.9, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, x, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["203.0.113.9, 1.2.3.4.5"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9", "é"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9,, ,"], "203.0.113.9"),
+            // IPv4 in IPv6, ports.
+            ("::ffff:192.0.2.1", &["203.0.113.9"], "192.0.2.1"),
+            ("::ffff:10.0.0.1", &["::ffff:203.0.113.9"], "203.0.113.9"),
+            ("fd00::1", &["2001:db8::9"], "2001:db8::9"),
+            ("10.0.0.1", &["203.0.113.9:4711"], "203.0.113.9"),
+            ("10.0.0.1", &["[2001:db8::9]:4711"], "2001:db8::9"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                let line = HeaderValue::from_bytes(line.as_bytes()).expect("a header value");
+                headers.append(FORWARDED_FOR, line);
+            }
+            let peer = peer.parse().expect("an address");
+            let found = client_address(&trusted, peer, &headers);
+            assert_eq!(found.to_string(), client, "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn without_trusted_proxies_the_peer_is_the_client() {
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let forwarded = HeaderValue::from_static("203.0.113.9");
+        let headers = HeaderMap::from_iter([(FORWARDED_FOR, forwarded)]);
+        assert_eq!(client_address(&[], peer, &headers), peer);
+    }
+}

@@ -1,0 +1,144 @@
+//! Every vendor word of the wire. Nothing else spells one out.
+//!
+//! The wire exists under two vendors' names, and a deployment speaks one of them for the life of its data: stored bodies and
+//! events contain the words.
+
+use std::fmt;
+
+/// Which vendor's names the wire carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Dialect {
+    /// Names with `Service`, as in `X-Service-API-Key`.
+    #[default]
+    Service,
+    /// The names of the public Cycles protocol, for its existing clients.
+    Cycles,
+}
+
+/// The words of one dialect. Headers are in the usual capitals.
+#[derive(Debug)]
+pub struct Words {
+    /// The dialect's own name, which the deployment's record keeps.
+    pub dialect: &'static str,
+    /// Request header with a tenant's API key.
+    pub api_key_header: &'static str,
+    /// Header with the trace id, on requests and responses.
+    pub trace_header: &'static str,
+    /// Response header that names the tenant of the API key.
+    pub tenant_header: &'static str,
+    /// Response header of a tenant's close that goes on in the background.
+    pub cascade_header: &'static str,
+    /// Delivery header with the event's id.
+    pub event_id_header: &'static str,
+    /// Delivery header with the event's type.
+    pub event_type_header: &'static str,
+    /// Delivery header with the signature.
+    pub signature_header: &'static str,
+    /// First half of the `User-Agent` of deliveries.
+    pub delivery_agent: &'static str,
+
+    /// The evidence reference in an answer or an error. In a reservation's record the map is `evidence` in every dialect.
+    pub evidence_member: &'static str,
+    /// The URL inside every evidence reference.
+    pub evidence_url_member: &'static str,
+
+    /// `source` of the runtime plane's events.
+    pub runtime_source: &'static str,
+    /// `source` of the admin plane's events.
+    pub admin_source: &'static str,
+
+    /// What API keys start with.
+    pub api_key_prefix: &'static str,
+    /// What an API key may start with: those that are given out, and those reserved for tests.
+    pub api_key_prefixes: &'static [&'static str],
+}
+
+static SERVICE: Words = Words {
+    dialect: "service",
+    api_key_header: "X-Service-API-Key",
+    trace_header: "X-Service-Trace-Id",
+    tenant_header: "X-Service-Tenant",
+    cascade_header: "X-Service-Cascade-Status",
+    event_id_header: "X-Service-Event-Id",
+    event_type_header: "X-Service-Event-Type",
+    signature_header: "X-Service-Signature",
+    delivery_agent: "service-events",
+    evidence_member: "evidence",
+    evidence_url_member: "service_evidence_url",
+    runtime_source: "service-server",
+    admin_source: "service-admin",
+    api_key_prefix: "sk_live_",
+    api_key_prefixes: &["sk_live_", "sk_test_"],
+};
+
+static CYCLES: Words = Words {
+    dialect: "cycles",
+    api_key_header: "X-Cycles-API-Key",
+    trace_header: "X-Cycles-Trace-Id",
+    tenant_header: "X-Cycles-Tenant",
+    cascade_header: "X-Cycles-Cascade-Status",
+    event_id_header: "X-Cycles-Event-Id",
+    event_type_header: "X-Cycles-Event-Type",
+    signature_header: "X-Cycles-Signature",
+    delivery_agent: "cycles-server-events",
+    evidence_member: "cycles_evidence",
+    evidence_url_member: "cycles_evidence_url",
+    runtime_source: "cycles-server",
+    admin_source: "cycles-admin",
+    api_key_prefix: "cyc_live_",
+    api_key_prefixes: &["cyc_live_", "cyc_test_"],
+};
+
+impl Dialect {
+    /// Every dialect, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Service, Self::Cycles];
+
+    /// The words of this dialect.
+    pub fn words(self) -> &'static Words {
+        match self {
+            Self::Service => &SERVICE,
+            Self::Cycles => &CYCLES,
+        }
+    }
+
+    /// The dialect whose request headers are understood beside this one's.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Service => Self::Cycles,
+            Self::Cycles => Self::Service,
+        }
+    }
+
+    /// The dialect's own name.
+    pub fn as_str(self) -> &'static str {
+        self.words().dialect
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn no_dialect_borrows_a_word_of_the_other() {
+        let shown = |dialect: Dialect| format!("{:?}", dialect.words()).to_lowercase();
+        assert!(!shown(Dialect::Service).contains("cyc"));
+        assert!(!shown(Dialect::Cycles).contains("service"));
+    }
+
+    #[test]
+    fn a_dialect_has_the_name_of_its_flag() {
+        for dialect in Dialect::value_variants() {
+            let flag = dialect.to_possible_value().expect("not hidden");
+            assert_eq!(flag.get_name(), dialect.as_str());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A connection that does not wait for ever: not for the rest of a head, and not for a client to take its answer.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+use crate::config::ConnectionLimits;
+
+/// How far a connection has come with its requests.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    begun: AtomicU64,
+    answered: AtomicU64,
+}
+
+impl Progress {
+    /// The head of a request is complete.
+    pub(super) fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request has its answer.
+    pub(super) fn answer(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    fn is_between_requests(&self) -> bool {
+        self.begun() == self.answered.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when its peer stalls.
+pub(super) struct Patient {
+    stream: TcpStream,
+    limits: ConnectionLimits,
+    progress: Arc<Progress>,
+    /// Runs from the first bytes of a head; it counts while no further request has begun.
+    head: Option<(u64, Pin<Box<Sleep>>)>,
+    /// Runs while the peer takes nothing.
+    taking: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    pub(super) fn new(
+        stream: TcpStream,
+        limits: ConnectionLimits,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self {
+            stream,
+            limits,
+            progress,
+            head: None,
+            taking: None,
+        }
+    }
+
+    /// The outcome of a write, or the end of the patience with it.
+    fn taken<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        tried: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if tried.is_ready() {
+            self.taking = None;
+            return tried;
+        }
+        let limit = self.limits.stalled;
+        let taking = self.taking.get_or_insert_with(|| Box::pin(sleep(limit)));
+        taking
+            .as_mut()
+            .poll(cx)
+            .map(|()| stalled("take its answer", limit))
+    }
+}
+
+fn stalled<T>(what: &str, limit: Duration) -> io::Result<T> {
+    let message = format!("the client did not {what} within {limit:?}");
+    Err(io::Error::new(io::ErrorKind::TimedOut, message))
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let begun = this.progress.begun();
+        this.head.take_if(|(of, _)| *of != begun);
+        let before = buffer.filled().len();
+        let tried = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if tried.is_pending() {
+            return match &mut this.head {
+                Some((_, head)) => head
+                    .as_mut()
+                    .poll(cx)
+                    .map(|()| stalled("finish the head of a request", this.limits.head)),
+                None => Poll::Pending,
+            };
+        }
+        let came = buffer.filled().len() > before;
+        if came && this.head.is_none() && this.progress.is_between_requests() {
+            this.head = Some((begun, Box::pin(sleep(this.limits.head))));
+        }
+        tried
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let tried = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.taken(cx, tried)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let tried = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.taken(cx, tried)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

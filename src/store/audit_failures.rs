@@ -1,0 +1,35 @@
+//! `audit_failures.lua`: the audit entry that sums up the refused admin requests of a past minute that were only counted.
+
+use super::script::AUDIT_FAILURES;
+use super::sums::Flushed;
+use super::{Arg, Lane, Lease, Store, StoreError};
+
+impl Store {
+    /// Runs the script once for a sentinel.
+    pub(super) async fn flush_audit_failures(
+        &self,
+        sentinel: &str,
+        lease: Lease,
+    ) -> Result<Flushed, StoreError> {
+        let (keys, partition, day) = (self.keys(), lease.partition, self.today());
+        let key_names = [
+            keys.audit_failures(partition, sentinel),
+            keys.audit_failures_due(partition),
+            keys.audit(partition, sentinel, day),
+            keys.chain(partition, sentinel),
+            keys.days(partition),
+            keys.lease(partition),
+        ];
+        let day_text = day.to_string();
+        let args = [
+            Arg::from(sentinel),
+            Arg::from(&day_text),
+            Arg::from(day.start_ms()),
+            Arg::from(lease.token),
+        ];
+        let value = self
+            .call_on(Lane::Background, &AUDIT_FAILURES, &key_names, &args)
+            .await?;
+        Flushed::read(&AUDIT_FAILURES, value)
+    }
+}

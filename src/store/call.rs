@@ -1,0 +1,97 @@
+//! Calls that are put together before they are sent: by the store as any other, or over a connection with nothing around
+//! it, to see what Redis itself can do.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, Value};
+
+use super::connection::failed;
+use super::link::async_config;
+use super::node::Lane;
+use super::{Arg, Reply, Script, Store, StoreError, Unavailable, slot};
+
+/// One call of a script with its keys and arguments.
+pub struct Call {
+    script: &'static Script,
+    key: String,
+    command: Cmd,
+}
+
+impl Call {
+    pub(super) fn new(script: &'static Script, keys: &[String], args: &[Arg<'_>]) -> Self {
+        Self {
+            script,
+            key: keys.first().cloned().unwrap_or_default(),
+            command: script.command(keys, args),
+        }
+    }
+
+    /// The word that a reply to this call begins with.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`].
+    pub fn word(&self, reply: Value) -> Result<String, StoreError> {
+        Reply::new(self.script, reply)?.next_str()
+    }
+}
+
+/// A connection that sends what it is given: it loads no script, follows no slot and sends nothing twice.
+#[derive(Clone)]
+pub struct Line {
+    node: String,
+    connection: MultiplexedConnection,
+}
+
+impl Line {
+    /// Sends a call; many may be on their way at once.
+    ///
+    /// # Errors
+    /// [`StoreError`]; also when the node does not know the script.
+    pub async fn send(&self, call: &Call) -> Result<Value, StoreError> {
+        let mut connection = self.connection.clone();
+        match connection.send_packed_command(&call.command).await {
+            Ok(Value::ServerError(refusal)) => Err(failed(&refusal, Some(call.script))),
+            Ok(reply) => Ok(reply),
+            Err(source) => {
+                let node = self.node.clone();
+                Err(Unavailable::ReplyLost { node, source }.into())
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Sends a call on the request path, see [`Store::call`].
+    ///
+    /// # Errors
+    /// As for [`Store::call`].
+    pub async fn send(&self, call: &Call) -> Result<Value, StoreError> {
+        let turn = self.turn()?;
+        self.deployment_by(turn.deadline).await?;
+        let (key, script) = (call.key.as_bytes(), call.script);
+        self.run(script, key, &call.command, Lane::Request, turn.deadline)
+            .await
+    }
+
+    /// A connection to the node that such calls go to.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn line(&self, call: &Call) -> Result<Line, StoreError> {
+        let deadline = self.turn()?.deadline;
+        let connection = &self.inner.connection;
+        let node = connection
+            .route(slot::of(call.key.as_bytes()), deadline)
+            .await?;
+        let not_connected = |source| Unavailable::NotConnected {
+            node: node.address.clone(),
+            source: Some(source),
+        };
+        let client = Client::open(node.info.clone()).map_err(not_connected)?;
+        let config = async_config(self.timeout());
+        let opened = client.get_multiplexed_async_connection_with_config(&config);
+        Ok(Line {
+            connection: opened.await.map_err(not_connected)?,
+            node: node.address.clone(),
+        })
+    }
+}

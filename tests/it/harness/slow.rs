@@ -1,0 +1,58 @@
+//! A way to Redis on which every answer takes a while, once told so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+
+/// See the module documentation.
+pub struct SlowWay {
+    port: u16,
+    delay_ms: Arc<AtomicU64>,
+}
+
+impl SlowWay {
+    /// To the Redis on this port; without delay so far.
+    pub async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let delay_ms = Arc::new(AtomicU64::new(0));
+        let way = Self {
+            port: listener.local_addr().expect("bound").port(),
+            delay_ms: Arc::clone(&delay_ms),
+        };
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", port)).await;
+                let (mut requests, mut told) = client.into_split();
+                let (mut answers, mut asked) = server.expect("Redis runs").into_split();
+                let delay_ms = Arc::clone(&delay_ms);
+                tokio::spawn(async move { copy(&mut requests, &mut asked).await });
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 20];
+                    while let Ok(1..) = {
+                        let read = answers.read(&mut buffer).await;
+                        let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
+                        tokio::time::sleep(delay).await;
+                        match read {
+                            Ok(length) => told.write_all(&buffer[..length]).await.map(|()| length),
+                            failed => failed,
+                        }
+                    } {}
+                });
+            }
+        });
+        way
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on each answer takes so much longer.
+    pub fn delay(&self, delay: Duration) {
+        let delay_ms = u64::try_from(delay.as_millis()).expect("not that long");
+        self.delay_ms.store(delay_ms, Ordering::Relaxed);
+    }
+}

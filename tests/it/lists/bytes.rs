@@ -1,0 +1,170 @@
+//! How much a list moves: what its rows show, and no more.
+
+use serde_json::json;
+
+use super::{Fixture, rows, texts};
+use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::holds::Tenant;
+use crate::harness::redis::RedisServer;
+
+const NOTE: usize = 900_000;
+
+/// Ten reservations with much metadata.
+async fn heavy(redis: &RedisServer) -> Fixture {
+    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    app.budget("tenant:acme", 1_000_000, 0).await;
+    let mut ids = Vec::new();
+    for number in 0..10 {
+        let mut body = reserve_body(&format!("k{number}"), 10);
+        body["metadata"] = json!({"note": "x".repeat(NOTE)});
+        body["ttl_ms"] = json!(3_600_000);
+        let said = app.post("/v1/reservations", body).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        ids.push(said.text("/reservation_id").to_owned());
+    }
+    Fixture { app, ids }
+}
+
+/// The bytes that Redis has told in all.
+fn told(redis: &RedisServer) -> usize {
+    let stats: String = redis.run(&["INFO", "stats"]);
+    let line = stats
+        .lines()
+        .find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    line.expect("a count").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn metadata_is_read_only_where_it_is_shown() {
+    let redis = RedisServer::start();
+    let list = heavy(&redis).await;
+    let id = &list.ids[0];
+    let extend = json!({"idempotency_key": "e", "extend_by_ms": 1_000, "metadata": {"note": "y".repeat(NOTE)}});
+    let extended = list
+        .app
+        .post(&format!("/v1/reservations/{id}/extend"), extend)
+        .await;
+    assert_eq!(extended.status, 200, "{extended:?}");
+    let path = format!("/v1/reservations/{id}/commit");
+    let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 5},
+        "metadata": {"note": "z".repeat(NOTE)}});
+    let committed = list.app.post(&path, commit.clone()).await;
+    assert_eq!(committed.status, 200, "{committed:?}");
+    for query in [
+        "",
+        "sort_by=reserved",
+        "status=ACTIVE&sort_by=expires_at_ms",
+        "idempotency_key=k1",
+    ] {
+        let before = told(&redis);
+        assert!(!rows(&list.get(query).await).is_empty(), "{query}");
+        let moved = told(&redis) - before;
+        assert!(moved < 60_000, "{query}: {moved} bytes");
+    }
+    let before = told(&redis);
+    let again = list.app.post(&path, commit).await;
+    assert_eq!(
+        (again.status, &again.body),
+        (committed.status, &committed.body)
+    );
+    assert!(told(&redis) - before < 60_000, "a replay needs no metadata");
+    // Beside the two that it shows, no third.
+    let before = told(&redis);
+    assert_eq!(
+        list.app.get(&format!("/v1/reservations/{id}")).await.status,
+        200
+    );
+    assert!(told(&redis) - before < 2 * NOTE + 60_000);
+}
+
+#[tokio::test]
+async fn of_extensions_the_record_keeps_the_last_metadata_alone() {
+    let list = Fixture::new().await;
+    let id = &list.ids[2];
+    for number in 0..3 {
+        let body = json!({"idempotency_key": format!("e{number}"), "extend_by_ms": 1_000,
+            "metadata": {"n": number}});
+        let said = list
+            .app
+            .post(&format!("/v1/reservations/{id}/extend"), body)
+            .await;
+        assert_eq!(said.status, 200, "{said:?}");
+    }
+    let world = &list.app.world;
+    let key = world
+        .store
+        .keys()
+        .reservation(world.callers[0].partition, id);
+    let record = world.redis(&["HGETALL", &key]).await;
+    let record: std::collections::HashMap<String, String> =
+        redis::from_redis_value(record).expect("a hash");
+    let kept: Vec<_> = record
+        .iter()
+        .filter(|(name, _)| name.contains("metadata"))
+        .collect();
+    assert_eq!(
+        kept,
+        [(&"extended_metadata".to_owned(), &r#"{"n":2}"#.to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn however_many_a_tenant_allows_a_record_keeps_so_many_extensions() {
+    let list = Fixture::new().await;
+    let id = &list.ids[2];
+    let world = &list.app.world;
+    let key = world
+        .store
+        .keys()
+        .reservation(world.callers[0].partition, id);
+    let most = i64::MAX.to_string();
+    world
+        .redis(&["HSET", &key, "max_extensions", &most, "extensions", "9999"])
+        .await;
+    let path = format!("/v1/reservations/{id}/extend");
+    let extend = |key: &str| json!({"idempotency_key": key, "extend_by_ms": 1_000});
+    let said = list.app.post(&path, extend("last")).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    let said = list.app.post(&path, extend("more")).await;
+    assert_eq!(said.error(), (409, "MAX_EXTENSIONS_EXCEEDED"));
+    assert_eq!(
+        list.app.post(&path, extend("last")).await.status,
+        200,
+        "a replay"
+    );
+}
+
+#[tokio::test]
+async fn a_page_with_much_metadata_is_short_and_its_cursor_goes_on() {
+    let redis = RedisServer::start();
+    let list = heavy(&redis).await;
+    for query in [
+        "include=metadata",
+        "include=metadata&sort_by=reserved",
+        "include=metadata&status=ACTIVE&sort_by=expires_at_ms",
+    ] {
+        let first = list.get(query).await;
+        assert_eq!(rows(&first).len(), 4, "{query}: 4 MiB at most");
+        let mut seen = list.walk(query, 7).await;
+        seen.sort_by_key(|row| row["idempotency_key"].as_str().map(str::to_owned));
+        assert_eq!(texts(&seen, "reservation_id"), list.ids, "{query}");
+        assert!(
+            seen.iter()
+                .all(|row| row["metadata"]["note"].as_str().map(str::len) == Some(NOTE))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_large_gathering_is_paged_in_order() {
+    let app = TestApp::spawn().await;
+    let mut tenant = Tenant::new(&app.world.store, "acme").await;
+    let now = crate::harness::holds::now_ms(&app.world.store).await;
+    let mut ids = tenant.hold(450, now + 60_000).await;
+    super::cursors::complete(&app, &tenant).await;
+    ids.sort();
+    let list = Fixture { app, ids };
+    let seen = list.walk("sort_by=reserved", 200).await;
+    assert_eq!(texts(&seen, "reservation_id"), list.ids);
+    assert!(seen.iter().all(|row| row["reserved"]["amount"] == 10));
+}
