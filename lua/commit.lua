@@ -29,12 +29,10 @@ local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
-  'grace_ms', 'action_kind')
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms', 'grace_ms')
 local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
-local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
-  action_kind = unpack(record)
+local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms = unpack(record)
 local replay = status == 'COMMITTED' and reservation_replay(reservation, key_digest, payload_hash, now)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
@@ -54,19 +52,17 @@ if not budgets then return {'corrupt', corrupt} end
 local estimate, actual = int64(estimate_text), int64(actual_text)
 if not estimate then return {'corrupt', reservation} end
 local overage = int64_sub(actual, estimate)
-local charge = 0
-if int64_lt(0, overage) then
+local charged, returned, beyond = actual, int64_sub(estimate, actual), int64_lt(0, overage)
+if beyond then
   -- @include evaluate, overage
   if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
-  local reason, blocking
-  charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
+  local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
   if not charge then
     return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining}
   end
+  charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
 end
-local charged, returned = actual, int64_sub(estimate, actual)
-if int64_lt(0, overage) then charged, returned = int64_add(estimate, charge), int64_sub(0, charge) end
 local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
 local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 13)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
@@ -81,18 +77,18 @@ for i = 1, #budgets do
   kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
-local beyond = int64_lt(0, overage)
 local unsound = (beyond or not quiet) and ledgers_untellable(budgets, event_log, outbox)
 if unsound then return {'corrupt', unsound} end
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is charged.
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
-  'finish_key', key_digest, 'finish_hash', payload_hash, unpack(kept))
+  'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
 if beyond or not quiet then
   -- @include events, thresholds_crossed, ledger_events
-  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind or '*')
+  local events = events_new(event_log, outbox, tenant, day, now, context,
+    redis.call('HGET', reservation, 'action_kind') or '*')
   if beyond then
     local debt_incurred = 0
     for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end

@@ -58,8 +58,8 @@ if unsound then return {'corrupt', unsound} end
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything returns.
 redis.call('ZREM', due, reservation_id)
-redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', int64_text(now), 'finish_key', key_digest,
-  'finish_hash', payload_hash, unpack(kept))
+redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', int64_text(now), 'finish',
+  key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_hold(budgets[i]) end
 local told = tenant == ''
 if not quiet then

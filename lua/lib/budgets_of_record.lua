@@ -3,11 +3,12 @@
 -- A ledger that is gone is corruption: nil and its key.
 local function budgets_of_record(prefix, unit, scope_path, depths)
   local budgets, reached, stop = {}, 0, 0
+  prefix = prefix .. unit .. ':'
   for depth in depths:gmatch('%d+') do
     while reached < tonumber(depth) do
       reached, stop = reached + 1, scope_path:find('/', stop + 1, true) or #scope_path + 1
     end
-    local key = prefix .. unit .. ':' .. scope_path:sub(1, stop - 1)
+    local key = prefix .. scope_path:sub(1, stop - 1)
     local budget = budget_read(key, depth)
     if not budget then return nil, key end
     budgets[#budgets + 1] = budget

@@ -22,8 +22,8 @@ end
 -- The answer to a repeated commit or release, nil for one under another key: the names and values that it is told from.
 -- Only an ended record has what this reads.
 local function reservation_replay(key, key_digest, payload_hash, now)
-  local status, finish_key, finish_hash, depths =
-    unpack(redis.call('HMGET', key, 'status', 'finish_key', 'finish_hash', 'budgeted'))
+  local status, finish, depths = unpack(redis.call('HMGET', key, 'status', 'finish', 'budgeted'))
+  local finish_key, finish_hash = (finish or ''):match('^(%S+) (%S+)$')
   if finish_key ~= key_digest then return nil end
   if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
   local names = {'unit', 'estimate', 'charged', 'scope_path', 'budgeted'}

@@ -33,6 +33,12 @@ pub async fn runtime(State(state): State<AppState>, request: Request, next: Next
     if request.method() == Method::OPTIONS {
         return next.run(request).await;
     }
+    // Whatever a request asks of the store, it is answered in time.
+    let store = state.store.clone();
+    store.serve(identified(state, request, next)).await
+}
+
+async fn identified(state: AppState, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let origin = Origin::of(&state, Plane::Runtime, &parts);
     let caller = caller_of(&state, &parts).await;

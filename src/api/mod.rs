@@ -20,9 +20,8 @@ pub mod state;
 pub mod trace;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tower::ServiceExt;
 
@@ -44,7 +43,6 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
     let state = AppState::new(config, store, egress);
     let dialect = config.store.dialect;
     let wrap = |router: Router| {
-        let router = router.layer(from_fn_with_state(store.clone(), in_time));
         let router = router.merge(openapi::router(dialect));
         trace::outermost(router, dialect, &config.http.cors_origins)
     };
@@ -82,11 +80,6 @@ pub async fn warn_at_start(config: ServeConfig, store: Store) {
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }
-}
-
-/// Whatever a request asks of the store, it is answered in time.
-async fn in_time(State(store): State<Store>, request: Request, next: Next) -> Response {
-    store.serve(next.run(request)).await
 }
 
 /// What agents and their gateways call. What is not among it is up to [`runtime_nowhere`].

@@ -7,7 +7,7 @@
 mod canonical;
 
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -195,11 +195,7 @@ impl<'t> Reader<'t> {
     fn object(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
         self.check_depth(depth)?;
         let Members(raw_members) = self.lex(literal)?;
-        let mut names = HashSet::with_capacity(raw_members.len());
-        if let Some((name, _)) = raw_members
-            .iter()
-            .find(|(name, _)| !names.insert(name.as_str()))
-        {
+        if let Some(name) = first_duplicate(&raw_members) {
             let dot = if self.path.is_empty() { "" } else { "." };
             return self.inside(format_args!("{dot}{name}"), |reader| {
                 Err(JsonError::Duplicate {
@@ -229,7 +225,8 @@ impl<'t> Reader<'t> {
         read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
     ) -> Result<T, JsonError> {
         let length = self.path.len();
-        self.path.push_str(&step.to_string());
+        // Writing to a string can't fail.
+        let _ = self.path.write_fmt(step);
         let outcome = read(self);
         self.path.truncate(length);
         outcome
@@ -247,6 +244,20 @@ impl<'t> Reader<'t> {
     fn shown_path(&self) -> String {
         printable_up_to(&self.path, PATH_CHARS_MAX)
     }
+}
+
+/// The first name that occurred before. Few names are compared with each other, many are hashed.
+fn first_duplicate<T>(members: &[(String, T)]) -> Option<&str> {
+    let names = || members.iter().map(|(name, _)| name.as_str());
+    if members.len() <= 16 {
+        let known = |index: usize, name: &str| names().take(index).any(|earlier| earlier == name);
+        return names()
+            .enumerate()
+            .find(|(index, name)| known(*index, name))
+            .map(|(_, name)| name);
+    }
+    let mut seen = HashSet::with_capacity(members.len());
+    names().find(|name| !seen.insert(*name))
 }
 
 /// One level of an object: names, and values not yet looked into.

@@ -1,5 +1,7 @@
 //! Telling a repeated request from another request under the same idempotency key.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
@@ -29,7 +31,8 @@ impl PayloadHash {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), string(value)))
             .collect();
-        Self::of_canonical(&Json::Array(vec![Json::Object(target), normalised(body)]).canonical())
+        let body = normalised(body).into_owned();
+        Self::of_canonical(&Json::Array(vec![Json::Object(target), body]).canonical())
     }
 
     fn of_canonical(canonical: &str) -> Self {
@@ -38,37 +41,45 @@ impl PayloadHash {
     }
 }
 
-/// The body without what is as good as absent.
-fn normalised(body: &Json) -> Json {
-    match without_nulls(body) {
-        Json::Object(mut members) => {
-            members.retain(|(name, value)| !is_fixed_default(name, value));
-            Json::Object(members)
-        }
-        other => other,
+/// The body without what is as good as absent. Most bodies hold nothing of the kind and are not copied.
+fn normalised(body: &Json) -> Cow<'_, Json> {
+    let Json::Object(members) = body else {
+        return Cow::Borrowed(body);
+    };
+    let fixed_default = |(name, value): &(String, Json)| is_fixed_default(name, value);
+    if !has_nulls(body) && !members.iter().any(fixed_default) {
+        return Cow::Borrowed(body);
     }
+    let mut members = members_without_nulls(members);
+    members.retain(|member| !fixed_default(member));
+    Cow::Owned(Json::Object(members))
+}
+
+fn has_nulls(json: &Json) -> bool {
+    let Json::Object(members) = json else {
+        return false;
+    };
+    let null = |(name, value): &(String, Json)| {
+        *value == Json::Null || (!is_free(name) && has_nulls(value))
+    };
+    members.iter().any(null)
+}
+
+fn is_free(name: &str) -> bool {
+    FREE_MEMBERS.contains(&name)
 }
 
 /// Drops `null` members of typed objects. What is free stays as it is, `null` included.
-fn without_nulls(json: &Json) -> Json {
-    let Json::Object(members) = json else {
-        return json.clone();
-    };
-    let kept = members
-        .iter()
-        .filter(|(_, value)| *value != Json::Null)
-        .map(|(name, value)| {
-            let free = FREE_MEMBERS.contains(&name.as_str());
-            (
-                name.clone(),
-                if free {
-                    value.clone()
-                } else {
-                    without_nulls(value)
-                },
-            )
-        });
-    Json::Object(kept.collect())
+fn members_without_nulls(members: &[(String, Json)]) -> Vec<(String, Json)> {
+    let kept = members.iter().filter(|(_, value)| *value != Json::Null);
+    let cleaned = kept.map(|(name, value)| {
+        let value = match value {
+            Json::Object(inner) if !is_free(name) => Json::Object(members_without_nulls(inner)),
+            other => other.clone(),
+        };
+        (name.clone(), value)
+    });
+    cleaned.collect()
 }
 
 fn is_fixed_default(name: &str, value: &Json) -> bool {

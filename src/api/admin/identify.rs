@@ -45,6 +45,11 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
     if request.method() == Method::OPTIONS {
         return next.run(request).await;
     }
+    let store = state.store.clone();
+    store.serve(identified(state, request, next)).await
+}
+
+async fn identified(state: AppState, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let correlation = parts.extensions.get::<Correlation>().cloned();
     let origin = Origin::of(&state, Plane::Admin, &parts);
