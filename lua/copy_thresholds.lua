@@ -4,7 +4,7 @@ copy_thresholds: brings the thresholds that the operator's subscriptions watch t
 time. Repeating it is harmless, and an older version changes nothing.
 KEYS[1] thresholds  hash  of the partition
 ARGV[1] version    ARGV[2] union, in millionths, ascending, blanks between; or ''    ARGV[3] tenants at a time
-Keys built, by the partition's own partition_prefix: its list of tenants, their records and what they watch themselves.
+Keys built: by partition_prefix, the partition's list of tenants, their records and what they watch themselves.
 Reply: more | copied
 ]]
 -- @include time, thresholds, watch

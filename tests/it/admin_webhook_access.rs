@@ -1,14 +1,17 @@
 //! Who may do what with webhook subscriptions, and what is booked of it.
 
+use std::net::IpAddr;
+
 use budget_authority::domain::ids::Partition;
 use budget_authority::domain::reservation::Record;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin_http::{get, post, send};
+use crate::admin_http::{get, post, send, umbra_on};
 use crate::admin_webhooks::{HOOKS, OWN, URL, by_admin, by_key, hook, hooked, key, made, patch};
-use crate::harness::app::ADMIN_KEY;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::desk::Desk;
+use crate::harness::receiver::egress;
 
 #[tokio::test]
 async fn another_tenants_subscription_is_as_if_it_were_not_there() {
@@ -118,6 +121,35 @@ async fn a_key_needs_the_permission_and_only_one_operation_is_the_tenants_alone(
         let said = app.get_with(&reader, &path).await;
         assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}: {said:?}");
     }
+}
+
+#[tokio::test]
+async fn a_bad_key_learns_nothing_and_resolves_nothing() {
+    let (way_out, asked) = egress(|_| vec![IpAddr::from([93, 184, 216, 34])]);
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let good = key(&app).await;
+    let wrong = format!("{}{}", &good[..good.len() - 4], "AAAA");
+    let hidden = json!({"url": URL, "event_types": ["policy.created"]});
+    for body in [hook(URL), hook("http://x"), hidden, json!({})] {
+        let said = by_key(&app, &wrong, Method::POST, OWN, &body).await;
+        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{body}: {said:?}");
+    }
+    for (method, rest) in [
+        (Method::PATCH, ""),
+        (Method::POST, "/test"),
+        (Method::GET, "/deliveries?limit=x"),
+    ] {
+        let said = by_key(
+            &app,
+            &wrong,
+            method,
+            &format!("{OWN}/nonsense{rest}"),
+            &json!({"x": 1}),
+        )
+        .await;
+        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{rest}: {said:?}");
+    }
+    assert!(asked.lock().expect("no panic").is_empty());
 }
 
 #[tokio::test]

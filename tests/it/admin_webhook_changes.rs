@@ -242,3 +242,30 @@ async fn what_is_removed_is_gone_from_everywhere() {
         (Some("204"), Some(URL))
     );
 }
+
+#[tokio::test]
+async fn changes_at_the_same_time_are_all_made() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let (a, b, c, d, e) = tokio::join!(
+        patch(&app, &id, json!({"name": "n"})),
+        patch(&app, &id, json!({"description": "d"})),
+        patch(&app, &id, json!({"event_categories": ["budget"]})),
+        patch(&app, &id, json!({"headers": {"A": "1"}})),
+        patch(&app, &id, json!({"scope_filter": "tenant:umbra"})),
+    );
+    for said in [a, b, c, d, e] {
+        assert_eq!(said.status, 200, "{said:?}");
+    }
+    let shown = get(&app, &format!("{HOOKS}/{id}")).await;
+    for member in [
+        "name",
+        "description",
+        "event_categories",
+        "headers",
+        "scope_filter",
+    ] {
+        assert!(!shown.body[member].is_null(), "{member}: {shown:?}");
+    }
+    assert_eq!(told(&app).len(), 6);
+}

@@ -255,3 +255,29 @@ async fn the_operators_own_webhook_is_tested_and_booked_as_such() {
         Some("testWebhookSubscription")
     );
 }
+
+#[tokio::test]
+async fn in_the_other_dialect_the_headers_have_its_names() {
+    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+    let settings = ["--dialect", "cycles"];
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &settings).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver.url("/")).await;
+    assert_eq!(test(&app, &id).await.at("/success"), &json!(true));
+    let request = receiver.arrived().remove(0);
+    let signature = sign(SECRET, &request.body);
+    assert_eq!(
+        request.header("x-cycles-signature"),
+        Some(signature.as_str())
+    );
+    assert!(
+        request.header("x-cycles-event-id").is_some()
+            && request.header("x-service-event-id").is_none()
+    );
+    assert!(
+        request
+            .header("user-agent")
+            .is_some_and(|agent| agent.starts_with("cycles-"))
+    );
+}

@@ -55,6 +55,12 @@ impl Webhooks {
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<CreatedWebhook, WebhookError> {
+        // Nobody without a good key learns what is wrong, or makes us resolve a name.
+        if let Caller::Tenant(caller) = caller {
+            self.store
+                .admin_access(caller, "webhooks:write", "")
+                .await?;
+        }
         check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
         if request.idempotency_key.is_some() && !self.seals() {
             return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));

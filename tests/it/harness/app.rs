@@ -34,7 +34,11 @@ pub const SECRET_KEYS: &str = "t1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
     let words = ["serve", "--redis-url", redis_url, "--listen", ANY];
     let words = words.iter().chain(&["--metrics-listen", "off"]);
-    let args = Cli::parse_from(words.chain(settings)).serve;
+    let sealing: &[&str] = match settings.iter().any(|word| word.contains("secret")) {
+        true => &[],
+        false => &["--secret-keys", SECRET_KEYS],
+    };
+    let args = Cli::parse_from(words.chain(sealing).chain(settings)).serve;
     args.into_config().expect("a configuration")
 }
 
@@ -145,9 +149,6 @@ impl TestApp {
         egress: Option<Egress>,
     ) -> Self {
         let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
-        if !settings.iter().any(|word| word.contains("secret")) {
-            words.extend(["--secret-keys", SECRET_KEYS]);
-        }
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
         }
