@@ -26,11 +26,11 @@ if refused ~= 'tenant_closed' then return {'none'} end
 local ids = redis.call('ZRANGE', list, closing.offset, closing.offset + rows - 1)
 local open = {}
 for _, id in ipairs(ids) do
-  local record = hash_fields(webhook_prefix .. id, 'status', 'name')
+  local record = hash_fields(webhook_prefix .. id, 'status', 'name', 'version')
   if record.err then
     closing_failed(closing, 'webhook_subscription:' .. id)
   elseif record[1] == 'ACTIVE' or record[1] == 'PAUSED' then
-    open[#open + 1] = {id = id, status = record[1], name = record[2]}
+    open[#open + 1] = {id = id, status = record[1], name = record[2], version = tonumber(record[3]) or 0}
   end
 end
 redis.call('XLEN', event_log)
@@ -39,7 +39,8 @@ redis.call('XLEN', outbox)
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
 for _, webhook in ipairs(open) do
-  redis.call('HSET', webhook_prefix .. webhook.id, 'status', 'DISABLED', 'updated_at_ms', now)
+  redis.call('HSET', webhook_prefix .. webhook.id, 'status', 'DISABLED', 'updated_at_ms', now,
+    'version', webhook.version + 1)
   local facts = {'subscription_id', webhook.id, 'prior_status', webhook.status, 'new_status', 'DISABLED'}
   if webhook.name then facts[7], facts[8] = 'name', webhook.name end
   event_append(events, 'webhook.disabled_via_tenant_cascade', nil, closing_data(facts))

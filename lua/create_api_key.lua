@@ -1,26 +1,31 @@
 #!lua
 --[[
-create_api_key: records an API key of a tenant. The secret is not among the arguments, only its digest.
-KEYS[1] api_key    hash      KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
-KEYS[2] api_keys   zset      KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] tenant     hash      KEYS[6] days       zset
+create_api_key: records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there
+is an idempotency key, the whole sealed, so that a repetition can show it again.
+KEYS[1] api_key    hash      KEYS[4] event_log  stream    KEYS[7] audit_log    stream  of the day
+KEYS[2] api_keys   zset      KEYS[5] outbox     stream    KEYS[8] chain        hash
+KEYS[3] tenant     hash      KEYS[6] days       zset      KEYS[9] idempotency  hash  where there is a key
 ARGV[1] tenant               ARGV[5] key_hash             ARGV[8]  permissions, with a blank on either side
 ARGV[2] day yyyymmdd         ARGV[6] expires_at_ms or ''  ARGV[9]  context of events, lines of name and value
-ARGV[3] day_start_ms         ARGV[7] name                 ARGV[10] n, then n names and values of the record,
-ARGV[4] key_id                                                     then those of the audit entry
-Reply, first that holds: clock now_ms | tenant_unreadable | tenant_closed | tenant_not_found | tenant_suspended
-  | expires_in_the_past | taken | created now_ms expires_at_ms
+ARGV[3] day_start_ms         ARGV[7] name                 ARGV[10] payload_hash    ARGV[11] sealed, or ''
+ARGV[4] key_id                                            ARGV[12] n, then n names and values of the record,
+                                                                   then those of the audit entry
+Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
+  | tenant_not_found | tenant_suspended | expires_in_the_past | taken | created now_ms expires_at_ms sealed
 Writes on created: the record, the tenant's list, the event, the audit entry. Else nothing.
 ]]
--- @include time, tenant, days, events, audit
-local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain = unpack(KEYS)
-local tenant, day, day_start_ms, key_id, key_hash, expires_text, name, permissions, context = unpack(ARGV, 1, 9)
-local fields_end = 10 + ARGV[10]
+-- @include time, tenant, days, events, audit, idempotency
+local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+local tenant, day, day_start_ms, key_id, key_hash, expires_text, name, permissions, context, payload_hash, sealed =
+  unpack(ARGV, 1, 11)
+local fields_end = 12 + ARGV[12]
 local KEY_LIFE_MS = 90 * DAY_MS
 
 -- Refusals: read only.
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local replay = idempotency_reply(idempotency, payload_hash)
+if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
@@ -31,7 +36,7 @@ if redis.call('EXISTS', api_key) == 1 then return {'taken'} end
 -- Effects: none can fail.
 redis.call('HSET', api_key, 'hash', key_hash, 'tenant', tenant, 'status', 'ACTIVE', 'expires_at_ms', expires_at_ms,
   'permissions', permissions, 'name', name, 'created_at_ms', now)
-if fields_end > 10 then redis.call('HSET', api_key, unpack(ARGV, 11, fields_end)) end
+if fields_end > 12 then redis.call('HSET', api_key, unpack(ARGV, 13, fields_end)) end
 redis.call('ZADD', api_keys, now, key_id)
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.created', nil, {'data.key_id', key_id, 'data.key_name', name, 'data.new_status', 'ACTIVE',
@@ -39,4 +44,6 @@ event_append(events, 'api_key.created', nil, {'data.key_id', key_id, 'data.key_n
 events_point(events)
 audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
-return {'created', now, expires_at_ms}
+local reply = {'created', now, expires_at_ms, sealed}
+idempotency_keep(idempotency, payload_hash, reply)
+return reply

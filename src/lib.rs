@@ -8,6 +8,8 @@ pub mod domain;
 
 pub mod store;
 
+pub mod egress;
+
 pub mod admin;
 pub mod closing;
 pub mod ledger;

@@ -58,8 +58,8 @@ impl fmt::Debug for CreatedApiKey {
 }
 
 impl Admin {
-    /// Issues a key. Repeating the call issues another: the text is stored nowhere, so an idempotency key cannot bring it
-    /// back and must not be accepted for this operation.
+    /// Issues a key. Repeating the call issues another, but under its idempotency key brings the first one back, which is
+    /// kept for that, sealed.
     ///
     /// # Errors
     /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
@@ -73,6 +73,10 @@ impl Admin {
         };
         let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
         let granted = stored_permissions(permissions);
+        if request.idempotency_key.is_some() && !self.sealing.is_present() {
+            return refuse(AdminRefusal::NotRepeatable);
+        }
+        let sealed_for = format!("createApiKey/{tenant_id}");
         let mut draws = 0;
         loop {
             let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
@@ -103,6 +107,10 @@ impl Admin {
             ]);
             push_key_id(&mut audit, request, key_id);
             let parts = Parts::of(request, "createApiKey", audit);
+            let sealed = match request.idempotency_key {
+                Some(_) => self.sealing.seal(key.expose(), &sealed_for),
+                None => String::new(),
+            };
             let record = KeyRecord {
                 key_id,
                 tenant: &tenant_id,
@@ -110,15 +118,17 @@ impl Admin {
                 expires_at_ms: new.expires_at.map(Moment::as_ms),
                 name: &new.name,
                 permissions: &granted,
+                sealed: &sealed,
                 fields: &fields,
             };
             match self.store.create_api_key(&record, &parts.change()).await? {
                 KeyCreation::Created {
                     created_at,
                     expires_at,
+                    sealed,
                 } => {
                     return Ok(CreatedApiKey {
-                        key,
+                        key: self.first_key(key, &sealed, &sealed_for)?,
                         tenant_id,
                         permissions: permissions.to_vec(),
                         created_at,
@@ -131,6 +141,21 @@ impl Admin {
                 return refuse(AdminRefusal::Corrupt("random key id".to_owned()));
             }
         }
+    }
+
+    /// The key that the outcome is about: of this request, or of the first one under its idempotency key.
+    fn first_key(
+        &self,
+        own: ApiKeyText,
+        sealed: &str,
+        sealed_for: &str,
+    ) -> Result<ApiKeyText, AdminError> {
+        if sealed.is_empty() {
+            return Ok(own);
+        }
+        let opened = self.sealing.open(sealed, sealed_for).ok();
+        let key = opened.and_then(|text| ApiKeyText::parse(&text, &[self.vendor_prefix]));
+        key.ok_or_else(|| AdminRefusal::Corrupt("kept outcome of createApiKey".to_owned()).into())
     }
 
     /// Whose key this is, where there is such a key.

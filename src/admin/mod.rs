@@ -7,6 +7,7 @@ mod budgets;
 mod policies;
 mod tenant_update;
 mod tenants;
+pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
+use crate::domain::seal::SealingKeys;
 use crate::store::Store;
 pub use crate::store::admin::AdminError;
 use crate::store::admin::{Change, Pairs};
@@ -38,6 +40,7 @@ pub struct Admin {
     store: Store,
     vendor_prefix: &'static str,
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
+    sealing: SealingKeys,
 }
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
@@ -61,7 +64,13 @@ impl Admin {
             store,
             vendor_prefix,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
+            sealing: SealingKeys::none(),
         }
+    }
+
+    /// With keys under which outcomes that show a secret can be kept for a repetition.
+    pub fn sealing(self, sealing: SealingKeys) -> Self {
+        Self { sealing, ..self }
     }
 }
 

@@ -228,6 +228,17 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
+/// An answer without a body, of an operation whose script has judged the caller.
+pub struct Judged204;
+
+impl IntoResponse for Judged204 {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        response.extensions_mut().insert(Judged);
+        response
+    }
+}
+
 /// A refusal or failure of an operation whose script has judged the caller.
 pub struct Refused(pub ApiError);
 

@@ -26,6 +26,7 @@ use axum::routing::{get, post};
 use tower::ServiceExt;
 
 use crate::config::ServeConfig;
+use crate::egress::{Egress, Resolver};
 use crate::serve::Planes;
 use crate::store::Store;
 use runtime::{handlers, reads};
@@ -33,7 +34,13 @@ use state::AppState;
 
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
-    let state = AppState::new(config, store);
+    let egress = Egress::new(Resolver::system(), &config.webhooks.roots);
+    planes_reaching(config, store, egress)
+}
+
+/// The same with a way out of the caller's choice.
+pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
+    let state = AppState::new(config, store, egress);
     let dialect = config.store.dialect;
     let wrap = |router: Router| {
         let router = router.merge(openapi::router(dialect));
@@ -41,7 +48,7 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
     };
     let apart = config.http.admin_listen.is_some();
     let (operators, no_operation) = (admin::routes(&state), admin::nowhere(&state));
-    let agents = runtime_plane(&state);
+    let agents = runtime_plane(&state).merge(admin::tenant_routes(&state));
     let no_path = runtime_nowhere(&state);
     if apart {
         return Planes {
@@ -63,6 +70,15 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
         api: wrap(agents.merge(operators).fallback(neither)),
         admin: None,
         auth_failures: state.auth_failures.clone(),
+    }
+}
+
+/// Says what an operator should know of at each start.
+pub async fn warn_at_start(config: ServeConfig, store: Store) {
+    let egress = Egress::new(Resolver::system(), &config.webhooks.roots);
+    let state = AppState::new(&config, &store, egress);
+    if let Err(error) = state.webhooks.warn_of_open_security().await {
+        tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }
 }
 

@@ -4,6 +4,7 @@ mod admin;
 mod operation;
 mod page;
 mod runtime;
+mod webhooks;
 
 pub use page::router;
 
@@ -27,7 +28,12 @@ const ATTESTED: [&str; 5] = [
 pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Schemas::default();
     let mut paths = Map::new();
-    for operation in runtime::operations().into_iter().chain(admin::operations()) {
+    let operations = [
+        runtime::operations(),
+        admin::operations(),
+        webhooks::operations(),
+    ];
+    for operation in operations.into_iter().flatten() {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = operation.describe(&mut schemas, dialect);
     }

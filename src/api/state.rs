@@ -7,7 +7,10 @@ use std::time::Duration;
 use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::config::{Cidr, ServeConfig};
+use crate::admin::webhooks::Webhooks;
+use crate::config::ServeConfig;
+use crate::domain::cidr::Cidr;
+use crate::egress::Egress;
 use crate::ledger::Ledger;
 use crate::store::Store;
 
@@ -32,6 +35,8 @@ pub struct Handles {
     pub auth_failures: AuthFailures,
     /// The admin plane's operations.
     pub admin: Admin,
+    /// Webhook subscriptions.
+    pub webhooks: Webhooks,
     /// The runtime plane's operations.
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
@@ -44,13 +49,22 @@ pub struct Handles {
 
 impl AppState {
     /// From the configuration, over a store.
-    pub fn new(config: &ServeConfig, store: &Store) -> Self {
+    pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
         let http = &config.http;
+        let event_days = config.retention.events.as_secs().div_ceil(86_400);
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
         Self(Arc::new(Handles {
             access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
             auth_failures: AuthFailures::new(store.clone()),
-            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix),
+            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
+                .sealing(config.secrets.clone()),
+            webhooks: Webhooks::new(
+                store.clone(),
+                config.secrets.clone(),
+                egress,
+                config.store.dialect.words(),
+                i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
+            ),
             ledger: Ledger::new(
                 store.clone(),
                 http.denied_events_per_minute,

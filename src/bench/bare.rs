@@ -102,6 +102,7 @@ async fn serve(
         args.dialect.as_str(),
         "--admin-keys",
         &admin_key,
+        "--allow-plaintext-secrets",
     ];
     let settings = Settings::try_parse_from(words)?;
     let config = settings.serve.into_config()?;

@@ -163,6 +163,7 @@ fn start_api(port: u16, redis_url: &str, admin_key: &str, dialect: Dialect) -> i
     }
     command
         .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
+        .arg("--allow-plaintext-secrets")
         .args([
             "--metrics-listen",
             "off",

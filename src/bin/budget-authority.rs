@@ -88,6 +88,7 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
     let planes = api::planes(&config, &store);
+    tokio::spawn(api::warn_at_start(config.clone(), store.clone()));
     serve::run(listeners, planes, store, telemetry, &config, shutdown).await
 }
 

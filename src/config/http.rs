@@ -10,7 +10,8 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::{Cidr, ConfigError};
+use super::ConfigError;
+use crate::domain::cidr::Cidr;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]

@@ -1,22 +1,25 @@
 //! What an operator can set: each setting is a flag and an environment variable of the same name
 //! (`--redis-url`, `BUDGET_REDIS_URL`), read once at start. Contradictions stop the process.
 
-pub mod cidr;
 mod http;
 mod log;
 mod retention;
+mod secrets;
 mod store;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
 
-pub use cidr::Cidr;
+use crate::domain::seal::SealingKeys;
 pub use http::{AdminKeys, CorsOrigins, HttpArgs, HttpConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::{RetentionArgs, RetentionConfig};
+pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};
+pub use webhooks::{WebhookArgs, WebhookConfig};
 
 /// Why a configuration is refused. Names the variables; never holds a secret.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,10 @@ pub struct ServeArgs {
     store: StoreArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    secrets: SecretArgs,
+    #[command(flatten)]
+    webhooks: WebhookArgs,
     #[command(flatten)]
     retention: RetentionArgs,
     #[command(flatten)]
@@ -128,6 +135,10 @@ pub struct ServeConfig {
     pub store: StoreConfig,
     /// Both planes of the API.
     pub http: HttpConfig,
+    /// The keys under which secrets are stored.
+    pub secrets: SealingKeys,
+    /// Deliveries.
+    pub webhooks: WebhookConfig,
     /// How long things are kept.
     pub retention: RetentionConfig,
     /// Metrics and the end of the process.
@@ -207,6 +218,8 @@ impl ServeArgs {
         Ok(ServeConfig {
             store,
             http,
+            secrets: self.secrets.into_keys()?,
+            webhooks: self.webhooks.into_config()?,
             retention: self.retention.into_config()?,
             process,
         })
@@ -248,9 +261,14 @@ mod tests {
 
     fn parse(flags: &[&str]) -> Result<ServeConfig, String> {
         let command = ServeArgs::augment_args(Command::new("serve")).args_override_self(true);
-        let words = ["serve", "--redis-url", "redis://:hunter2@127.0.0.1"]
-            .iter()
-            .chain(flags);
+        let words = [
+            "serve",
+            "--redis-url",
+            "redis://:hunter2@127.0.0.1",
+            "--allow-plaintext-secrets",
+        ]
+        .iter()
+        .chain(flags);
         let matches = command
             .try_get_matches_from(words)
             .map_err(|error| error.to_string())?;
@@ -326,6 +344,31 @@ mod tests {
             let message = refusal(&flags);
             assert!(message.contains(name), "{flags:?}: {message}");
         }
+    }
+
+    #[test]
+    fn secrets_need_a_key_or_the_plain_word_that_they_need_none() {
+        let word = ["--allow-plaintext-secrets=false"];
+        let none = refusal(&word);
+        assert!(
+            none.contains("BUDGET_SECRET_KEYS") && none.contains("BUDGET_ALLOW_PLAINTEXT_SECRETS"),
+            "{none}"
+        );
+        let key = format!("k:{}", "A".repeat(43) + "=");
+        let sealed = parse(&["--allow-plaintext-secrets=false", "--secret-keys", &key]);
+        let config = sealed.expect("a key");
+        assert!(config.secrets.is_present());
+        assert!(!format!("{config:?}").contains("AAAA"));
+        assert!(!parse(&[]).expect("the word").secrets.is_present());
+        let both = refusal(&["--secret-keys", &key]);
+        assert!(both.contains("contradict"), "{both}");
+        let bad = refusal(&["--allow-plaintext-secrets=false", "--secret-keys", "k:AAAA"]);
+        assert!(
+            bad.contains("BUDGET_SECRET_KEYS") && !bad.contains("AAAA"),
+            "{bad}"
+        );
+        let file = refusal(&["--webhook-ca-file", "/nowhere/ca.pem"]);
+        assert!(file.contains("BUDGET_WEBHOOK_CA_FILE"), "{file}");
     }
 
     #[test]

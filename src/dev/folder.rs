@@ -79,6 +79,16 @@ impl Folder {
         Ok(key)
     }
 
+    /// The keys under which secrets are stored, of an earlier start, or a new one.
+    pub(super) fn secret_keys(&self) -> Result<SecretString, DevError> {
+        if let Some(keys) = self.read("secret-keys") {
+            return Ok(keys);
+        }
+        let keys = SecretString::from(crate::domain::seal::SealingKeys::generate());
+        self.write("secret-keys", &keys)?;
+        Ok(keys)
+    }
+
     /// A secret that was kept under `name`.
     pub(super) fn read(&self, name: &str) -> Option<SecretString> {
         let text = fs::read_to_string(self.path.join(name)).ok()?;

@@ -16,9 +16,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
     AdminKeys, ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
-    RetentionConfig, ServeConfig, StoreConfig,
+    RetentionConfig, ServeConfig, StoreConfig, WebhookConfig,
 };
 use crate::domain::dialect::Dialect;
+use crate::domain::seal::SealingKeys;
+use crate::egress::TrustedRoots;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::{Keys, RedisOptions};
@@ -133,7 +135,11 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     };
     let redis = private.as_ref().map(|(redis, _)| redis);
     let folder = private.as_ref().map(|(_, folder)| folder);
-    let config = config(&args, address, &admin_key, &url)?;
+    let secret_keys = match folder {
+        Some(folder) => folder.secret_keys()?,
+        None => SealingKeys::generate().into(),
+    };
+    let config = config(&args, address, &admin_key, &url, &secret_keys)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
     let planes = api::planes(&config, &store);
@@ -186,7 +192,13 @@ fn config(
     address: SocketAddr,
     admin_key: &SecretString,
     url: &SecretString,
+    secret_keys: &SecretString,
 ) -> Result<ServeConfig, ConfigError> {
+    let secrets = SealingKeys::parse(secret_keys.expose_secret());
+    let secrets = secrets.map_err(|error| ConfigError::Value {
+        variable: "secret-keys",
+        reason: error.to_string(),
+    })?;
     let redis = RedisOptions::new(url.expose_secret());
     redis.check().map_err(|error| ConfigError::Value {
         variable: "--redis-url",
@@ -212,6 +224,10 @@ fn config(
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
             shutdown_delay: Duration::ZERO,
+        },
+        secrets,
+        webhooks: WebhookConfig {
+            roots: TrustedRoots::public(),
         },
         retention: RetentionConfig {
             reservations: DAY * 30,

@@ -8,6 +8,7 @@ mod leases;
 mod metrics;
 mod share;
 mod sums;
+mod thresholds;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub use closings::{Closings, Reconciled};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::LeaseMetrics;
 pub use sums::{Flush, Sums};
+pub use thresholds::ThresholdCopies;
 
 use crate::config::RetentionConfig;
 use crate::domain::dialect::Dialect;
@@ -110,6 +112,15 @@ pub fn start(
             let pass = if pass.more { Pass::Full } else { Pass::Idle };
             Ok::<_, crate::store::StoreError>(pass)
         }
+    });
+
+    let (copies, held) = (
+        Arc::new(ThresholdCopies::new(store.clone())),
+        leases.clone(),
+    );
+    workers.repeat("thresholds", thresholds::PERIOD, move || {
+        let (copies, held) = (Arc::clone(&copies), held.clone());
+        async move { copies.run_once(&held.current()).await.map(|_| Pass::Idle) }
     });
 
     let sums = Arc::new(Sums::new(

@@ -76,6 +76,41 @@ pub enum AdminRefusal {
         /// How many can be.
         bound: usize,
     },
+    /// There is no such webhook subscription.
+    WebhookNotFound,
+    /// The address of a subscription is not admitted.
+    WebhookUrl(String),
+    /// The subscription would select nothing.
+    NothingSelected,
+    /// A tenant's subscription would select what tenants may not see.
+    HiddenSelector(String),
+    /// The mask of a header's value stands where there is no value to be kept.
+    MaskedHeader(String),
+    /// More subscriptions match than a sort can look at.
+    TooManyWebhooks {
+        /// How many can be.
+        bound: usize,
+    },
+    /// A disabled subscription cannot be paused, only activated.
+    PauseOfDisabled,
+    /// A replay of the subscription is being queued.
+    ReplayInProgress,
+    /// More events are to be replayed than was asked for, or than can be looked at.
+    TooManyToReplay {
+        /// How many can be.
+        bound: i64,
+        /// Whether that is the request's own bound.
+        asked: bool,
+    },
+    /// The subscription was tested too often in this minute.
+    TestedTooOften {
+        /// From when on it may be tested again, in milliseconds.
+        until_ms: i64,
+    },
+    /// An outcome that shows a secret cannot be kept without a key to seal it.
+    NotRepeatable,
+    /// It was changed by others each time that it was about to be.
+    Contended,
     /// A record cannot be read; named by its key.
     Corrupt(String),
 }

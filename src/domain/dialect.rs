@@ -28,6 +28,14 @@ pub struct Words {
     pub tenant_header: &'static str,
     /// Response header of a tenant's close that goes on in the background.
     pub cascade_header: &'static str,
+    /// Delivery header with the event's id.
+    pub event_id_header: &'static str,
+    /// Delivery header with the event's type.
+    pub event_type_header: &'static str,
+    /// Delivery header with the signature.
+    pub signature_header: &'static str,
+    /// First half of the `User-Agent` of deliveries.
+    pub delivery_agent: &'static str,
 
     /// The evidence reference in an answer or an error. In a reservation's record the map is `evidence` in every dialect.
     pub evidence_member: &'static str,
@@ -51,6 +59,10 @@ static SERVICE: Words = Words {
     trace_header: "X-Service-Trace-Id",
     tenant_header: "X-Service-Tenant",
     cascade_header: "X-Service-Cascade-Status",
+    event_id_header: "X-Service-Event-Id",
+    event_type_header: "X-Service-Event-Type",
+    signature_header: "X-Service-Signature",
+    delivery_agent: "service-events",
     evidence_member: "evidence",
     evidence_url_member: "service_evidence_url",
     runtime_source: "service-server",
@@ -65,6 +77,10 @@ static CYCLES: Words = Words {
     trace_header: "X-Cycles-Trace-Id",
     tenant_header: "X-Cycles-Tenant",
     cascade_header: "X-Cycles-Cascade-Status",
+    event_id_header: "X-Cycles-Event-Id",
+    event_type_header: "X-Cycles-Event-Type",
+    signature_header: "X-Cycles-Signature",
+    delivery_agent: "cycles-server-events",
     evidence_member: "cycles_evidence",
     evidence_url_member: "cycles_evidence_url",
     runtime_source: "cycles-server",

@@ -61,6 +61,23 @@ impl<'p> Object<'p> {
             .any(|(member, value)| member == name && *value != Json::Null)
     }
 
+    /// Whether the member was sent as `null` and not read yet: a change clears what it stands for.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.members
+            .iter()
+            .any(|(member, value)| member == name && *value == Json::Null)
+    }
+
+    /// Whether the member is a text without content; if so, it counts as read.
+    pub fn blank(&mut self, name: &str) -> bool {
+        let blank = |value: &Json| matches!(value, Json::String(text) if text.trim().is_empty());
+        let found = self
+            .members
+            .iter()
+            .any(|(member, value)| member == name && blank(value));
+        found && self.take(name).is_some()
+    }
+
     /// Reads a member that may be absent; `null` is as good as absent. `None` also when the value was wrong, which is noted.
     pub fn optional<T>(
         &mut self,

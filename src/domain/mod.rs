@@ -26,10 +26,16 @@ pub mod admin_refusal;
 pub mod api_key;
 pub mod budget_ledger;
 pub mod event;
+pub mod event_type;
 pub mod tenant_record;
+pub mod webhook;
 
 pub mod json;
 pub mod payload_hash;
+
+pub mod cidr;
+pub mod seal;
+pub mod signature;
 
 pub mod dialect;
 pub mod fields;

@@ -28,12 +28,14 @@ pub struct KeyRecord<'a> {
     pub name: &'a str,
     /// The stored form, a blank on either side of each word.
     pub permissions: &'a str,
+    /// The whole key, sealed, where the outcome is kept for a repetition; else empty.
+    pub sealed: &'a str,
     /// What only the record keeps.
     pub fields: &'a Pairs,
 }
 
 /// What `create_api_key.lua` did.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum KeyCreation {
     /// The key is good from now on.
     Created {
@@ -41,6 +43,8 @@ pub enum KeyCreation {
         created_at: Moment,
         /// From when on it is not good any more.
         expires_at: Moment,
+        /// The key that was made by this request, or by the first one; empty where none is kept.
+        sealed: String,
     },
     /// The random id has been used before; try another.
     Taken,
@@ -59,7 +63,7 @@ impl Store {
         let keys = self.keys();
         let (tenant, partition) = (key.tenant.as_str(), key.tenant.partition());
         let build = |day: Day| {
-            let key_names = vec![
+            let mut key_names = vec![
                 keys.api_key(partition, key.key_id.as_str()),
                 keys.api_keys(partition, tenant),
                 keys.tenant(partition, tenant),
@@ -69,6 +73,11 @@ impl Store {
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
             ];
+            key_names.extend(
+                change
+                    .idempotency
+                    .map(|key| keys.idempotency(partition, tenant, key)),
+            );
             let mut args = vec![tenant.to_owned()];
             push_day(&mut args, day);
             let expires_at = key
@@ -77,15 +86,17 @@ impl Store {
                 .unwrap_or_default();
             args.extend([key.key_id.as_str(), key.key_hash, &expires_at].map(str::to_owned));
             args.extend([key.name, key.permissions, change.cause].map(str::to_owned));
+            args.extend([change.payload_hash, key.sealed].map(str::to_owned));
             push_counted(&mut args, key.fields);
             push_pairs(&mut args, change.audit);
             (key_names, args)
         };
         let (word, mut reply) = self.admin_call(&CREATE_API_KEY, build).await?;
-        match word.as_str() {
+        match outcome(word, &mut reply)?.as_str() {
             "created" => Ok(KeyCreation::Created {
                 created_at: moment(&mut reply)?,
                 expires_at: moment(&mut reply)?,
+                sealed: reply.next_str()?,
             }),
             "taken" => Ok(KeyCreation::Taken),
             "tenant_suspended" => Err(AdminError::Refused(AdminRefusal::TenantNotActive)),

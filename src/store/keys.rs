@@ -122,10 +122,30 @@ keys! {
     closing(tenant: &str) = "closing:{}";
     /// Sorted set: tenants that are being closed, by when others than the request go on with it.
     closings() = "closings";
-    /// What the keys of subscriptions start with; the id follows.
+    /// Hash: one webhook subscription, its secrets sealed.
     webhook(subscription_id: &str) = "webhook:{}";
-    /// Sorted set: a tenant's subscriptions by creation time in milliseconds.
-    webhooks(tenant: &str) = "webhooks:{}";
+    /// Sorted set, lexical: an owner's subscriptions.
+    webhooks(owner: &str) = "webhooks:{}";
+    /// Hash: the utilization thresholds that an owner's active subscriptions watch, by subscription.
+    watch(owner: &str) = "watch:{}";
+    /// Hash: the thresholds that the operator's subscriptions watch, copied to each partition; in the first, their source.
+    thresholds() = "thresholds";
+    /// Hash with a TTL: tests of a subscription in the present minute.
+    webhook_tests(subscription_id: &str) = "webhooktests:{}";
+    /// Hash: one delivery.
+    delivery(delivery_id: &str) = "delivery:{}";
+    /// Sorted set: a subscription's deliveries by the time at which they were queued, in milliseconds.
+    deliveries(subscription_id: &str) = "deliveries:{}";
+    /// String with a TTL: who chooses events for a replay of a subscription.
+    replay_lock(subscription_id: &str) = "replaylock:{}";
+    /// Hash with a TTL: a replay that waits to be delivered.
+    replay(replay_id: &str) = "replay:{}";
+    /// List with a TTL: the ids of its events, in order.
+    replay_events(replay_id: &str) = "replayevents:{}";
+    /// Sorted set: replays that wait, by the time at which they were queued, in milliseconds.
+    replays() = "replays";
+    /// Hash, in the first partition: the rules for addresses of receivers.
+    webhook_security() = "webhooksecurity";
     /// Hash: which dispatcher works on the partition.
     lease() = "lease";
     /// Sorted set, lexical: the partition's tenants.
@@ -184,6 +204,11 @@ impl Keys {
     /// Sorted set: the dispatchers by the time until which each counts as alive, in milliseconds.
     pub fn dispatchers(&self) -> String {
         format!("{}:{{dir}}:dispatchers", self.prefix)
+    }
+
+    /// Sorted set, lexical: all subscriptions; an entry may be ahead of its record, or behind it.
+    pub fn webhook_directory(&self) -> String {
+        format!("{}:{{dir}}:webhooks", self.prefix)
     }
 
     /// Sorted set, lexical: the directory of all tenants.

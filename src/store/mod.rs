@@ -51,6 +51,12 @@ pub mod sums;
 pub mod tenants;
 mod url;
 pub mod verify;
+pub mod watch;
+pub mod webhook_deliveries;
+pub mod webhook_lists;
+pub mod webhook_replays;
+pub mod webhook_security;
+pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

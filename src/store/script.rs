@@ -126,6 +126,30 @@ scripts! {
     UPDATE_BUDGET = "update_budget",
     /// Freezes a ledger, or ends that.
     FREEZE_BUDGET = "freeze_budget",
+    /// Records a webhook subscription.
+    CREATE_WEBHOOK = "create_webhook",
+    /// Reads one with its secrets.
+    READ_WEBHOOK = "read_webhook",
+    /// Changes one.
+    UPDATE_WEBHOOK = "update_webhook",
+    /// Removes one.
+    DELETE_WEBHOOK = "delete_webhook",
+    /// Reads those of a tenant.
+    LIST_WEBHOOKS = "list_webhooks",
+    /// Reads deliveries to one.
+    LIST_DELIVERIES = "list_deliveries",
+    /// Counts a test of one.
+    WEBHOOK_TEST = "webhook_test",
+    /// Claims a replay for one.
+    BEGIN_REPLAY = "begin_replay",
+    /// Gives such a claim back.
+    END_REPLAY = "end_replay",
+    /// Keeps the events of a replay.
+    QUEUE_REPLAY = "queue_replay",
+    /// Replaces the rules for addresses of receivers.
+    PUT_WEBHOOK_SECURITY = "put_webhook_security",
+    /// Brings the operator's thresholds to a partition.
+    COPY_THRESHOLDS = "copy_thresholds",
     /// Tells which dispatchers are alive.
     MEMBERS = "members",
     /// Ends a look of retention at one day of a tenant.
@@ -174,6 +198,8 @@ parts! {
     "thresholds_crossed",
     "ledger_quiet",
     "time",
+    "watch",
+    "webhook",
 }
 
 impl Script {

@@ -73,6 +73,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
+                keys.thresholds(partition),
             ];
             key_names.extend(
                 change

@@ -67,7 +67,11 @@ pub(crate) fn tokens(amount: i64) -> Value {
 
 /// A service with a tenant `umbra` and a ledger at its root.
 pub(crate) async fn umbra() -> TestApp {
-    let app = TestApp::spawn().await;
+    umbra_on(TestApp::spawn().await).await
+}
+
+/// The same on a service of the test's choice.
+pub(crate) async fn umbra_on(app: TestApp) -> TestApp {
     post(
         &app,
         TENANTS,

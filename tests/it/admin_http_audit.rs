@@ -4,7 +4,7 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::admin_http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra};
+use crate::admin_http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra, umbra_on};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::desk::{Desk, tenant_id};
 use crate::harness::redis::shared;
@@ -82,8 +82,10 @@ async fn an_inbound_request_id_is_taken_and_told() {
 }
 
 #[tokio::test]
-async fn a_secret_cannot_be_repeated_so_its_header_is_refused() {
-    let app = umbra().await;
+async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refused() {
+    let settings = ["--allow-plaintext-secrets"];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    let app = umbra_on(app).await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "k")];
     let body = json!({"tenant_id": "umbra", "name": "ci"});
     let said = send(&app, Method::POST, KEYS, &headers, &body).await;

@@ -8,7 +8,7 @@ use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
-use crate::harness::app::reserve_body;
+use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
 use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
@@ -30,6 +30,7 @@ impl Service {
         let log = std::env::temp_dir().join(format!("{:016x}.log", rand::random::<u64>()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
         command.args(["serve", "--redis-url", redis_url, "--key-prefix", prefix]);
+        command.args(["--secret-keys", SECRET_KEYS]);
         command.args(["--listen", &address.to_string(), "--metrics-listen", "off"]);
         command.args(settings);
         let file = std::fs::File::create(&log).expect("the temporary folder is writable");

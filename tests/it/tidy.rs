@@ -11,7 +11,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["domain"]),
     ("ledger", &["domain", "store"]),
     ("closing", &["domain", "store"]),
-    ("admin", &["closing", "domain", "store"]),
+    ("egress", &["domain"]),
+    ("admin", &["closing", "domain", "egress", "store"]),
     ("access", &["domain", "store", "config"]),
     (
         "api",
@@ -21,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "closing",
             "config",
             "domain",
+            "egress",
             "ledger",
             "serve",
             "shutdown",
@@ -52,7 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["api", "config", "shutdown", "store", "telemetry"],
     ),
     ("shutdown", &[]),
-    ("config", &["domain", "store"]),
+    ("config", &["domain", "egress", "store"]),
     ("telemetry", &["config", "store"]),
     (
         "dev",
@@ -61,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "config",
             "dispatch",
             "domain",
+            "egress",
             "serve",
             "shutdown",
             "store",
@@ -97,6 +100,7 @@ const WRITES: &[&str] = &[
     "'PEXPIRE'",
     "'PERSIST'",
     "'SET'",
+    "'RPUSH'",
 ];
 
 /// Functions of the shared parts that write.
@@ -120,6 +124,8 @@ const WRITERS: &[&str] = &[
     "closing_audit(",
     "closing_request_keep(",
     "closing_request_audit(",
+    "watch_apply(",
+    "watch_write(",
 ];
 
 fn root() -> &'static Path {

@@ -17,16 +17,21 @@ use crate::domain::refusal::BadCredential;
 
 /// A request body of the admin plane.
 pub trait AdminBody: Sized {
+    /// What reading it makes; mostly itself.
+    type Read;
+
     /// Reads it.
     ///
     /// # Errors
     /// All that is wrong with it.
-    fn from_json(body: Json) -> Result<Self, Problems>;
+    fn from_json(body: Json) -> Result<Self::Read, Problems>;
 }
 
 macro_rules! admin_body {
     ($($request:path),* $(,)?) => {
         $(impl AdminBody for $request {
+            type Read = Self;
+
             fn from_json(body: Json) -> Result<Self, Problems> {
                 Self::from_json(body)
             }
@@ -47,9 +52,9 @@ admin_body!(
 );
 
 /// A body that was read and found right.
-pub struct AdminJson<T> {
+pub struct AdminJson<T: AdminBody> {
     /// The body.
-    pub request: T,
+    pub request: T::Read,
     /// The same as it was sent, for the digest by which its repetition is known.
     pub sent: Json,
 }
@@ -67,7 +72,7 @@ impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
 }
 
 /// A body that may be absent, which is as good as an empty object.
-pub struct OptionalAdminJson<T>(pub AdminJson<T>);
+pub struct OptionalAdminJson<T: AdminBody>(pub AdminJson<T>);
 
 impl<T: AdminBody> FromRequest<AppState> for OptionalAdminJson<T> {
     type Rejection = ApiError;

@@ -141,11 +141,6 @@ pub async fn create_api_key(
         error,
         tenant: tenant.clone(),
     };
-    if key.is_some() {
-        let message = "X-Idempotency-Key is not possible here: the secret is shown once and kept nowhere, \
-                       so a repetition could not show it again";
-        return Err(declined(ApiError::invalid(message)));
-    }
     let new = NewApiKey {
         tenant_id: sent.tenant_id,
         name: sent.name,
@@ -157,7 +152,7 @@ pub async fn create_api_key(
     };
     let request = Request {
         cause: &cause,
-        idempotency_key: None,
+        idempotency_key: key.as_ref(),
         payload_hash: &PayloadHash::of_body(&body.sent),
     };
     let asked = Asked {

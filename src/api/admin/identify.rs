@@ -115,6 +115,20 @@ fn permission(method: &Method, path: &str) -> Option<&'static str> {
         ("POST", "/v1/admin/policies") => Some("policies:write"),
         ("GET", "/v1/admin/policies") => Some("policies:read"),
         ("PATCH", path) if is_one_below("/v1/admin/policies/", path) => Some("policies:write"),
+        (method, path) => webhook_permission(method, path),
+    }
+}
+
+/// The same for a tenant's webhook subscriptions.
+fn webhook_permission(method: &str, path: &str) -> Option<&'static str> {
+    let rest = path.strip_prefix("/v1/webhooks")?;
+    let parts: Vec<&str> = rest.split('/').skip(1).collect();
+    match (method, rest, parts.as_slice()) {
+        ("GET", "", _) => Some("webhooks:read"),
+        ("POST", "", _) => Some("webhooks:write"),
+        (_, _, [id, ..]) if !rest.starts_with('/') || id.is_empty() => None,
+        ("GET", _, [_] | [_, "deliveries"]) => Some("webhooks:read"),
+        ("PATCH" | "DELETE", _, [_]) | ("POST", _, [_, "test"]) => Some("webhooks:write"),
         _ => None,
     }
 }
@@ -125,11 +139,17 @@ fn is_one_below(parent: &str, path: &str) -> bool {
         .is_some_and(|id| !id.is_empty() && !id.contains('/'))
 }
 
+/// The operations that a tenant's key alone opens, whatever other key is sent.
+fn is_tenants_alone(method: &Method, path: &str) -> bool {
+    *method == Method::POST && path == "/v1/webhooks"
+}
+
 async fn caller_of(state: &AppState, parts: &Parts, path: &str) -> Result<Caller, ApiError> {
     let sent = parts
         .headers
         .get(headers::ADMIN_KEY)
-        .filter(|value| !is_blank(value));
+        .filter(|value| !is_blank(value))
+        .filter(|_| !is_tenants_alone(&parts.method, path));
     match (sent, permission(&parts.method, path)) {
         (Some(key), _) => {
             let text = |key: &HeaderValue| key.to_str().unwrap_or_default().to_owned();
@@ -254,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_these_operations_are_open_to_tenants_keys() {
+    fn no_other_operations_are_open_to_tenants_keys() {
         for (method, path, needed) in [
             (Method::POST, "/v1/admin/budgets", Some("budgets:write")),
             (
@@ -278,6 +298,24 @@ mod tests {
             (Method::PATCH, "/v1/admin/policies/", None),
             (Method::PATCH, "/v1/admin/policies/a/b", None),
             (Method::GET, "/v1/admin/policies/a", None),
+            (Method::GET, "/v1/webhooks", Some("webhooks:read")),
+            (Method::POST, "/v1/webhooks", Some("webhooks:write")),
+            (Method::GET, "/v1/webhooks/w", Some("webhooks:read")),
+            (Method::PATCH, "/v1/webhooks/w", Some("webhooks:write")),
+            (Method::DELETE, "/v1/webhooks/w", Some("webhooks:write")),
+            (Method::POST, "/v1/webhooks/w/test", Some("webhooks:write")),
+            (
+                Method::GET,
+                "/v1/webhooks/w/deliveries",
+                Some("webhooks:read"),
+            ),
+            (Method::POST, "/v1/webhooks/w/replay", None),
+            (Method::POST, "/v1/webhooks/w", None),
+            (Method::GET, "/v1/webhooks/", None),
+            (Method::GET, "/v1/webhooks//deliveries", None),
+            (Method::GET, "/v1/webhooksx", None),
+            (Method::GET, "/v1/admin/webhooks", None),
+            (Method::POST, "/v1/admin/webhooks/w/test", None),
             (Method::GET, "/v1/admin/budgets", None),
             (Method::POST, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/tenants", None),

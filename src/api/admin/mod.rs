@@ -11,13 +11,19 @@ pub mod refusals;
 mod shown;
 pub mod tenant_update;
 pub mod tenants;
+pub mod webhook_handlers;
+pub mod webhook_queries;
+pub mod webhook_requests;
+pub mod webhook_security;
+pub mod webhooks;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
+use webhook_handlers as webhook;
 
 /// The operations. What is not among them is up to [`nowhere`].
 pub fn routes(state: &AppState) -> Router {
@@ -57,9 +63,54 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/policies/{policy_id}",
             patch(policies::handlers::update_policy),
         )
+        .route(
+            "/v1/admin/webhooks",
+            get(webhook::list).post(webhook::create),
+        )
+        .route("/v1/admin/webhooks/{subscription_id}", one_webhook())
+        .route(
+            "/v1/admin/webhooks/{subscription_id}/test",
+            post(webhook::test),
+        )
+        .route(
+            "/v1/admin/webhooks/{subscription_id}/deliveries",
+            get(webhook::deliveries),
+        )
+        .route(
+            "/v1/admin/webhooks/{subscription_id}/replay",
+            post(webhook::replay),
+        )
+        .route(
+            "/v1/admin/config/webhook-security",
+            get(webhook::get_security).put(webhook::put_security),
+        )
         .method_not_allowed_fallback(no_such_method)
         .route_layer(from_fn_with_state(state.clone(), identify::admin))
         .with_state(state.clone())
+}
+
+/// The operations that are for tenants themselves: on the address of the runtime plane, where their keys are sent.
+pub fn tenant_routes(state: &AppState) -> Router {
+    Router::new()
+        .route(
+            "/v1/webhooks",
+            get(webhook::list_own).post(webhook::create_own),
+        )
+        .route("/v1/webhooks/{subscription_id}", one_webhook())
+        .route("/v1/webhooks/{subscription_id}/test", post(webhook::test))
+        .route(
+            "/v1/webhooks/{subscription_id}/deliveries",
+            get(webhook::deliveries),
+        )
+        .method_not_allowed_fallback(no_such_method)
+        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .with_state(state.clone())
+}
+
+fn one_webhook() -> MethodRouter<AppState> {
+    get(webhook::get)
+        .patch(webhook::update)
+        .delete(webhook::delete)
 }
 
 /// Answers for every path of the plane that is no operation: to the holder of an admin key alone.

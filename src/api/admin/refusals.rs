@@ -1,9 +1,11 @@
 //! From what the admin plane refuses to what the wire says.
 
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
 use crate::admin::AdminError;
+use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::{ApiError, Code};
 use crate::api::refusals::store_error;
 use crate::domain::admin_refusal::AdminRefusal;
@@ -26,6 +28,8 @@ pub struct Asked<'a> {
     pub policy: &'a str,
     /// The name that something was to have.
     pub name: &'a str,
+    /// The webhook that was named.
+    pub webhook: &'a str,
     /// What was to be moved.
     pub amount: Option<Amount>,
 }
@@ -166,8 +170,81 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                  narrow the filters, or sort by tenant_id"
             ),
         ),
+        R::WebhookNotFound => ApiError::new(
+            StatusCode::NOT_FOUND,
+            Code::WebhookNotFound,
+            format!("There is no webhook {}", printable(asked.webhook)),
+        ),
+        R::WebhookUrl(why) => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::WebhookUrlInvalid,
+            format!("Validation failed: url: {why}"),
+        )
+        .with_details(json!({"field": "url"})),
+        R::NothingSelected => ApiError::invalid(
+            "Validation failed: event_types: the webhook must retain at least one event type or event category",
+        ),
+        R::HiddenSelector(hidden) => ApiError::invalid(format!(
+            "Validation failed: event_types: {} is for webhooks of the operator; a tenant's may have the types and \
+             categories of budget, reservation and tenant",
+            printable(&hidden)
+        )),
+        R::MaskedHeader(name) => ApiError::invalid(format!(
+            "Validation failed: headers.{}: the mask keeps a value, and there is none to be kept",
+            printable(&name)
+        )),
+        R::TooManyWebhooks { bound } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "More than {bound} webhooks match, too many to sort; narrow the list by tenant_id, status, event_type or search"
+            ),
+        ),
+        R::PauseOfDisabled => ApiError::invalid(
+            "Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED",
+        ),
+        R::ReplayInProgress => ApiError::conflict(
+            Code::ReplayInProgress,
+            format!(
+                "A replay of the webhook {} is in progress",
+                printable(asked.webhook)
+            ),
+        ),
+        R::TooManyToReplay { bound, asked } => ApiError::invalid(match asked {
+            true => format!(
+                "Validation failed: max_events: more than {bound} events match; none was queued; \
+                 narrow from, to or event_types"
+            ),
+            false => format!(
+                "Validation failed: from: the window holds more than {bound} events; none was queued; narrow from and to"
+            ),
+        }),
+        R::TestedTooOften { until_ms } => tested_too_often(until_ms),
+        R::NotRepeatable => ApiError::invalid(
+            "X-Idempotency-Key is not possible here: the answer shows a secret, and there is no key to keep it under",
+        ),
+        R::Contended => ApiError::conflict(
+            Code::InvalidRequest,
+            format!(
+                "The webhook {} was changed by others at the same time; try again",
+                printable(asked.webhook)
+            ),
+        ),
         R::Corrupt(what) => ApiError::internal(format!("the record `{what}` is corrupt")),
     }
+}
+
+fn tested_too_often(until_ms: i64) -> ApiError {
+    let until_s = until_ms.div_euclid(1000).max(0);
+    // The store's clock decides; by the replica's it may look a little different.
+    let now_s = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    let wait_s = until_s.unsigned_abs().saturating_sub(now_s).clamp(1, 60);
+    let message = "The webhook was tested too often in this minute";
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
+        .with_header(RETRY_AFTER, HeaderValue::from(wait_s))
+        .with_header(RATE_LIMIT_RESET, HeaderValue::from(until_s))
 }
 
 fn no_tenant(tenant: &str) -> String {

@@ -184,7 +184,7 @@ fn own_operations() -> Vec<Operation> {
 }
 
 /// The admin plane's header stands for a member that most of its bodies do not have.
-fn idempotency_header() -> Value {
+pub(super) fn idempotency_header() -> Value {
     let mut header = super::operation::idempotency_header();
     header["description"] =
         "Names this attempt: repeating it under the same key changes once. Where the body has an \

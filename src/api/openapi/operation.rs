@@ -36,6 +36,11 @@ pub(super) fn schema_of<T: ToSchema>(schemas: &mut Schemas) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
+/// For an answer without a body.
+pub(super) fn no_content(_: &mut Schemas) -> Value {
+    Value::Null
+}
+
 /// What a key must be to call an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
@@ -67,14 +72,19 @@ pub(super) struct Operation {
 impl Operation {
     /// The operation as the document has it.
     pub(super) fn describe(&self, schemas: &mut Schemas, dialect: Dialect) -> Value {
-        let on_admin_plane = self.path.starts_with("/v1/admin");
+        let on_admin_plane = ["/v1/admin", "/v1/webhooks"]
+            .iter()
+            .any(|prefix| self.path.starts_with(prefix));
         let mut responses = Map::new();
         for (status, description, schema) in self.answers {
-            let answer = json!({
+            let mut answer = json!({
                 "description": description,
                 "headers": header_refs(dialect, self.keys.contains(&Key::Api)),
-                "content": {"application/json": {"schema": schema(schemas)}},
             });
+            let schema = schema(schemas);
+            if !schema.is_null() {
+                answer["content"] = json!({"application/json": {"schema": schema}});
+            }
             responses.insert(status.to_string(), answer);
         }
         for status in self.errors.iter().chain(&[401, 403, 429, 500, 503]) {

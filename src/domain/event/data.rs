@@ -34,6 +34,8 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         | "api_key.revoked_via_tenant_cascade" => facts.cascade(),
         "api_key.created" | "api_key.revoked" => facts.api_key(),
         "api_key.auth_failed" => facts.auth_failed(),
+        "webhook.created" | "webhook.updated" | "webhook.paused" | "webhook.resumed"
+        | "webhook.disabled" | "webhook.deleted" => facts.webhook(tenant),
         _ => Err(RecordError::of("type")),
     }
 }
@@ -234,6 +236,17 @@ impl Facts<'_> {
         if self.get("permissions").is_some() {
             data.push("permissions", self.words("permissions")?);
         }
+        Ok(data)
+    }
+
+    fn webhook(&self, tenant: &str) -> Result<Members, RecordError> {
+        let mut data = Members(Vec::new());
+        data.text("subscription_id", self.text("subscription_id")?);
+        data.text("tenant_id", tenant);
+        self.push_optional_text(&mut data, "previous_status");
+        self.push_optional_text(&mut data, "new_status");
+        data.push("changed_fields", self.words("changed_fields")?);
+        self.push_optional_text(&mut data, "disable_reason");
         Ok(data)
     }
 

@@ -133,6 +133,26 @@ impl<'p> Value<'p> {
         }
     }
 
+    /// A number, with or without a fraction, within bounds.
+    pub fn number(self, bounds: RangeInclusive<f64>) -> Option<f64> {
+        let Json::Number(literal) = &self.json else {
+            return self.wrong_type("a number");
+        };
+        match literal.parse() {
+            Ok(value) if bounds.contains(&value) => Some(value),
+            _ => {
+                let (min, max) = bounds.into_inner();
+                let wanted = match max == f64::MAX {
+                    true => format!("at least {min}"),
+                    false => format!("between {min} and {max}"),
+                };
+                let reason = format!("must be {wanted}, not {}", quoted(literal));
+                self.problems.invalid(self.path, reason);
+                None
+            }
+        }
+    }
+
     /// A string of so many characters.
     pub fn string(self, chars: RangeInclusive<usize>) -> Option<String> {
         let Json::String(text) = self.json else {

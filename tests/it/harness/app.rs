@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use budget_authority::api;
 use budget_authority::config::{ServeArgs, ServeConfig};
 use budget_authority::domain::amount::Unit;
+use budget_authority::egress::Egress;
 use budget_authority::serve::{Listeners, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
@@ -26,11 +27,18 @@ struct Cli {
 /// The admin key of every test service.
 pub const ADMIN_KEY: &str = "test-admin-key";
 
+/// The sealing key of every test service that chooses no other.
+pub const SECRET_KEYS: &str = "t1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
 /// The configuration that these words after `serve --redis-url …` make, on addresses of its own.
 pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
     let words = ["serve", "--redis-url", redis_url, "--listen", ANY];
     let words = words.iter().chain(&["--metrics-listen", "off"]);
-    let args = Cli::parse_from(words.chain(settings)).serve;
+    let sealing: &[&str] = match settings.iter().any(|word| word.contains("secret")) {
+        true => &[],
+        false => &["--secret-keys", SECRET_KEYS],
+    };
+    let args = Cli::parse_from(words.chain(sealing).chain(settings)).serve;
     args.into_config().expect("a configuration")
 }
 
@@ -110,13 +118,27 @@ impl TestApp {
 
     /// On a Redis and under a prefix of the test's choice.
     pub async fn spawn_with(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
-        Self::start(redis_url, prefix, settings, None).await
+        Self::start(redis_url, prefix, settings, None, None).await
+    }
+
+    /// On the shared Redis, under a prefix of its own, with a way out of the test's choice.
+    pub async fn spawn_reaching(egress: Egress, settings: &[&str]) -> Self {
+        let prefix = format!("t{:016x}", rand::random::<u64>());
+        Self::spawn_under(&prefix, egress, settings).await
+    }
+
+    /// The same under a prefix of the test's choice.
+    pub async fn spawn_under(prefix: &str, egress: Egress, settings: &[&str]) -> Self {
+        super::init_log();
+        let url = redis::shared().url();
+        Self::start(&url, prefix, settings, None, Some(egress)).await
     }
 
     /// One more replica of the same deployment.
     pub async fn replica(&self, settings: &[&str]) -> Self {
         let prefix = self.world.store.keys().prefix();
-        Self::start(&self.redis_url, prefix, settings, Some(&self.world)).await
+        let existing = Some(&self.world);
+        Self::start(&self.redis_url, prefix, settings, existing, None).await
     }
 
     async fn start(
@@ -124,6 +146,7 @@ impl TestApp {
         prefix: &str,
         settings: &[&str],
         existing: Option<&World>,
+        egress: Option<Egress>,
     ) -> Self {
         let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
         if !settings.contains(&"--admin-keys") {
@@ -143,7 +166,10 @@ impl TestApp {
         let admin_address = listeners.admin.as_ref().map(address);
         let address = address(&listeners.api);
         let shutdown = Shutdown::new();
-        let planes = api::planes(&config, &store);
+        let planes = match egress {
+            Some(egress) => api::planes_reaching(&config, &store, egress),
+            None => api::planes(&config, &store),
+        };
         let ending = shutdown.clone();
         let metrics = telemetry.clone();
         tokio::spawn(

@@ -14,6 +14,7 @@ pub mod past;
 pub mod policies;
 pub mod process;
 pub mod raw;
+pub mod receiver;
 pub mod redis;
 pub mod resharding;
 pub mod scene;

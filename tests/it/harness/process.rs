@@ -103,6 +103,7 @@ impl Replica {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let listen = address.to_string();
         let mut arguments = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
+        arguments.extend(["--secret-keys", super::app::SECRET_KEYS]);
         arguments.extend(["--listen", &listen]);
         arguments.extend(settings);
         Self {

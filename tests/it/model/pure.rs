@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::sides::enclosing;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::Status;
@@ -393,13 +394,4 @@ impl Model {
     pub fn book(&mut self, name: &Name) -> &mut Book {
         self.books.get_mut(name).expect("a ledger of the model")
     }
-}
-
-/// Every enclosing scope of a path, root first, itself last.
-pub fn enclosing(path: &str) -> Vec<String> {
-    let ends = path
-        .match_indices('/')
-        .map(|(end, _)| end)
-        .chain([path.len()]);
-    ends.map(|end| path[..end].to_owned()).collect()
 }

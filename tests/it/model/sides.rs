@@ -156,3 +156,12 @@ pub async fn compare(world: &World, model: &Model) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Every enclosing scope of a path, root first, itself last.
+pub fn enclosing(path: &str) -> Vec<String> {
+    let ends = path
+        .match_indices('/')
+        .map(|(end, _)| end)
+        .chain([path.len()]);
+    ends.map(|end| path[..end].to_owned()).collect()
+}

@@ -1,0 +1,13 @@
+--[[
+webhook: the record of a subscription. What it sends with is sealed by the replica; no reply that is shown holds it.
+]]
+local WEBHOOK_SECRETS = {signing_secret = true, headers = true}
+
+-- The record's names and values without its secrets; empty where there is none.
+local function webhook_shown(webhook)
+  local stored, shown = redis.call('HGETALL', webhook), {}
+  for i = 1, #stored, 2 do
+    if not WEBHOOK_SECRETS[stored[i]] then shown[#shown + 1], shown[#shown + 2] = stored[i], stored[i + 1] end
+  end
+  return shown
+end

@@ -1,0 +1,222 @@
+//! A subscription is made.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use secrecy::SecretString;
+
+use super::{WebhookError, millionths};
+use super::{Webhooks, about, associated, joined, push_actor};
+use crate::admin::audit::entry;
+use crate::admin::{AdminError, Parts, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::caller::Caller;
+use crate::domain::event_type::{EventCategory, EventTypeName};
+use crate::domain::moment::Moment;
+use crate::domain::reservation::Record;
+use crate::domain::webhook::{
+    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookSettings, WebhookStatus,
+    check_selectors,
+};
+use crate::store::admin::Pairs;
+use crate::store::webhooks::{WebhookCreation, WebhookRecord};
+
+/// Two random ids of 96 bits that are taken already are one too many.
+const DRAWS_MAX: usize = 2;
+
+/// A subscription that was just made, the only time that its secret is told.
+pub struct CreatedWebhook {
+    /// Without secrets.
+    pub subscription: Subscription,
+    /// The key of the signatures.
+    pub signing_secret: SecretString,
+}
+
+impl std::fmt::Debug for CreatedWebhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "CreatedWebhook({}, redacted)",
+            self.subscription.subscription_id
+        )
+    }
+}
+
+impl Webhooks {
+    /// Makes a subscription. Repeating the call under its idempotency key brings the same one back, its secret included.
+    ///
+    /// # Errors
+    /// Refusals: selectors that the owner may not have, or none; the key; the owner closed, suspended or unknown; the
+    /// address; an idempotency key where nothing can be sealed.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        owner: &Owner,
+        settings: &WebhookSettings,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<CreatedWebhook, WebhookError> {
+        // Nobody without a good key learns what is wrong, or makes us resolve a name.
+        if let Caller::Tenant(caller) = caller {
+            self.store
+                .admin_access(caller, "webhooks:write", "")
+                .await?;
+        }
+        check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
+        if request.idempotency_key.is_some() && !self.seals() {
+            return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));
+        }
+        let created = self.created(caller, owner, settings, operation, request);
+        let record = created.await.map_err(about(owner))?;
+        let subscription = Subscription::from_record(&record)?;
+        let id = subscription.subscription_id.as_str();
+        let corrupt = || AdminError::Refused(AdminRefusal::Corrupt(id.to_owned()));
+        let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
+        let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
+        let secret = secret.map_err(|_| corrupt())?;
+        Ok(CreatedWebhook {
+            subscription,
+            signing_secret: secret.into(),
+        })
+    }
+
+    /// The record with its sealed secrets.
+    async fn created(
+        &self,
+        caller: &Caller,
+        owner: &Owner,
+        settings: &WebhookSettings,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<Record, AdminError> {
+        let admitted = self.check_url(&settings.url).await;
+        if matches!(admitted, Err(AdminError::Store(_))) {
+            return admitted.and(refuse(AdminRefusal::WebhookNotFound));
+        }
+        let generated = generated_secret();
+        let secret = settings.signing_secret.as_ref().unwrap_or(&generated);
+        for _ in 0..DRAWS_MAX {
+            let id = SubscriptionId::mint(owner.partition());
+            let mut audit = entry(request.cause, operation, "webhook", id.as_str());
+            audit.extend([
+                ("status", "201".to_owned()),
+                ("metadata.url", settings.url.clone()),
+            ]);
+            push_actor(&mut audit, request);
+            let parts = Parts::of(request, operation, audit);
+            let watched = millionths(&as_made(owner, &id, settings));
+            let mut fields = fields(settings, &watched);
+            fields.push(("signing_secret", self.seal_secret(&id, secret)));
+            if !settings.headers.is_empty() {
+                fields.extend(self.seal_headers(&id, &settings.headers));
+            }
+            let record = WebhookRecord {
+                subscription_id: &id,
+                owner,
+                millionths: &watched,
+                fields: &fields,
+            };
+            // Where the address is refused, what stands before it in order may refuse first, or be a replay.
+            let check = admitted.is_err();
+            let change = parts.change();
+            let created = self.store.create_webhook(caller, &record, &change, check);
+            match created.await? {
+                WebhookCreation::Created(record, watched) => {
+                    self.spread(watched).await;
+                    return Ok(record);
+                }
+                WebhookCreation::Checked => {
+                    return admitted.and(refuse(AdminRefusal::WebhookNotFound));
+                }
+                WebhookCreation::Taken => {}
+            }
+        }
+        refuse(AdminRefusal::Corrupt("random subscription id".to_owned()))
+    }
+}
+
+/// Whether an owner may select these.
+pub(super) fn check(
+    owner: &Owner,
+    types: &[EventTypeName],
+    categories: &[EventCategory],
+) -> Result<(), AdminError> {
+    check_selectors(owner, types, categories).map_err(|problem| {
+        AdminError::Refused(match problem {
+            SelectorProblem::Empty => AdminRefusal::NothingSelected,
+            SelectorProblem::Forbidden(hidden) => AdminRefusal::HiddenSelector(hidden),
+        })
+    })
+}
+
+fn generated_secret() -> SecretString {
+    let random: [u8; 32] = rand::random();
+    format!("whsec_{}", BASE64_URL_SAFE_NO_PAD.encode(random)).into()
+}
+
+/// What the record keeps of the settings, but for the secrets.
+fn fields(settings: &WebhookSettings, watched: &str) -> Pairs {
+    let mut fields = vec![
+        ("url", settings.url.clone()),
+        (
+            "event_types",
+            joined(settings.event_types.iter().map(EventTypeName::as_str)),
+        ),
+        ("retry_policy", settings.retry_policy.stored()),
+        (
+            "disable_after_failures",
+            settings.disable_after_failures.to_string(),
+        ),
+        ("millionths", watched.to_owned()),
+    ];
+    let categories = joined(settings.event_categories.iter().map(|c| c.as_str()));
+    let metadata = settings
+        .metadata
+        .as_ref()
+        .map(|free| free.as_str().to_owned());
+    let optional = [
+        ("name", settings.name.clone()),
+        ("description", settings.description.clone()),
+        (
+            "event_categories",
+            Some(categories).filter(|words| !words.is_empty()),
+        ),
+        ("scope_filter", settings.scope_filter.clone()),
+        (
+            "thresholds",
+            settings.thresholds.as_ref().map(|t| t.stored()),
+        ),
+        ("metadata", metadata),
+    ];
+    let set = optional
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    fields.extend(set);
+    fields
+}
+
+/// The subscription that the settings make, so far as it matters to what it watches.
+fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookSettings) -> Subscription {
+    Subscription {
+        subscription_id: id.clone(),
+        owner: owner.clone(),
+        name: None,
+        description: None,
+        url: settings.url.clone(),
+        event_types: settings.event_types.clone(),
+        event_categories: settings.event_categories.clone(),
+        scope_filter: settings.scope_filter.clone(),
+        thresholds: settings.thresholds.clone(),
+        header_names: Vec::new(),
+        status: WebhookStatus::Active,
+        retry_policy: settings.retry_policy,
+        disable_after_failures: settings.disable_after_failures,
+        consecutive_failures: 0,
+        created_at: Moment::from_ms(0).expect("the epoch is a time"),
+        updated_at: None,
+        last_triggered_at: None,
+        last_success_at: None,
+        last_failure_at: None,
+        metadata: None,
+        version: 1,
+    }
+}

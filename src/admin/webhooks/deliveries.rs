@@ -1,0 +1,71 @@
+//! The deliveries to a subscription.
+
+use super::{WebhookError, Webhooks};
+use crate::domain::caller::Caller;
+use crate::domain::moment::Window;
+use crate::domain::webhook::{Delivery, DeliveryStatus};
+use crate::store::webhook_deliveries::DeliveryWalk;
+
+/// The place of a row: when it was queued, and its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryPlace {
+    /// In milliseconds.
+    pub at_ms: i64,
+    /// The delivery's id.
+    pub id: String,
+}
+
+/// Deliveries that are asked for.
+#[derive(Debug, Clone)]
+pub struct DeliveryQuery {
+    /// Of this status.
+    pub status: Option<DeliveryStatus>,
+    /// Queued when.
+    pub window: Window,
+    /// Where the last page ended.
+    pub after: Option<DeliveryPlace>,
+    /// Rows at most.
+    pub limit: usize,
+}
+
+/// A page of deliveries, newest first.
+#[derive(Debug)]
+pub struct DeliveryPage {
+    /// In order.
+    pub deliveries: Vec<Delivery>,
+    /// Behind which place the next page starts, when there may be one.
+    pub next: Option<DeliveryPlace>,
+}
+
+impl Webhooks {
+    /// A page of the deliveries to a subscription. With a sparse filter it may be short, and its place goes on.
+    ///
+    /// # Errors
+    /// Refusals: of the key; no such subscription.
+    pub async fn deliveries(
+        &self,
+        caller: &Caller,
+        id: &str,
+        query: &DeliveryQuery,
+    ) -> Result<DeliveryPage, WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:read").await?;
+        let after = query.after.as_ref();
+        let walk = DeliveryWalk {
+            subscription_id: &id,
+            window: query.window,
+            after: after.map(|place| (place.at_ms, place.id.as_str())),
+            status: query.status.map(DeliveryStatus::as_str),
+            rows: query.limit,
+        };
+        let found = self.store.list_deliveries(caller, &walk).await?;
+        let deliveries: Result<Vec<_>, _> = found
+            .rows
+            .iter()
+            .map(|(id, record)| Delivery::from_record(id, record))
+            .collect();
+        Ok(DeliveryPage {
+            deliveries: deliveries?,
+            next: found.last.map(|(at_ms, id)| DeliveryPlace { at_ms, id }),
+        })
+    }
+}

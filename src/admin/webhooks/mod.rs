@@ -1,0 +1,322 @@
+//! Webhook subscriptions: of tenants and of the operator.
+
+mod create;
+mod deliveries;
+mod list;
+mod replay;
+mod security;
+mod test;
+mod update;
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret, SecretString};
+use tracing::{error, warn};
+
+pub use deliveries::{DeliveryPage, DeliveryPlace, DeliveryQuery};
+pub use list::{WebhookPage, WebhookPlace, WebhookQuery, WebhookSort};
+pub use replay::{Replay, Replayed};
+pub use security::SecuritySettings;
+pub use test::TestOutcome;
+
+use super::audit::entry;
+use super::{AdminError, Parts, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Actor;
+use crate::domain::dialect::Words;
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::reservation::Record;
+use crate::domain::seal::SealingKeys;
+use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
+use crate::egress::{Egress, Inadmissible};
+use crate::store::Store;
+use crate::store::admin::Pairs;
+use crate::store::watch::Watched;
+use crate::store::webhooks::{OwnerState, WebhookRead};
+
+/// The operations on subscriptions. Cheap to clone.
+#[derive(Clone)]
+pub struct Webhooks {
+    store: Store,
+    keys: SealingKeys,
+    egress: Egress,
+    words: &'static Words,
+    retention_days: i64,
+}
+
+/// A subscription with what it sends with.
+struct Secrets {
+    signing_secret: SecretString,
+    headers: BTreeMap<String, SecretString>,
+}
+
+/// A subscription as it was read for a change or a use.
+struct Opened {
+    now_ms: i64,
+    owner: OwnerState,
+    record: Record,
+    subscription: Subscription,
+}
+
+enum Read {
+    Opened(Box<Opened>),
+    Replayed(Vec<String>),
+}
+
+/// The refusal of a subscription, with its owner where that is known.
+#[derive(Debug)]
+pub struct WebhookError {
+    /// Why.
+    pub error: AdminError,
+    /// For the audit log.
+    pub owner: Option<TenantId>,
+}
+
+impl<E: Into<AdminError>> From<E> for WebhookError {
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            owner: None,
+        }
+    }
+}
+
+impl Webhooks {
+    /// Over a store. `retention_days`: how long events are kept.
+    pub fn new(
+        store: Store,
+        keys: SealingKeys,
+        egress: Egress,
+        words: &'static Words,
+        retention_days: i64,
+    ) -> Self {
+        Self {
+            store,
+            keys,
+            egress,
+            words,
+            retention_days,
+        }
+    }
+
+    /// Whether secrets are stored sealed.
+    pub fn seals(&self) -> bool {
+        self.keys.is_present()
+    }
+
+    /// One subscription, without its secrets.
+    ///
+    /// # Errors
+    /// Refusals: of the key; no such subscription.
+    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:read").await?;
+        match self.read(caller, &id, "webhooks:read", None).await? {
+            Read::Opened(opened) => Ok(opened.subscription),
+            Read::Replayed(_) => refused(AdminRefusal::WebhookNotFound),
+        }
+    }
+
+    /// Removes a subscription with its secrets.
+    ///
+    /// # Errors
+    /// Refusals: of the key; no such subscription; the owner closed or suspended.
+    pub async fn delete(
+        &self,
+        caller: &Caller,
+        id: &str,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<(), WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:write").await?;
+        let mut audit = entry(request.cause, operation, "webhook", id.as_str());
+        audit.push(("status", "204".to_owned()));
+        push_actor(&mut audit, request);
+        let parts = Parts::of(request, operation, audit);
+        let owner = match caller {
+            Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
+            Caller::Admin(_) => {
+                match self
+                    .read(caller, &id, "webhooks:write", Some(&parts))
+                    .await?
+                {
+                    Read::Opened(opened) => opened.subscription.owner,
+                    Read::Replayed(_) => return Ok(()),
+                }
+            }
+        };
+        let change = parts.change();
+        let deleted = self
+            .store
+            .delete_webhook(caller, &id, &owner, &change)
+            .await;
+        let watched = deleted.map_err(about(&owner))?;
+        self.spread(watched).await;
+        Ok(())
+    }
+
+    /// An id of our form. Who presents another learns that there is no such subscription, if his key is good.
+    async fn parse_id(
+        &self,
+        caller: &Caller,
+        id: &str,
+        permission: &str,
+    ) -> Result<SubscriptionId, AdminError> {
+        if let Some(id) = SubscriptionId::parse(id) {
+            return Ok(id);
+        }
+        if let Caller::Tenant(caller) = caller {
+            self.store.admin_access(caller, permission, "").await?;
+        }
+        refuse(AdminRefusal::WebhookNotFound)
+    }
+
+    async fn read(
+        &self,
+        caller: &Caller,
+        id: &SubscriptionId,
+        permission: &str,
+        parts: Option<&Parts>,
+    ) -> Result<Read, AdminError> {
+        let idempotency = parts.and_then(|parts| {
+            let key = parts.idempotency.as_deref()?;
+            Some((key, parts.payload_hash.as_str()))
+        });
+        let read = self.store.read_webhook(caller, id, permission, idempotency);
+        match read.await? {
+            WebhookRead::Replayed(outcome) => Ok(Read::Replayed(outcome)),
+            WebhookRead::Found {
+                now_ms,
+                owner,
+                record,
+            } => Ok(Read::Opened(Box::new(Opened {
+                now_ms,
+                owner,
+                subscription: Subscription::from_record(&record)?,
+                record,
+            }))),
+        }
+    }
+
+    /// What a subscription sends with.
+    fn secrets(&self, opened: &Opened) -> Result<Secrets, AdminError> {
+        let id = opened.subscription.subscription_id.as_str();
+        let open = |field: &str| -> Result<Option<String>, AdminError> {
+            let Some(stored) = opened.record.get(field) else {
+                return Ok(None);
+            };
+            let text = self
+                .keys
+                .open(stored, &associated(id, field))
+                .map_err(|why| {
+                    error!(
+                        webhook.id = id,
+                        "{field} of webhook `{id}` cannot be opened: {why}"
+                    );
+                    AdminRefusal::Corrupt(id.to_owned())
+                })?;
+            Ok(Some(text))
+        };
+        let corrupt = || AdminRefusal::Corrupt(id.to_owned());
+        let signing_secret = open("signing_secret")?.ok_or_else(corrupt)?;
+        let headers: BTreeMap<String, String> = match open("headers")? {
+            Some(json) => serde_json::from_str(&json).map_err(|_| corrupt())?,
+            None => BTreeMap::new(),
+        };
+        let secret = |(name, value): (String, String)| (name, value.into());
+        Ok(Secrets {
+            signing_secret: signing_secret.into(),
+            headers: headers.into_iter().map(secret).collect(),
+        })
+    }
+
+    fn seal_secret(&self, id: &SubscriptionId, secret: &SecretString) -> String {
+        let owner = associated(id.as_str(), "signing_secret");
+        self.keys.seal(secret.expose_secret(), &owner)
+    }
+
+    /// The two fields that keep headers: sealed values, and names.
+    fn seal_headers(
+        &self,
+        id: &SubscriptionId,
+        headers: &BTreeMap<String, SecretString>,
+    ) -> [(&'static str, String); 2] {
+        let exposed: BTreeMap<&str, &str> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.expose_secret()))
+            .collect();
+        let names: Vec<&String> = headers.keys().collect();
+        let json = serde_json::to_string(&exposed).expect("texts serialize");
+        let sealed = self.keys.seal(&json, &associated(id.as_str(), "headers"));
+        let names = serde_json::to_string(&names).expect("texts serialize");
+        [("headers", sealed), ("header_names", names)]
+    }
+
+    /// Whether the service may send there, for a request that names the address.
+    async fn check_url(&self, url: &str) -> Result<(), AdminError> {
+        let policy = self.policy().await?;
+        match self.egress.admit(url, &policy).await {
+            Ok(_) => Ok(()),
+            Err(Inadmissible::Violation(why)) => refuse(AdminRefusal::WebhookUrl(why)),
+            // For development, where names come and go.
+            Err(Inadmissible::Unresolvable) if policy.is_open() => Ok(()),
+            Err(unresolvable) => refuse(AdminRefusal::WebhookUrl(unresolvable.to_string())),
+        }
+    }
+
+    /// Brings the operator's thresholds to every partition. What cannot be reached now is repaired by the dispatcher.
+    async fn spread(&self, watched: Option<Watched>) {
+        let Some(watched) = watched else { return };
+        let partitions: Vec<_> = Partition::all().collect();
+        let missed = match self.store.copy_thresholds(&partitions, &watched).await {
+            Ok(missed) => missed.len(),
+            Err(_) => partitions.len(),
+        };
+        if missed > 0 {
+            warn!(
+                partitions = missed,
+                "the thresholds of the operator's webhooks did not reach {missed} partitions yet; a dispatcher brings them"
+            );
+        }
+    }
+}
+
+/// What a secret is authenticated with: a stored one fits into no other record and no other field.
+fn associated(id: &str, field: &str) -> String {
+    match field {
+        "signing_secret" => id.to_owned(),
+        field => format!("{id}/{field}"),
+    }
+}
+
+fn refused<T>(refusal: AdminRefusal) -> Result<T, WebhookError> {
+    Err(AdminError::Refused(refusal).into())
+}
+
+/// Adds the owner to an error.
+fn about(owner: &Owner) -> impl Fn(AdminError) -> WebhookError {
+    let owner = owner.tenant().cloned();
+    move |error| WebhookError {
+        error,
+        owner: owner.clone(),
+    }
+}
+
+/// Operations that tenants have too tell who acted.
+fn push_actor(audit: &mut Pairs, request: &Request<'_>) {
+    if !matches!(request.cause.actor, Actor::Admin) {
+        let actor = request.cause.actor.as_str().to_owned();
+        audit.push(("metadata.actor_type", actor));
+    }
+}
+
+/// Words with a blank between them.
+fn joined<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+fn millionths(subscription: &Subscription) -> String {
+    let watched = subscription.watched_millionths();
+    let words: Vec<String> = watched.iter().map(i64::to_string).collect();
+    words.join(" ")
+}

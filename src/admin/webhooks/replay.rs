@@ -1,0 +1,198 @@
+//! Events are chosen to be delivered to a subscription once more, and kept for the dispatcher.
+
+use super::{Opened, Read, WebhookError, Webhooks, about, push_actor, refused};
+use crate::admin::audit::entry;
+use crate::admin::{AdminError, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::caller::Caller;
+use crate::domain::event::StoredEvent;
+use crate::domain::event_type::EventTypeName;
+use crate::domain::ids::Partition;
+use crate::domain::moment::Window;
+use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
+use crate::store::Day;
+use crate::store::admin::Pairs;
+use crate::store::webhook_replays::{EventLog, LogEntry, ReplayJob};
+use crate::store::webhooks::OwnerState;
+
+/// Events of the window that are looked at.
+const SCANNED_MAX: usize = 20_000;
+/// Logs of a day and tenant that are looked at.
+const LOGS_MAX: usize = 20_000;
+/// After how long a replay that nobody takes is given up: a delivery as old would fail unsent.
+const KEEP_MS: i64 = 24 * 3_600_000;
+
+/// What is to be delivered once more.
+#[derive(Debug)]
+pub struct Replay {
+    /// When the events happened.
+    pub window: Window,
+    /// Of which types besides what the subscription selects; `None`: of any.
+    pub event_types: Option<Vec<EventTypeName>>,
+    /// How many at most; more are refused.
+    pub max_events: usize,
+}
+
+/// A replay that was queued.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Names it.
+    pub replay_id: ReplayId,
+    /// How many events.
+    pub events_queued: usize,
+}
+
+impl Webhooks {
+    /// Queues the events of a window that the subscription would get now, all or none. Not repeatable by a key.
+    ///
+    /// # Errors
+    /// Refusals: no such subscription; its owner closed; a replay of it in progress; too many events.
+    pub async fn replay(
+        &self,
+        caller: &Caller,
+        id: &str,
+        replay: &Replay,
+        request: &Request<'_>,
+    ) -> Result<Replayed, WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:write").await?;
+        let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
+            return refused(AdminRefusal::WebhookNotFound);
+        };
+        let told = about(&opened.subscription.owner);
+        if let OwnerState::Refused(refusal) = &opened.owner {
+            return Err(told(AdminError::Refused(refusal.clone())));
+        }
+        // What is paused gets nothing, replays included.
+        if opened.subscription.status != WebhookStatus::Active {
+            return self.queue(&opened, None, &[], request).await.map_err(told);
+        }
+        let token = format!("{:032x}", rand::random::<u128>());
+        self.store.begin_replay(&id, &token).await.map_err(&told)?;
+        let queued = async {
+            let events = self.chosen(&opened.subscription, replay).await?;
+            self.queue(&opened, Some(&token), &events, request).await
+        };
+        let queued = queued.await;
+        if queued.is_err() {
+            self.give_back(&id, &token).await;
+        }
+        queued.map_err(told)
+    }
+
+    async fn queue(
+        &self,
+        opened: &Opened,
+        token: Option<&str>,
+        event_ids: &[String],
+        request: &Request<'_>,
+    ) -> Result<Replayed, AdminError> {
+        let subscription = &opened.subscription;
+        let replay_id = ReplayId::mint(subscription.owner.partition());
+        let id = &subscription.subscription_id;
+        let mut audit: Pairs = entry(request.cause, "replayEvents", "webhook", id.as_str());
+        audit.extend([
+            ("status", "202".to_owned()),
+            ("metadata.replay_id", replay_id.to_string()),
+            ("metadata.events_queued", event_ids.len().to_string()),
+        ]);
+        push_actor(&mut audit, request);
+        let job = ReplayJob {
+            replay_id: &replay_id,
+            subscription_id: id,
+            owner: &subscription.owner,
+            token,
+            event_ids,
+            cause: &request.cause.lines(),
+            keep_ms: KEEP_MS,
+        };
+        self.store.queue_replay(&job, &audit).await?;
+        Ok(Replayed {
+            events_queued: event_ids.len(),
+            replay_id,
+        })
+    }
+
+    /// The ids of the events, in order of time and id.
+    async fn chosen(
+        &self,
+        subscription: &Subscription,
+        replay: &Replay,
+    ) -> Result<Vec<String>, AdminError> {
+        let (from_ms, to_ms) = (replay.window.from_ms, replay.window.to_ms);
+        if from_ms.zip(to_ms).is_some_and(|(from, to)| from > to) {
+            return Ok(Vec::new());
+        }
+        let (partitions, tenant) = match &subscription.owner {
+            Owner::Tenant(tenant) => (vec![tenant.partition()], Some(tenant.as_str())),
+            Owner::System => (Partition::all().collect(), None),
+        };
+        let oldest = self.store.today().plus(-self.retention_days - 1);
+        let first = from_ms
+            .map(Day::of_ms)
+            .map_or(oldest, |day| day.max(oldest));
+        let days = (Some(first), to_ms.map(Day::of_ms).map(|day| day.plus(1)));
+        let logs = self.store.event_logs(&partitions, tenant, days).await?;
+        if logs.len() > LOGS_MAX {
+            return too_many(LOGS_MAX, false);
+        }
+        let entries = self
+            .store
+            .event_entries(&logs, (from_ms, to_ms), SCANNED_MAX);
+        let entries = entries.await?;
+        if entries.len() > SCANNED_MAX {
+            return too_many(SCANNED_MAX, false);
+        }
+        let mut chosen = Vec::new();
+        for found in &entries {
+            chosen.extend(event_of(found, &logs, subscription, replay)?);
+        }
+        if chosen.len() > replay.max_events {
+            return too_many(replay.max_events, true);
+        }
+        chosen.sort();
+        Ok(chosen.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// A claim that cannot be given back lapses.
+    async fn give_back(&self, id: &SubscriptionId, token: &str) {
+        let _ = self.store.end_replay(id, token).await;
+    }
+}
+
+/// Time and id of an event, if it is to be delivered once more.
+fn event_of(
+    found: &LogEntry,
+    logs: &[EventLog],
+    subscription: &Subscription,
+    replay: &Replay,
+) -> Result<Option<(i64, String)>, AdminError> {
+    let (log, facts) = (&logs[found.log], &found.facts);
+    let (event_type, at_ms) = (facts.text("type")?, facts.integer("at_ms")?);
+    let seen = Seen {
+        event_type,
+        tenant: &log.tenant,
+        scope: facts.get("scope"),
+        threshold: facts.optional_integer("data.threshold_millionths")?,
+    };
+    let asked = replay
+        .event_types
+        .as_ref()
+        .is_none_or(|types| types.iter().any(|name| name.as_str() == event_type));
+    if !asked || !replay.window.contains(at_ms) || !subscription.selects(&seen) {
+        return Ok(None);
+    }
+    let event = StoredEvent {
+        partition: log.partition,
+        tenant: &log.tenant,
+        entry: &found.entry,
+        facts,
+    };
+    Ok(Some((at_ms, event.event_id())))
+}
+
+fn too_many<T>(bound: usize, asked: bool) -> Result<T, AdminError> {
+    refuse(AdminRefusal::TooManyToReplay {
+        bound: i64::try_from(bound).unwrap_or(i64::MAX),
+        asked,
+    })
+}

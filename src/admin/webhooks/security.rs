@@ -1,0 +1,123 @@
+//! The rules for addresses of receivers.
+
+use super::Webhooks;
+use crate::admin::audit::entry;
+use crate::admin::{AdminError, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy};
+use crate::store::webhook_security::StoredSecurity;
+
+/// Whose log the change is booked in: no tenant's.
+const NO_TENANT: &str = "__admin__";
+
+/// The rules as the operator writes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecuritySettings {
+    /// Networks that no delivery goes to.
+    pub blocked_cidr_ranges: Vec<String>,
+    /// Patterns of which an address must match one, if there are any.
+    pub allowed_url_patterns: Vec<String>,
+    /// Whether `http` is allowed.
+    pub allow_http: bool,
+}
+
+impl Default for SecuritySettings {
+    fn default() -> Self {
+        Self {
+            blocked_cidr_ranges: BLOCKED_BY_DEFAULT.map(str::to_owned).to_vec(),
+            allowed_url_patterns: Vec::new(),
+            allow_http: false,
+        }
+    }
+}
+
+impl Webhooks {
+    /// The rules in force.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub async fn security(&self) -> Result<SecuritySettings, AdminError> {
+        let Some(stored) = self.store.webhook_security().await? else {
+            return Ok(SecuritySettings::default());
+        };
+        let list = |json: &str| -> Result<Vec<String>, AdminError> {
+            let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
+            Ok(serde_json::from_str(json).map_err(|_| corrupt())?)
+        };
+        Ok(SecuritySettings {
+            blocked_cidr_ranges: list(&stored.blocked_cidr_ranges)?,
+            allowed_url_patterns: list(&stored.allowed_url_patterns)?,
+            allow_http: stored.allow_http,
+        })
+    }
+
+    /// Replaces the rules; they have been judged. In force for the next address that is judged, on every replica.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub async fn put_security(
+        &self,
+        settings: &SecuritySettings,
+        request: &Request<'_>,
+    ) -> Result<(), AdminError> {
+        let operation = "updateWebhookSecurityConfig";
+        let mut audit = entry(request.cause, operation, "config", "webhook-security");
+        let ranges = settings.blocked_cidr_ranges.len().to_string();
+        let patterns = settings.allowed_url_patterns.len().to_string();
+        audit.extend([
+            ("status", "200".to_owned()),
+            ("metadata.allow_http", settings.allow_http.to_string()),
+            ("metadata.blocked_cidr_count", ranges),
+            ("metadata.allowed_url_pattern_count", patterns),
+        ]);
+        let json = |list: &[String]| serde_json::to_string(list).expect("texts serialize");
+        let stored = StoredSecurity {
+            blocked_cidr_ranges: json(&settings.blocked_cidr_ranges),
+            allowed_url_patterns: json(&settings.allowed_url_patterns),
+            allow_http: settings.allow_http,
+        };
+        self.store
+            .put_webhook_security(&stored, NO_TENANT, &audit)
+            .await
+    }
+
+    /// The rules, ready to judge by. What is stored was judged when it was put; a rule that cannot be read any more is no
+    /// reason to let everything pass.
+    pub(super) async fn policy(&self) -> Result<SecurityPolicy, AdminError> {
+        let settings = self.security().await?;
+        let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
+        let blocked: Option<Vec<_>> = settings
+            .blocked_cidr_ranges
+            .iter()
+            .map(|text| text.parse().ok())
+            .collect();
+        let patterns: Option<Vec<_>> = settings
+            .allowed_url_patterns
+            .iter()
+            .map(|text| text.parse().ok())
+            .collect();
+        let (Some(blocked), Some(patterns)) = (blocked, patterns) else {
+            return refuse(corrupt());
+        };
+        Ok(SecurityPolicy {
+            blocked,
+            patterns,
+            allow_http: settings.allow_http,
+        })
+    }
+
+    /// Says at a start that the rules are those of a development set-up.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub async fn warn_of_open_security(&self) -> Result<(), AdminError> {
+        let settings = self.security().await?;
+        if settings.blocked_cidr_ranges.is_empty() && settings.allow_http {
+            tracing::warn!(
+                "webhooks may be delivered to this host and to private networks, without TLS: \
+                 the security configuration of webhooks blocks no range and allows http"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! A subscription is tried out: one signed request, now, to its receiver.
+
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, push_actor, refused};
+use crate::admin::audit::entry;
+use crate::admin::{AdminError, Request};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::caller::Caller;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::moment::Moment;
+use crate::domain::signature::sign;
+use crate::domain::webhook::Owner;
+use crate::egress::{Inadmissible, Limits, Outbound};
+use crate::store::webhooks::OwnerState;
+
+/// Tests of one subscription in a minute.
+const TESTS_PER_MINUTE: u32 = 10;
+
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(5),
+    total: Duration::from_secs(10),
+};
+
+const EVENT_TYPE: &str = "system.webhook_test";
+
+/// What came of a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestOutcome {
+    /// Whether the receiver has taken the event.
+    pub success: bool,
+    /// The status of its answer.
+    pub response_status: Option<u16>,
+    /// How long it took.
+    pub response_time: Option<Duration>,
+    /// What went wrong.
+    pub error_message: Option<String>,
+    /// The event that was sent.
+    pub event_id: String,
+}
+
+#[derive(Serialize)]
+struct TestEvent<'a> {
+    event_id: &'a str,
+    event_type: &'static str,
+    category: &'static str,
+    timestamp: Moment,
+    tenant_id: &'a str,
+    source: &'a str,
+    actor: TestActor<'a>,
+    data: TestData<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    trace_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct TestActor<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_ip: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TestData<'a> {
+    subscription_id: &'a str,
+    test: bool,
+    component: &'static str,
+    message: &'static str,
+    severity: &'static str,
+}
+
+impl Webhooks {
+    /// Sends a test event to a subscription's receiver, whatever its status, and tells what came of it. Changes nothing but
+    /// the audit log.
+    ///
+    /// # Errors
+    /// Refusals: of the key; no such subscription; the owner closed or suspended; tested too often.
+    pub async fn test(
+        &self,
+        caller: &Caller,
+        id: &str,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<TestOutcome, WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:write").await?;
+        let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
+            return refused(AdminRefusal::WebhookNotFound);
+        };
+        let owner = opened.subscription.owner.clone();
+        let told = about(&owner);
+        if let OwnerState::Refused(refusal) = &opened.owner {
+            return Err(told(AdminError::Refused(refusal.clone())));
+        }
+        let counted = self.store.count_webhook_test(&id, TESTS_PER_MINUTE);
+        counted.await.map_err(&told)?;
+        let secrets = self.secrets(&opened).map_err(&told)?;
+        let outcome = self.try_out(&opened, &secrets, request.cause).await;
+        let outcome = outcome.map_err(&told)?;
+        let mut audit = entry(request.cause, operation, "webhook", id.as_str());
+        audit.push(("status", "200".to_owned()));
+        audit.push(("metadata.success", outcome.success.to_string()));
+        let metadata = [
+            (
+                "metadata.response_status",
+                outcome.response_status.map(|s| s.to_string()),
+            ),
+            ("metadata.error_message", outcome.error_message.clone()),
+            (
+                "metadata.response_time_ms",
+                outcome.response_time.map(|t| t.as_millis().to_string()),
+            ),
+        ];
+        audit.extend(
+            metadata
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        push_actor(&mut audit, request);
+        let (partition, sentinel) = (owner.partition(), Owner::SYSTEM);
+        let booked = self
+            .store
+            .audit_failure(partition, owner.tenant(), sentinel, None, &audit);
+        booked.await.map_err(|error| told(error.into()))?;
+        Ok(outcome)
+    }
+
+    async fn try_out(
+        &self,
+        opened: &Opened,
+        secrets: &Secrets,
+        cause: &Cause,
+    ) -> Result<TestOutcome, AdminError> {
+        let random: [u8; 12] = rand::random();
+        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut outcome = TestOutcome {
+            success: false,
+            response_status: None,
+            response_time: None,
+            error_message: None,
+            event_id: format!("evt_test_{hex}"),
+        };
+        let target = match self
+            .egress
+            .admit(&opened.subscription.url, &self.policy().await?)
+            .await
+        {
+            Ok(target) => target,
+            Err(why) => {
+                let message = match why {
+                    Inadmissible::Violation(_) => "Webhook URL rejected by current security policy",
+                    Inadmissible::Unresolvable => "DNS resolution failed",
+                };
+                outcome.error_message = Some(message.to_owned());
+                return Ok(outcome);
+            }
+        };
+        let body = body(opened, &outcome.event_id, cause);
+        let headers = self.headers(secrets, &outcome.event_id, &body, cause);
+        let outbound = Outbound { headers, body };
+        match self.egress.post(&target, outbound, LIMITS).await {
+            Ok(posted) => {
+                outcome.success = posted.is_success();
+                outcome.response_status = Some(posted.status);
+                outcome.response_time = Some(posted.took);
+                outcome.error_message =
+                    (!posted.is_success()).then(|| format!("HTTP {}", posted.status));
+            }
+            Err(error) => outcome.error_message = Some(error.to_string()),
+        }
+        Ok(outcome)
+    }
+
+    /// The headers of a delivery. A custom one never takes the place of one of the service's.
+    fn headers(&self, secrets: &Secrets, event_id: &str, body: &[u8], cause: &Cause) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut insert = |name: &str, value: &str| {
+            let name = HeaderName::try_from(name);
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+                headers.insert(name, value);
+            }
+        };
+        let words = &self.words;
+        let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
+        let signature = sign(secrets.signing_secret.expose_secret(), body);
+        let span = 1 + rand::random::<u64>() % (u64::MAX - 1);
+        let flags = cause.trace_flags.as_deref().unwrap_or("01");
+        let traceparent = format!("00-{}-{span:016x}-{flags}", cause.trace_id);
+        insert("content-type", "application/json");
+        insert("user-agent", &agent);
+        insert(words.event_id_header, event_id);
+        insert(words.event_type_header, EVENT_TYPE);
+        insert(words.signature_header, &signature);
+        insert(words.trace_header, cause.trace_id.as_str());
+        insert("traceparent", &traceparent);
+        if let Some(request_id) = &cause.request_id {
+            insert("x-request-id", request_id.as_str());
+        }
+        for (name, value) in &secrets.headers {
+            let value = HeaderValue::from_str(value.expose_secret());
+            let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name.as_str()), value) else {
+                continue;
+            };
+            value.set_sensitive(true);
+            headers.entry(name).or_insert(value);
+        }
+        headers
+    }
+}
+
+fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
+    let subscription = &opened.subscription;
+    let event = TestEvent {
+        event_id,
+        event_type: EVENT_TYPE,
+        category: "system",
+        timestamp: Moment::from_ms(opened.now_ms).expect("the store's clock tells a time"),
+        tenant_id: subscription.owner.as_str(),
+        source: cause.source,
+        actor: TestActor {
+            kind: cause.actor.as_str(),
+            key_id: match &cause.actor {
+                Actor::ApiKey(key_id) => Some(key_id.as_str()),
+                _ => None,
+            },
+            source_ip: cause.source_ip.as_deref(),
+        },
+        data: TestData {
+            subscription_id: subscription.subscription_id.as_str(),
+            test: true,
+            component: "webhooks",
+            message: "A test of this subscription, sent on request",
+            severity: "info",
+        },
+        request_id: cause.request_id.as_ref().map(|id| id.as_str()),
+        trace_id: cause.trace_id.as_str(),
+    };
+    serde_json::to_vec(&event).expect("texts serialize").into()
+}

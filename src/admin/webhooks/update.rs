@@ -1,0 +1,345 @@
+//! A subscription is changed: read, computed, and written if nobody has changed it in between.
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::create::check;
+use super::{Opened, Read, WebhookError, Webhooks, about, joined, millionths, push_actor};
+use crate::admin::audit::entry;
+use crate::admin::{AdminError, Parts, Request, refuse};
+use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::caller::Caller;
+use crate::domain::event_type::{EventCategory, EventTypeName};
+use crate::domain::reservation::Record;
+use crate::domain::webhook::{
+    DISABLE_AFTER_FAILURES, Edit, HEADER_MASK, RetryPolicy, Subscription, SubscriptionId,
+    Thresholds, WebhookPatch, WebhookStatus,
+};
+use crate::store::admin::Pairs;
+use crate::store::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
+
+/// How often a change is computed anew because others were faster.
+const ATTEMPTS: usize = 8;
+
+/// What a change comes to.
+struct Plan {
+    next: Subscription,
+    changed: Vec<&'static str>,
+    dropped: Vec<&'static str>,
+    fields: Pairs,
+}
+
+impl Webhooks {
+    /// Changes a subscription and returns it.
+    ///
+    /// # Errors
+    /// Refusals, in this order: the key; no such subscription; the owner closed or suspended; selectors that the owner may
+    /// not have; the address; nothing selected; pausing what is disabled.
+    pub async fn update(
+        &self,
+        caller: &Caller,
+        id: &str,
+        patch: &WebhookPatch,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<Subscription, WebhookError> {
+        let id = self.parse_id(caller, id, "webhooks:write").await?;
+        let mut admitted = false;
+        for _ in 0..ATTEMPTS {
+            let parts = Parts::of(request, operation, Pairs::new());
+            let opened = match self
+                .read(caller, &id, "webhooks:write", Some(&parts))
+                .await?
+            {
+                Read::Opened(opened) => opened,
+                // The word and what the partitions were told come before the record.
+                Read::Replayed(outcome) => {
+                    let record = Record::from_pairs(outcome.into_iter().skip(3).collect());
+                    return Ok(Subscription::from_record(&record)?);
+                }
+            };
+            let owner = opened.subscription.owner.clone();
+            let planned = self.plan(&opened, patch, &mut admitted).await;
+            let plan = planned.map_err(about(&owner))?;
+            let parts = Parts::of(
+                request,
+                operation,
+                audit(&id, &plan, patch, operation, request),
+            );
+            let status = opened.subscription.status;
+            let watched = match plan.next.status {
+                WebhookStatus::Active => millionths(&plan.next),
+                _ => String::new(),
+            };
+            let update = WebhookUpdate {
+                subscription_id: &id,
+                owner: &owner,
+                version: opened.subscription.version,
+                status: status.as_str(),
+                millionths: &watched,
+                event_type: event_type(status, &plan),
+                changed_fields: &joined(plan.changed.iter().copied()),
+                dropped: &joined(plan.dropped.iter().copied()),
+                fields: &plan.fields,
+            };
+            let written = self
+                .store
+                .update_webhook(caller, &update, &parts.change())
+                .await;
+            match written.map_err(about(&owner))? {
+                WebhookChange::Updated(record, watched) => {
+                    self.spread(watched).await;
+                    return Ok(Subscription::from_record(&record)?);
+                }
+                WebhookChange::Stale => {}
+            }
+        }
+        Ok(refuse(AdminRefusal::Contended)?)
+    }
+
+    async fn plan(
+        &self,
+        opened: &Opened,
+        patch: &WebhookPatch,
+        admitted: &mut bool,
+    ) -> Result<Plan, AdminError> {
+        if let OwnerState::Refused(refusal) = &opened.owner {
+            return refuse(refusal.clone());
+        }
+        let present = &opened.subscription;
+        let next = patched(present, patch);
+        let selectors = check(&next.owner, &next.event_types, &next.event_categories);
+        if let Err(AdminError::Refused(AdminRefusal::HiddenSelector(_))) = &selectors {
+            selectors.clone_refusal()?;
+        }
+        if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
+            self.check_url(url).await?;
+            *admitted = true;
+        }
+        selectors?;
+        if present.status == WebhookStatus::Disabled && next.status == WebhookStatus::Paused {
+            return refuse(AdminRefusal::PauseOfDisabled);
+        }
+        let mut plan = Plan {
+            changed: Vec::new(),
+            dropped: Vec::new(),
+            fields: Pairs::new(),
+            next,
+        };
+        plan.compare(present);
+        self.plan_secrets(opened, patch, &mut plan)?;
+        plan.fields.push(("millionths", millionths(&plan.next)));
+        if patch.status.is_some() {
+            let status = plan.next.status.as_str().to_owned();
+            plan.fields.push(("status", status));
+        }
+        if patch.status == Some(WebhookStatus::Active) {
+            plan.fields.push(("consecutive_failures", "0".to_owned()));
+        }
+        Ok(plan)
+    }
+
+    /// A new secret counts as a change whatever it is; headers are compared by what they say. What was sealed under an older
+    /// key is sealed under the first on this occasion.
+    fn plan_secrets(
+        &self,
+        opened: &Opened,
+        patch: &WebhookPatch,
+        plan: &mut Plan,
+    ) -> Result<(), AdminError> {
+        let id = &opened.subscription.subscription_id;
+        let stored = self.secrets(opened);
+        let stale = |field: &str| {
+            let stored = opened.record.get(field);
+            stored.is_some_and(|stored| !self.keys.is_current(stored))
+        };
+        if let Some(secret) = &patch.signing_secret {
+            plan.changed.push("signing_secret");
+            plan.fields
+                .push(("signing_secret", self.seal_secret(id, secret)));
+        } else if let Ok(stored) = stored.as_ref().map(|stored| &stored.signing_secret)
+            && stale("signing_secret")
+        {
+            plan.fields
+                .push(("signing_secret", self.seal_secret(id, stored)));
+        }
+        let wanted = match &patch.headers {
+            Edit::Keep => None,
+            Edit::Clear => Some(BTreeMap::new()),
+            Edit::Set(headers) => Some(headers.clone()),
+        };
+        let Some(wanted) = wanted else {
+            if let Ok(stored) = &stored
+                && stale("headers")
+            {
+                plan.fields.extend(self.seal_headers(id, &stored.headers));
+            }
+            return Ok(());
+        };
+        let masked = wanted
+            .values()
+            .any(|value| value.expose_secret() == HEADER_MASK);
+        let before = match stored {
+            Ok(stored) => Some(stored.headers),
+            // Values that must be kept cannot be, if they cannot be read.
+            Err(error) if masked => return Err(error),
+            Err(_) => None,
+        };
+        let kept = |name: String, value: SecretString| match value.expose_secret() == HEADER_MASK {
+            false => Ok((name, value)),
+            true => match before.as_ref().and_then(|before| before.get(&name)) {
+                Some(present) => Ok((name, present.clone())),
+                None => Err(AdminError::Refused(AdminRefusal::MaskedHeader(name))),
+            },
+        };
+        let wanted: Result<BTreeMap<_, _>, _> = wanted
+            .into_iter()
+            .map(|(name, value)| kept(name, value))
+            .collect();
+        let wanted = wanted?;
+        let exposed = |headers: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
+            let exposed = |(name, value): (&String, &SecretString)| {
+                (name.clone(), value.expose_secret().to_owned())
+            };
+            headers.iter().map(exposed).collect()
+        };
+        if before.as_ref().map(exposed).as_ref() == Some(&exposed(&wanted)) && !stale("headers") {
+            return Ok(());
+        }
+        if before.as_ref().map(exposed) != Some(exposed(&wanted)) {
+            plan.changed.push("headers");
+        }
+        match wanted.is_empty() {
+            true => plan.dropped.extend(["headers", "header_names"]),
+            false => plan.fields.extend(self.seal_headers(id, &wanted)),
+        }
+        Ok(())
+    }
+}
+
+/// A refusal that has been found, to be told now.
+trait CloneRefusal {
+    fn clone_refusal(&self) -> Result<(), AdminError>;
+}
+
+impl CloneRefusal for Result<(), AdminError> {
+    fn clone_refusal(&self) -> Result<(), AdminError> {
+        match self {
+            Err(AdminError::Refused(refusal)) => refuse(refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Plan {
+    /// Notes each member whose value is another now, and what is to be stored of it.
+    fn compare(&mut self, before: &Subscription) {
+        let (was, is) = (members(before), members(&self.next));
+        for ((name, before), (_, after)) in was.into_iter().zip(is) {
+            if before == after {
+                continue;
+            }
+            self.changed.push(name);
+            match after {
+                Some(value) => self.fields.push((name, value)),
+                None => self.dropped.push(name),
+            }
+        }
+    }
+}
+
+/// The members that are stored as they are shown, in their stored form.
+fn members(subscription: &Subscription) -> [(&'static str, Option<String>); 10] {
+    let s = subscription;
+    let categories = joined(s.event_categories.iter().map(|c| c.as_str()));
+    [
+        ("url", Some(s.url.clone())),
+        ("name", s.name.clone()),
+        ("description", s.description.clone()),
+        (
+            "event_types",
+            Some(joined(s.event_types.iter().map(EventTypeName::as_str))),
+        ),
+        (
+            "event_categories",
+            Some(categories).filter(|words| !words.is_empty()),
+        ),
+        ("scope_filter", s.scope_filter.clone()),
+        ("thresholds", s.thresholds.as_ref().map(Thresholds::stored)),
+        ("retry_policy", Some(s.retry_policy.stored())),
+        (
+            "disable_after_failures",
+            Some(s.disable_after_failures.to_string()),
+        ),
+        (
+            "metadata",
+            s.metadata.as_ref().map(|free| free.as_str().to_owned()),
+        ),
+    ]
+}
+
+fn patched(present: &Subscription, patch: &WebhookPatch) -> Subscription {
+    let (p, mut next) = (patch.clone(), present.clone());
+    next.url = p.url.unwrap_or(next.url);
+    next.name = p.name.apply(next.name);
+    next.description = p.description.apply(next.description);
+    next.event_types = p.event_types.unwrap_or(next.event_types);
+    let categories: Option<Vec<EventCategory>> =
+        p.event_categories.apply(Some(next.event_categories));
+    next.event_categories = categories.unwrap_or_default();
+    // An empty filter means everything, as none does.
+    let filter = p.scope_filter.apply(next.scope_filter);
+    next.scope_filter = filter.filter(|filter| !filter.trim().is_empty());
+    next.thresholds = p.thresholds.apply(next.thresholds);
+    let policy: Option<RetryPolicy> = p.retry_policy.apply(Some(next.retry_policy));
+    next.retry_policy = policy.unwrap_or_default();
+    let failures = p
+        .disable_after_failures
+        .apply(Some(next.disable_after_failures));
+    next.disable_after_failures = failures.unwrap_or(DISABLE_AFTER_FAILURES);
+    next.metadata = p.metadata.apply(next.metadata);
+    next.status = p.status.unwrap_or(next.status);
+    next
+}
+
+fn event_type(before: WebhookStatus, plan: &Plan) -> Option<&'static str> {
+    match plan.next.status {
+        status if status == before => (!plan.changed.is_empty()).then_some("webhook.updated"),
+        WebhookStatus::Paused => Some("webhook.paused"),
+        _ => Some("webhook.resumed"),
+    }
+}
+
+fn audit(
+    id: &SubscriptionId,
+    plan: &Plan,
+    patch: &WebhookPatch,
+    operation: &'static str,
+    request: &Request<'_>,
+) -> Pairs {
+    let mut audit = entry(request.cause, operation, "webhook", id.as_str());
+    audit.extend([
+        ("status", "200".to_owned()),
+        ("metadata.url", plan.next.url.clone()),
+    ]);
+    let types = patch.event_types.as_ref();
+    let told = [
+        ("metadata.name", patch.name.value().cloned()),
+        ("metadata.new_url", patch.url.clone()),
+        (
+            "metadata.event_types",
+            types.map(|t| joined(t.iter().map(EventTypeName::as_str))),
+        ),
+        (
+            "metadata.new_status",
+            patch.status.map(|status| status.as_str().to_owned()),
+        ),
+    ];
+    let told = told
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    audit.extend(told);
+    push_actor(&mut audit, request);
+    audit
+}

@@ -1,0 +1,60 @@
+//! The keys under which secrets are stored.
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::ConfigError;
+use crate::domain::seal::SealingKeys;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Secrets")]
+pub struct SecretArgs {
+    /// Keys that seal the secrets of webhooks in Redis, each `<id>:<32 bytes in base64>`, comma-separated: the first seals,
+    /// each opens. To replace one, put the new one in front. Required, unless secrets may lie in Redis as they are
+    #[arg(
+        long,
+        env = "BUDGET_SECRET_KEYS",
+        value_name = "ID:KEY,…",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true
+    )]
+    secret_keys: SecretString,
+    /// Start without keys, and keep the secrets of webhooks in Redis readable by whoever can read Redis
+    #[arg(
+        long,
+        env = "BUDGET_ALLOW_PLAINTEXT_SECRETS",
+        value_name = "true|false",
+        default_value = "false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    allow_plaintext_secrets: bool,
+}
+
+impl SecretArgs {
+    pub(super) fn into_keys(self) -> Result<SealingKeys, ConfigError> {
+        let list = self.secret_keys.expose_secret().trim();
+        match (list.is_empty(), self.allow_plaintext_secrets) {
+            (true, true) => Ok(SealingKeys::none()),
+            (true, false) => Err(ConfigError::Value {
+                variable: "BUDGET_SECRET_KEYS",
+                reason: "without a key, the secrets of webhooks would lie in Redis as they are; give one, such as \
+                         k1:$(openssl rand -base64 32), or say BUDGET_ALLOW_PLAINTEXT_SECRETS=true"
+                    .to_owned(),
+            }),
+            (false, true) => Err(ConfigError::Contradiction {
+                first: "BUDGET_SECRET_KEYS",
+                second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
+                reason: "there is a key, so nothing is stored as it is",
+            }),
+            (false, false) => SealingKeys::parse(list).map_err(|error| ConfigError::Value {
+                variable: "BUDGET_SECRET_KEYS",
+                reason: error.to_string(),
+            }),
+        }
+    }
+}

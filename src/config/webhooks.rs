@@ -1,0 +1,36 @@
+//! Deliveries of webhooks.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ConfigError;
+use crate::egress::TrustedRoots;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Webhooks")]
+pub struct WebhookArgs {
+    /// PEM file of the authorities that sign the certificates of webhooks' receivers, instead of the public ones
+    #[arg(long, env = "BUDGET_WEBHOOK_CA_FILE", value_name = "FILE")]
+    webhook_ca_file: Option<PathBuf>,
+}
+
+/// How receivers of webhooks are reached.
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    /// `BUDGET_WEBHOOK_CA_FILE`, default the public authorities.
+    pub roots: TrustedRoots,
+}
+
+impl WebhookArgs {
+    pub(super) fn into_config(self) -> Result<WebhookConfig, ConfigError> {
+        let roots = match self.webhook_ca_file {
+            None => TrustedRoots::public(),
+            Some(path) => TrustedRoots::of_file(&path).map_err(|error| ConfigError::Value {
+                variable: "BUDGET_WEBHOOK_CA_FILE",
+                reason: error.to_string(),
+            })?,
+        };
+        Ok(WebhookConfig { roots })
+    }
+}

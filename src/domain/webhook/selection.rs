@@ -1,0 +1,186 @@
+//! Which events a subscription gets.
+
+use super::{Owner, Subscription, Thresholds};
+use crate::domain::event_type::{self, EventCategory, EventType, EventTypeName};
+
+/// Why the selectors of a subscription are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SelectorProblem {
+    /// Neither types nor categories.
+    Empty,
+    /// A tenant's subscription selects what tenants may not see.
+    Forbidden(String),
+}
+
+/// Whether a subscription of this owner may have these selectors.
+///
+/// # Errors
+/// [`SelectorProblem`]; that something is forbidden comes first.
+pub fn check_selectors(
+    owner: &Owner,
+    types: &[EventTypeName],
+    categories: &[EventCategory],
+) -> Result<(), SelectorProblem> {
+    if owner.tenant().is_some() {
+        let hidden_type = types.iter().find(|name| !name.is_tenant_visible());
+        let hidden_category = categories
+            .iter()
+            .find(|category| !category.is_tenant_visible());
+        let hidden = hidden_type
+            .map(EventTypeName::as_str)
+            .or_else(|| hidden_category.map(|category| category.as_str()));
+        if let Some(hidden) = hidden {
+            return Err(SelectorProblem::Forbidden(hidden.to_owned()));
+        }
+    }
+    match types.is_empty() && categories.is_empty() {
+        true => Err(SelectorProblem::Empty),
+        false => Ok(()),
+    }
+}
+
+/// What matters of an event for whether a subscription gets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Its type.
+    pub event_type: &'a str,
+    /// Whose event it is.
+    pub tenant: &'a str,
+    /// Its scope, if it has one.
+    pub scope: Option<&'a str>,
+    /// The threshold that was crossed, in millionths.
+    pub threshold: Option<i64>,
+}
+
+impl Seen<'_> {
+    fn category(&self) -> &str {
+        self.event_type.split('.').next().unwrap_or_default()
+    }
+}
+
+/// Whether a scope is meant by a filter.
+pub struct ScopeMatch<'a>(pub Option<&'a str>);
+
+impl ScopeMatch<'_> {
+    /// A filter that ends with `*` means what begins so and goes on; any other means itself. None means everything, also
+    /// what has no scope.
+    pub fn allows(&self, scope: Option<&str>) -> bool {
+        let Some(filter) = self.0.filter(|filter| !filter.trim().is_empty()) else {
+            return true;
+        };
+        let Some(scope) = scope else {
+            return false;
+        };
+        match filter.strip_suffix('*') {
+            Some("") => true,
+            Some(prefix) => scope.len() > prefix.len() && scope.starts_with(prefix),
+            None => scope == filter,
+        }
+    }
+}
+
+impl Subscription {
+    /// Whether it gets an event, its status aside. What a tenant may not see, its subscriptions never get, whatever they say.
+    pub fn selects(&self, event: &Seen<'_>) -> bool {
+        let types = &self.event_types;
+        let by_type = types.iter().any(|name| name.as_str() == event.event_type);
+        let categories = &self.event_categories;
+        let by_category = categories
+            .iter()
+            .any(|category| category.as_str() == event.category());
+        let owned = match self.owner.tenant() {
+            Some(tenant) => {
+                tenant.as_str() == event.tenant
+                    && event_type::is_tenant_visible(event.event_type, event.category())
+            }
+            None => true,
+        };
+        (by_type || by_category)
+            && owned
+            && ScopeMatch(self.scope_filter.as_deref()).allows(event.scope)
+            && self.watches(event)
+    }
+
+    /// The utilization thresholds that this subscription wants told beyond the usual ones, in millionths.
+    pub fn watched_millionths(&self) -> Vec<i64> {
+        let crossed = EventType::BudgetThresholdCrossed.as_str();
+        let selected = self.event_categories.contains(&EventCategory::Budget)
+            || self.event_types.iter().any(|name| name.as_str() == crossed);
+        match &self.thresholds {
+            Some(thresholds) if selected => thresholds.millionths(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn watches(&self, event: &Seen<'_>) -> bool {
+        let Some(crossed) = event.threshold else {
+            return true;
+        };
+        if event.event_type != EventType::BudgetThresholdCrossed.as_str() {
+            return true;
+        }
+        let own = self.thresholds.as_ref();
+        match own.filter(|own| own.budget_utilization.is_some()) {
+            Some(own) => own.millionths().contains(&crossed),
+            None => Thresholds::DEFAULT_MILLIONTHS.contains(&crossed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_filter_means_what_the_table_says() {
+        for (filter, scope, expected) in [
+            (None, None, true),
+            (Some(""), None, true),
+            (Some(" "), Some("tenant:acme"), true),
+            (Some("*"), None, false),
+            (Some("*"), Some("tenant:acme"), true),
+            (Some("tenant:acme/*"), Some("tenant:acme/app:x"), true),
+            (Some("tenant:acme/*"), Some("tenant:acme/"), false),
+            (Some("tenant:acme/*"), Some("tenant:acme"), false),
+            (Some("tenant:acme/*"), Some("tenant:acme-corp/app:x"), false),
+            (Some("tenant:acme*"), Some("tenant:acme-corp/app:x"), true),
+            (Some("tenant:acme"), Some("tenant:acme"), true),
+            (Some("tenant:acme"), Some("tenant:acme/app:x"), false),
+            (Some("tenant:ACME"), Some("tenant:acme"), false),
+            (Some("tenant:*/app:x"), Some("tenant:acme/app:x"), false),
+            (Some("tenant:acme"), None, false),
+        ] {
+            assert_eq!(
+                ScopeMatch(filter).allows(scope),
+                expected,
+                "{filter:?} {scope:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_tenants_selectors_are_what_tenants_may_see() {
+        let types = |names: &[&str]| -> Vec<EventTypeName> {
+            let parse = |name: &&str| EventTypeName::parse(name).expect("a type");
+            names.iter().map(parse).collect()
+        };
+        let acme = Owner::parse("acme").expect("a tenant");
+        let check = |owner: &Owner, names: &[&str], categories: &[EventCategory]| {
+            check_selectors(owner, &types(names), categories)
+        };
+        use EventCategory::{Budget, System};
+        assert_eq!(check(&acme, &["budget.funded"], &[Budget]), Ok(()));
+        assert_eq!(check(&acme, &[], &[Budget]), Ok(()));
+        assert_eq!(check(&acme, &[], &[]), Err(SelectorProblem::Empty));
+        for (names, categories, hidden) in [
+            (&["api_key.created"][..], &[][..], "api_key.created"),
+            (&["custom.x"], &[], "custom.x"),
+            (&["budget.funded"], &[System], "system"),
+            (&[], &[System], "system"),
+        ] {
+            let refused = Err(SelectorProblem::Forbidden(hidden.to_owned()));
+            assert_eq!(check(&acme, names, categories), refused);
+            assert_eq!(check(&Owner::System, names, categories), Ok(()));
+        }
+    }
+}

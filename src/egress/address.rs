@@ -1,0 +1,181 @@
+//! Which addresses a delivery may go to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::domain::cidr::Cidr;
+
+/// What an operator may take out of the list: private networks, loopback and link-local IPv4, where cloud metadata lives.
+pub const BLOCKED_BY_DEFAULT: [&str; 7] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "::1/128",
+    "fc00::/7",
+];
+
+/// Never a receiver, whatever is configured. IPv4-mapped addresses are judged by the IPv4 inside, and so are those that a
+/// NAT64 gateway turns into IPv4.
+const NEVER_V4: [(u32, u32, &str); 11] = [
+    (0x0000_0000, 8, "this host (0.0.0.0/8)"),
+    (0x6440_0000, 10, "carrier NAT (100.64.0.0/10)"),
+    (0xc000_0000, 24, "protocol assignments (192.0.0.0/24)"),
+    (0xc000_0200, 24, "documentation (192.0.2.0/24)"),
+    (0xc612_0000, 15, "benchmarks (198.18.0.0/15)"),
+    (0xc633_6400, 24, "documentation (198.51.100.0/24)"),
+    (0xcb00_7100, 24, "documentation (203.0.113.0/24)"),
+    (0xe000_0000, 4, "multicast (224.0.0.0/4)"),
+    (0xffff_ffff, 32, "broadcast (255.255.255.255/32)"),
+    (0xf000_0000, 4, "reserved (240.0.0.0/4)"),
+    // Anycast of the relays that 6to4 had.
+    (0xc058_6300, 24, "6to4 relays (192.88.99.0/24)"),
+];
+
+const NEVER_V6: [(u128, u32, &str); 9] = [
+    (0xfe80 << 112, 10, "link-local (fe80::/10)"),
+    (0xfec0 << 112, 10, "site-local (fec0::/10)"),
+    (0xff00 << 112, 8, "multicast (ff00::/8)"),
+    (0x2001_0db8 << 96, 32, "documentation (2001:db8::/32)"),
+    (0x2001_0000 << 96, 32, "Teredo (2001::/32)"),
+    (0x2002 << 112, 16, "6to4 (2002::/16)"),
+    (0x0064_ff9b_0001 << 80, 48, "local NAT64 (64:ff9b:1::/48)"),
+    (0x0100 << 112, 64, "discard (100::/64)"),
+    (0, 96, "IPv4-compatible (::/96)"),
+];
+
+/// The prefix of the public NAT64 translation.
+const NAT64: u128 = 0x0064_ff9b << 96;
+
+/// Why an address is refused; `None` when it may be connected to.
+pub(super) fn refusal(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
+    match address {
+        IpAddr::V4(v4) => refusal_v4(v4, blocked),
+        IpAddr::V6(v6) => match embedded(v6) {
+            Some(v4) => refusal_v4(v4, blocked),
+            None => refusal_v6(v6, blocked),
+        },
+    }
+}
+
+fn refusal_v4(address: Ipv4Addr, blocked: &[Cidr]) -> Option<String> {
+    let bits = address.to_bits();
+    let never = NEVER_V4
+        .iter()
+        .find(|(network, length, _)| bits >> (32 - length) == network >> (32 - length));
+    never
+        .map(|(_, _, what)| (*what).to_owned())
+        .or_else(|| configured(address.into(), blocked))
+}
+
+fn refusal_v6(address: Ipv6Addr, blocked: &[Cidr]) -> Option<String> {
+    if address == Ipv6Addr::LOCALHOST {
+        return configured(address.into(), blocked);
+    }
+    let bits = address.to_bits();
+    let never = NEVER_V6
+        .iter()
+        .find(|(network, length, _)| bits >> (128 - length) == network >> (128 - length));
+    never
+        .map(|(_, _, what)| (*what).to_owned())
+        .or_else(|| configured(address.into(), blocked))
+}
+
+fn configured(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
+    let within = blocked.iter().any(|cidr| cidr.contains(address));
+    within.then(|| "a blocked range of the security configuration".to_owned())
+}
+
+/// The IPv4 address that a connection to `address` ends at.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let bits = address.to_bits();
+    let low = Ipv4Addr::from_bits(bits as u32);
+    (bits >> 32 == NAT64 >> 32)
+        .then_some(low)
+        .or_else(|| address.to_ipv4_mapped())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(address: &str, blocked: &[&str]) -> bool {
+        let blocked: Vec<Cidr> = blocked.iter().map(|text| text.parse().unwrap()).collect();
+        refusal(address.parse().unwrap(), &blocked).is_some()
+    }
+
+    #[test]
+    fn each_default_range_is_blocked_and_can_be_opened() {
+        for (inside, outside) in [
+            ("10.0.0.0", "9.255.255.255"),
+            ("10.255.255.255", "11.0.0.0"),
+            ("172.16.0.1", "172.15.255.255"),
+            ("172.31.255.255", "172.32.0.0"),
+            ("192.168.0.1", "192.167.255.255"),
+            ("127.0.0.1", "126.255.255.255"),
+            ("127.255.255.254", "128.0.0.1"),
+            ("169.254.169.254", "169.253.255.255"),
+            ("::1", "2600::1"),
+            ("fc00::1", "2606:4700::1"),
+            ("fdff::1", "2a00::1"),
+        ] {
+            assert!(refused(inside, &BLOCKED_BY_DEFAULT), "{inside}");
+            assert!(!refused(outside, &BLOCKED_BY_DEFAULT), "{outside}");
+            assert!(!refused(inside, &[]), "{inside} is the operator's choice");
+        }
+    }
+
+    #[test]
+    fn what_is_never_a_receiver_stays_blocked() {
+        for (inside, outside) in [
+            ("0.0.0.0", None),
+            ("0.1.2.3", Some("1.0.0.0")),
+            ("100.64.0.1", Some("100.63.255.255")),
+            ("100.127.255.255", Some("100.128.0.0")),
+            ("192.0.0.8", Some("192.0.1.0")),
+            ("192.0.2.1", Some("192.0.3.0")),
+            ("192.88.99.1", Some("192.88.98.255")),
+            ("198.18.0.1", Some("198.17.255.255")),
+            ("198.19.255.255", Some("198.20.0.0")),
+            ("198.51.100.1", Some("198.51.101.0")),
+            ("203.0.113.7", Some("203.0.114.0")),
+            ("224.0.0.1", Some("223.255.255.255")),
+            ("239.255.255.255", None),
+            ("240.0.0.1", None),
+            ("255.255.255.255", None),
+            ("::", None),
+            ("::7f00:1", None),
+            ("fe80::1", Some("fe00::1")),
+            ("febf::1", None),
+            ("fec0::1", None),
+            ("ff02::1", None),
+            ("64:ff9b:1::1", None),
+            ("2002:808:808::1", Some("2003::1")),
+            ("2001::1", Some("2001:1::1")),
+            ("2001:db8::1", Some("2001:db9::1")),
+            ("100::1", None),
+        ] {
+            assert!(refused(inside, &[]), "{inside}");
+            if let Some(outside) = outside {
+                assert!(!refused(outside, &BLOCKED_BY_DEFAULT), "{outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_ipv4_inside_an_ipv6_is_judged_as_what_it_is() {
+        for (address, blocked) in [
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:10.0.0.1", true),
+            ("::ffff:8.8.8.8", false),
+            ("::ffff:0.0.0.0", true),
+            ("64:ff9b::10.0.0.1", true),
+            ("64:ff9b::169.254.169.254", true),
+            ("64:ff9b::8.8.8.8", false),
+        ] {
+            assert_eq!(refused(address, &BLOCKED_BY_DEFAULT), blocked, "{address}");
+        }
+        // Loopback may be opened; this host never.
+        assert!(!refused("::ffff:127.0.0.1", &[]) && refused("::ffff:0.0.0.0", &[]));
+    }
+}

@@ -1,0 +1,48 @@
+//! What the operator says about receivers: the security configuration, ready to judge by.
+
+use crate::domain::cidr::Cidr;
+
+use super::address::BLOCKED_BY_DEFAULT;
+use super::pattern::UrlPattern;
+
+/// The rules that an address of a receiver must satisfy.
+#[derive(Debug, Clone)]
+pub struct SecurityPolicy {
+    /// Networks that no delivery goes to, besides those that it never goes to.
+    pub blocked: Vec<Cidr>,
+    /// Of which an address must match one, if there are any.
+    pub patterns: Vec<UrlPattern>,
+    /// Whether `http` is allowed.
+    pub allow_http: bool,
+}
+
+impl Default for SecurityPolicy {
+    fn default() -> Self {
+        let blocked = BLOCKED_BY_DEFAULT.iter();
+        Self {
+            blocked: blocked.filter_map(|text| text.parse().ok()).collect(),
+            patterns: Vec::new(),
+            allow_http: false,
+        }
+    }
+}
+
+impl SecurityPolicy {
+    /// Whether the operator has taken every range out of the list: for development, where names need not resolve.
+    pub fn is_open(&self) -> bool {
+        self.blocked.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_range_is_a_network() {
+        assert_eq!(
+            SecurityPolicy::default().blocked.len(),
+            BLOCKED_BY_DEFAULT.len()
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What an address of a receiver may look like, before anything is asked about it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+/// Most characters of an address.
+pub const URL_CHARS_MAX: usize = 2048;
+
+/// An address whose form is right: absolute, `http` or `https`, a host, no user, no fragment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ReceiverUrl {
+    url: Url,
+}
+
+/// Why a text is no address of a receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UrlForm(&'static str);
+
+impl ReceiverUrl {
+    /// Reads an address. IP addresses are read in every notation that HTTP clients accept: `2130706433` is 127.0.0.1.
+    ///
+    /// # Errors
+    /// [`UrlForm`] says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, UrlForm> {
+        if text.trim().is_empty() {
+            return Err(UrlForm("must not be blank"));
+        }
+        if text.chars().count() > URL_CHARS_MAX {
+            return Err(UrlForm("must be at most 2048 characters long"));
+        }
+        // The parser forgives these by dropping or turning them; another client might read another address.
+        let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
+        if text.contains(odd) {
+            return Err(UrlForm(
+                "must not contain blanks, control characters or backslashes",
+            ));
+        }
+        let rest = text.split_once("://").filter(|(scheme, _)| {
+            scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
+        });
+        let Some((_, rest)) = rest else {
+            return Err(UrlForm("must be an absolute https URL"));
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.is_empty() {
+            return Err(UrlForm("must have a host"));
+        }
+        if authority.contains('@') {
+            return Err(UrlForm("must not hold a user or a password"));
+        }
+        let url = Url::parse(text).map_err(|_| UrlForm("is not a valid URL"))?;
+        if text.contains('#') {
+            return Err(UrlForm("must not have a fragment"));
+        }
+        if url.port() == Some(0) {
+            return Err(UrlForm("must have a port of 1 to 65535"));
+        }
+        match url.host() {
+            None => Err(UrlForm("must have a host")),
+            Some(Host::Domain(name)) if name.trim_end_matches('.').is_empty() => {
+                Err(UrlForm("must have a host"))
+            }
+            Some(_) => Ok(Self { url }),
+        }
+    }
+
+    /// Whether it goes without TLS.
+    pub fn is_plain(&self) -> bool {
+        self.url.scheme() == "http"
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &str {
+        self.url.scheme()
+    }
+
+    /// The host as a header and a certificate name it, in lower case and in ASCII; IPv6 in brackets.
+    pub fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// The address, where the host is one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.url.host()? {
+            Host::Domain(_) => None,
+            Host::Ipv4(v4) => Some(v4.into()),
+            Host::Ipv6(v6) => Some(v6.into()),
+        }
+    }
+
+    /// The port, that of the scheme where none is written.
+    pub fn port(&self) -> u16 {
+        self.url.port_or_known_default().unwrap_or(443)
+    }
+
+    /// Path and query, as a request sends them.
+    pub fn path_and_query(&self) -> String {
+        match self.url.query() {
+            Some(query) => format!("{}?{query}", self.url.path()),
+            None => self.url.path().to_owned(),
+        }
+    }
+
+    /// Host, and port where it is not the scheme's: the value of `Host`.
+    pub fn authority(&self) -> String {
+        match self.url.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for ReceiverUrl {
+    /// Without path and query: receivers put tokens there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReceiverUrl({}://{})", self.scheme(), self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> &'static str {
+        match ReceiverUrl::parse(text) {
+            Ok(url) => panic!("{text} is taken for {url:?}"),
+            Err(UrlForm(why)) => why,
+        }
+    }
+
+    #[test]
+    fn the_form_of_an_address() {
+        let url = ReceiverUrl::parse("HTTPS://Hooks.Example.COM:8443/a?b=c").expect("an address");
+        assert_eq!(
+            (url.host(), url.port(), url.path_and_query().as_str()),
+            ("hooks.example.com", 8443, "/a?b=c")
+        );
+        assert_eq!(url.authority(), "hooks.example.com:8443");
+        assert_eq!(
+            ReceiverUrl::parse("https://bücher.example").unwrap().host(),
+            "xn--bcher-kva.example"
+        );
+        for (text, why) in [
+            ("", "blank"),
+            (" ", "blank"),
+            ("hooks.example.com", "absolute"),
+            ("/path", "absolute"),
+            ("ftp://example.com", "absolute"),
+            ("file:///etc/passwd", "absolute"),
+            ("https:example.com", "absolute"),
+            ("https://", "host"),
+            ("https:///example.com", "host"),
+            ("https://?x", "host"),
+            ("https://./", "host"),
+            ("https://user@example.com", "user"),
+            ("https://user:pw@example.com", "user"),
+            ("https://@example.com", "user"),
+            ("https://example.com/#x", "fragment"),
+            ("https://example.com/#", "fragment"),
+            ("https://example.com:0/", "port"),
+            ("https://example.com:65536/", "valid"),
+            ("https://example.com\\@evil.test/", "backslashes"),
+            ("https://exam\tple.com/", "control"),
+            ("https://example.com/\u{0}", "control"),
+            (" https://example.com/", "blanks"),
+            ("https://[::1/", "valid"),
+            ("https://[fe80::1%25eth0]/", "valid"),
+            ("https://[fe80::1%eth0]/", "valid"),
+            ("https://256.1.1.1/", "valid"),
+            ("https://1.2.3.4.5/", "valid"),
+        ] {
+            assert!(refusal(text).contains(why), "{text}: {}", refusal(text));
+        }
+        let long = format!("https://example.com/{}", "x".repeat(2028));
+        assert_eq!(long.chars().count(), 2048);
+        assert!(ReceiverUrl::parse(&long).is_ok());
+        assert!(refusal(&format!("{long}x")).contains("2048"));
+    }
+
+    #[test]
+    fn an_ip_address_is_one_in_every_notation() {
+        for text in [
+            "127.0.0.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "127.1",
+            "127.0.1",
+            "127.0.0.1.",
+            "１２７.0.0.1",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+        ] {
+            let url = ReceiverUrl::parse(&format!("https://{text}/")).expect(text);
+            let ip = url.ip().expect(text).to_canonical();
+            assert_eq!(ip, IpAddr::from([127, 0, 0, 1]), "{text}");
+        }
+        let octal = ReceiverUrl::parse("https://012.0.0.1/").expect("an address");
+        assert_eq!(octal.ip(), Some(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(ReceiverUrl::parse("https://localhost/").unwrap().ip(), None);
+    }
+
+    #[test]
+    fn debug_hides_what_may_be_a_token() {
+        let url = ReceiverUrl::parse("https://example.com/T0K3N?key=s3cret").expect("an address");
+        assert_eq!(format!("{url:?}"), "ReceiverUrl(https://example.com)");
+    }
+}
