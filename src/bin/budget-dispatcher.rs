@@ -29,9 +29,12 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     let shutdown = Shutdown::on_signals()?;
     let telemetry = Telemetry::new()?;
     let store = config.store.open(telemetry.registry())?;
+    // Before any work: a process that can't serve its probes must not take a share of it.
+    let metrics = serve::bind_some("BUDGET_METRICS_LISTEN", config.process.metrics_listen).await?;
     let (dialect, retention) = (config.store.dialect, &config.retention);
     let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)?;
-    let outcome = serve::run_without_api(store, telemetry, &config.process, shutdown).await;
+    let outcome =
+        serve::run_without_api(metrics, store, telemetry, &config.process, shutdown).await;
     dispatcher.finished(config.process.shutdown_grace).await;
     outcome
 }

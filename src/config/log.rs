@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
@@ -24,7 +25,37 @@ pub enum LogFormat {
 }
 
 fn filter(text: &str) -> Result<String, String> {
+    // Alone, a misspelt level would be taken for a target, and everything else be silent.
+    let bare = |part: &&str| !part.is_empty() && !part.contains(['=', '[', ':']);
+    for part in text.split(',').map(str::trim).filter(bare) {
+        if part.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "`{part}` is no level: write error, warn, info, debug, trace or off, or target=level"
+            ));
+        }
+    }
     EnvFilter::try_new(text)
         .map(|_| text.to_owned())
         .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_word_is_a_level() {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,access_log=debug",
+            "budget_authority::sweep=trace",
+        ] {
+            assert_eq!(filter(good).as_deref(), Ok(good));
+        }
+        for bad in ["inof", "info,access_log", "access_log=inof"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -32,6 +32,10 @@ use redis::PrivateRedis;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// How long a ping may take, and how long Redis may take to answer one at the start.
+const PING_LIMIT: Duration = Duration::from_millis(500);
+const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
 /// Settings of `budget-authority dev`.
 #[derive(Debug, Clone, Args)]
 pub struct DevArgs {
@@ -148,6 +152,13 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         admin: None,
         metrics: None,
     };
+    // The workers would start with complaints otherwise; a Redis that does not come is told of below.
+    let answers = async {
+        while store.ping(PING_LIMIT).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(FIRST_ANSWER_LIMIT, answers).await;
     let (dialect, retention) = (config.store.dialect, &config.retention);
     let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)
         .map_err(ServeError::Metrics)?;

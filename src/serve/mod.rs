@@ -96,7 +96,11 @@ impl Listeners {
     }
 }
 
-async fn bind_some(
+/// Binds an address if there is one; see [`bind`].
+///
+/// # Errors
+/// [`ServeError::Bind`].
+pub async fn bind_some(
     variable: &'static str,
     address: Option<SocketAddr>,
 ) -> Result<Option<TcpListener>, ServeError> {
@@ -199,15 +203,16 @@ async fn tell_auth_failures(store: Store, auth_failures: AuthFailures, shutdown:
 /// ends without delay.
 ///
 /// # Errors
-/// As for [`run`], and [`ServeError::Bind`].
+/// As for [`run`].
 pub async fn run_without_api(
+    metrics: Option<TcpListener>,
     store: Store,
     telemetry: Telemetry,
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     let server = Server::new(process.connections);
-    if let Some(listener) = bind_some("BUDGET_METRICS_LISTEN", process.metrics_listen).await? {
+    if let Some(listener) = metrics {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
         server.serve(listener, metrics_router(telemetry).merge(probes));

@@ -3,6 +3,8 @@
 mod http;
 mod process;
 
+use std::io::IsTerminal as _;
+
 use prometheus::{Registry, TextEncoder};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -18,7 +20,9 @@ pub fn start_log(args: &LogArgs) {
     // The filter was parsed with the flags; what does not parse would have stopped the process there.
     let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let _ = match args.log_format {
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
         LogFormat::Text => registry.with(lines.compact().with_target(false)).try_init(),

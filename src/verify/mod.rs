@@ -104,6 +104,17 @@ pub async fn run(store: &Store, args: &VerifyArgs, mut output: impl Write) -> u8
             return 2;
         }
     };
+    match nothing_to_verify(store, args.tenant.as_ref(), &report).await {
+        Ok(None) => {}
+        Ok(Some(why)) => {
+            eprintln!("{why}");
+            return 2;
+        }
+        Err(error) => {
+            eprintln!("the ledgers could not be verified: {error}");
+            return 2;
+        }
+    }
     let text = if args.json {
         report.json()
     } else {
@@ -116,4 +127,23 @@ pub async fn run(store: &Store, args: &VerifyArgs, mut output: impl Write) -> u8
         Ok(()) => u8::from(!report.is_right()),
         Err(_) => 2,
     }
+}
+
+/// Why nothing was looked at: a misspelt name must not pass for a ledger that is right.
+async fn nothing_to_verify(
+    store: &Store,
+    tenant: Option<&TenantId>,
+    report: &Report,
+) -> Result<Option<String>, StoreError> {
+    let prefix = store.keys().prefix();
+    let found = !report.ledgers.is_empty() || report.reservations > 0 || report.posts > 0;
+    Ok(match tenant {
+        None if report.tenants == 0 => Some(format!(
+            "there is no tenant under the key prefix `{prefix}`"
+        )),
+        Some(tenant) if !found && store.get_tenant(tenant).await?.is_none() => Some(format!(
+            "there is no tenant `{tenant}` under the key prefix `{prefix}`"
+        )),
+        _ => None,
+    })
 }
