@@ -20,8 +20,8 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
 Writes on committed: the record, its due time, the budgets, events, and the rates where a policy counts commits. Else
 nothing.
 ]]
--- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
--- @include overage_policy, ledger_hold, ledger_charge, ledger_quiet, reservation
+-- @include time, access, scope_filter, tenant, int64, thresholds, budgets, budgets_of_record
+-- @include overage_policy_known, ledger_hold, ledger_charge, ledger_quiet, reservation
 local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
   reservation_id, context, rates = unpack(ARGV, 1, 13)
@@ -37,8 +37,11 @@ local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
 local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
   counting_policy = unpack(record)
-local replay = status == 'COMMITTED' and reservation_replay(reservation, key_digest, payload_hash, now)
-if replay then return replay end
+if status == 'COMMITTED' then
+  -- @include reservation_replay
+  local replay = reservation_replay(reservation, key_digest, payload_hash, now)
+  if replay then return replay end
+end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 if status == 'EXPIRED' then return {'expired'} end
@@ -58,7 +61,7 @@ if not estimate then return {'corrupt', reservation} end
 local overage = int64_sub(actual, estimate)
 local charged, returned, beyond = actual, int64_sub(estimate, actual), int64_lt(0, overage)
 if beyond then
-  -- @include evaluate, overage
+  -- @include evaluate_dead_holds, overage
   if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
   local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
@@ -81,8 +84,11 @@ for i = 1, #budgets do
   kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
-local unsound = (beyond or not quiet) and ledgers_untellable(budgets, event_log, outbox)
-if unsound then return {'corrupt', unsound} end
+if beyond or not quiet then
+  -- @include ledgers_untellable
+  local unsound = ledgers_untellable(budgets, event_log, outbox)
+  if unsound then return {'corrupt', unsound} end
+end
 local counts
 if counting_policy then
   -- @include rates
@@ -99,7 +105,7 @@ if counts then
   rates_count(counts, 1)
 end
 if beyond or not quiet then
-  -- @include events, thresholds_crossed, ledger_events
+  -- @include events, thresholds_crossed, ledger_events, days
   local events = events_new(event_log, outbox, tenant, day, now, context,
     redis.call('HGET', reservation, 'action_kind') or '*')
   if beyond then

@@ -18,7 +18,8 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | unit_mismatch scope units | sweep_first now_ms | decided now_ms DENY reason | decided now_ms ALLOW|ALLOW_WITH_CAPS depths snapshot…
 Writes on decided: the outcome; of a denial the event. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, policies, days, int64, budgets, evaluate, events, denials
+-- @include time, access, scope_filter, tenant, policies, days, int64, budgets, budgets_of_keys, evaluate
+-- @include evaluate_other_units, evaluate_dead_holds, events, denials
 local api_key, tenant_key, outcome, due, event_log, outbox, days, denials, denial_minutes = unpack(KEYS, 1, 9)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, swept_until_ms, budget_prefix,
   outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms =

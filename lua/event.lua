@@ -18,8 +18,8 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | denied reason scope remaining | applied now_ms charged depths snapshot…
 Writes on applied: the record, its index, the budgets, events. Else nothing.
 ]]
--- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, evaluate, overage_policy
--- @include overage, ledger_hold, ledger_charge, ledger_quiet
+-- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, budgets_of_keys
+-- @include evaluate_dead_holds, overage_policy, overage, ledger_hold, ledger_charge, ledger_quiet
 local api_key, tenant_key, post, posts, due, event_log, outbox, days = unpack(KEYS, 1, 8)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, actual_text, overage_requested, swept_until_ms,
   budget_prefix, post_id, policy, context, action_kind, policies_version, policy_from_ms, policy_until_ms =
@@ -41,6 +41,7 @@ if stale then return stale end
 local budgets, corrupt = budgets_read(KEYS, 9)
 if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
+  -- @include evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
   if scope then return {'unit_mismatch', scope, units} end
   return {'budget_not_found'}
@@ -73,8 +74,11 @@ for i = 1, #budgets do
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 reply[4] = depths
-local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
-if unsound then return {'corrupt', unsound} end
+if not quiet then
+  -- @include ledgers_untellable
+  local unsound = ledgers_untellable(budgets, event_log, outbox)
+  if unsound then return {'corrupt', unsound} end
+end
 
 -- Effects. First the indexes: they have not been read, and one of another type raises before anything is charged.
 redis.call('ZADD', posts, now, post_id)

@@ -33,8 +33,11 @@ local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'ex
 local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
 local status, _, scope_path, unit, estimate_text, depths, expires_at_ms, grace_ms, action_kind = unpack(record)
-local replay = status == 'RELEASED' and reservation_replay(reservation, key_digest, payload_hash, now)
-if replay then return replay end
+if status == 'RELEASED' then
+  -- @include reservation_replay
+  local replay = reservation_replay(reservation, key_digest, payload_hash, now)
+  if replay then return replay end
+end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 if status == 'EXPIRED' then return {'expired'} end
@@ -53,8 +56,11 @@ for i = 1, #budgets do
   reply[6 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = 'release.' .. budget.depth, reply[6 + i]
 end
-local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
-if unsound then return {'corrupt', unsound} end
+if not quiet then
+  -- @include ledgers_untellable
+  local unsound = ledgers_untellable(budgets, event_log, outbox)
+  if unsound then return {'corrupt', unsound} end
+end
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything returns.
 redis.call('ZREM', due, reservation_id)

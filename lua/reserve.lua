@@ -26,8 +26,8 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | reserved now_ms ttl_ms depths snapshot…
 Writes on reserved: the record, its index, its due time, the budgets, the rates, events. On denied, tenant_closed: the event.
 ]]
--- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, evaluate, overage_policy
--- @include ledger_hold, ledger_quiet
+-- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, budgets_of_keys, evaluate
+-- @include overage_policy, ledger_hold, ledger_quiet
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials, denial_minutes =
   unpack(KEYS, 1, 11)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, amount_text, ttl_text, grace_ms,
@@ -82,12 +82,16 @@ end
 local budgets, corrupt = budgets_read(KEYS, first_budget)
 if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
+  -- @include evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
   if scope then return {'unit_mismatch', scope, units} end
   return {'budget_not_found'}
 end
 local reason, blocking = evaluate_denial(budgets, amount)
-if reason == 'BUDGET_EXCEEDED' and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+if reason == 'BUDGET_EXCEEDED' then
+  -- @include evaluate_dead_holds
+  if evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
   tell(now, settings, {denied = reason, budget = blocking, scope = scope})
@@ -112,8 +116,11 @@ for i = 1, #budgets do
   kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
 end
 reply[4] = depths
-local unsound = not quiet and ledgers_untellable(budgets, event_log, outbox)
-if unsound then return {'corrupt', unsound} end
+if not quiet then
+  -- @include ledgers_untellable
+  local unsound = ledgers_untellable(budgets, event_log, outbox)
+  if unsound then return {'corrupt', unsound} end
+end
 
 -- Effects. First the indexes: they have not been read, and one of another type raises before anything is held.
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms

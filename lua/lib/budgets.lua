@@ -21,17 +21,6 @@ local function budget_read(key, depth)
   }
 end
 
--- The budgeted ones among the enclosing scopes, root first. nil and the key of a corrupt ledger.
-local function budgets_read(keys, first)
-  local budgets = {}
-  for i = first, #keys do
-    local budget = budget_read(keys[i], DEPTHS[i - first + 1])
-    if budget == nil then return nil, keys[i] end
-    if budget then budgets[#budgets + 1] = budget end
-  end
-  return budgets
-end
-
 -- The enclosing scope at a depth of a path, the root being 1.
 local function budget_scope(scope_path, depth)
   local stop = 0

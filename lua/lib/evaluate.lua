@@ -16,26 +16,3 @@ local function evaluate_denial(budgets, amount)
   if class == 1 then return blocking.status == 'FROZEN' and 'BUDGET_FROZEN' or 'BUDGET_CLOSED', blocking end
   return class == 2 and 'OVERDRAFT_LIMIT_EXCEEDED' or class == 3 and 'DEBT_OUTSTANDING' or 'BUDGET_EXCEEDED', blocking
 end
-
--- Where no scope has a ledger in the unit: the first scope that has some in others, and those units.
-local function evaluate_other_units(prefix, unit, scope_path)
-  local stop = 0
-  repeat
-    stop = scope_path:find('/', stop + 1, true)
-    local scope = stop and scope_path:sub(1, stop - 1) or scope_path
-    local found = {}
-    for _, other in ipairs({'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'}) do
-      if other ~= unit and redis.call('EXISTS', prefix .. other .. ':' .. scope) == 1 then found[#found + 1] = other end
-    end
-    if #found > 0 then return scope, table.concat(found, ' ') end
-  until not stop
-  return nil
-end
-
--- Whether the tenant has holds past their grace that an operation short of funds may count on (swept_until_ms: the
--- clock of the first call, so that a caller sweeps a bounded number).
-local function evaluate_dead_holds(due, now, swept_until_ms)
-  local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-  local before = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
-  return first[2] and tonumber(first[2]) < before
-end

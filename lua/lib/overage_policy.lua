@@ -1,9 +1,6 @@
 --[[ overage_policy: which rule decides over a charge beyond the hold, captured when the hold is made. ]]
 
-local function overage_policy_known(policy)
-  return policy == 'REJECT' or policy == 'ALLOW_IF_AVAILABLE' or policy == 'ALLOW_WITH_OVERDRAFT'
-end
-
+-- @include overage_policy_known
 -- The policy that counts: request, selected policy, ledger of the deepest budgeted scope, tenant, built in. nil if what
 -- is stored is none.
 local function overage_policy_of(requested, selected, budgets, settings)

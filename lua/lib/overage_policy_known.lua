@@ -1,0 +1,4 @@
+--[[ overage_policy_known: whether a stored word is a policy. ]]
+local function overage_policy_known(policy)
+  return policy == 'REJECT' or policy == 'ALLOW_IF_AVAILABLE' or policy == 'ALLOW_WITH_OVERDRAFT'
+end
