@@ -5,6 +5,7 @@ What a ledger still holds belongs to records in quarantine, and returns as well.
 KEYS[1] tenant   hash             KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing  hash             KEYS[5] outbox     stream    KEYS[8] chain      hash
 KEYS[3] budgets  zset, lexical    KEYS[6] days       zset      KEYS[9] lease      hash
+KEYS[10] counts  hash
 Keys built: the ledgers that the list names, read before the first write.
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] budget_prefix
@@ -13,7 +14,8 @@ none: there is no close to go on with. A ledger that is closed already is passed
 and the close tells of it and is tried again.
 ]]
 -- @include time, tenant, days, int64, budgets, events, audit, ledger_hold, ledger_quiet, holds, closing, closing_child
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease = unpack(KEYS)
+-- @include counts
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -49,6 +51,7 @@ redis.call('XLEN', outbox)
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
 for _, budget in ipairs(open) do
+  counts_move(counts, 'budget ' .. budget.unit, budget.status, 'CLOSED')
   if budget.held ~= 0 then ledger_write_hold(budget) end
   redis.call('HSET', budget.key, 'status', 'CLOSED', 'closed_at_ms', now, 'updated_at_ms', now)
   local facts = {'ledger_id', budget.ledger_id, 'unit', budget.unit, 'prior_status', budget.status}

@@ -5,14 +5,15 @@ audit entry.
 KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
 KEYS[3] webhooks  zset    KEYS[6] days       zset      KEYS[9] lease      hash
+KEYS[10] counts   hash
 Keys built: the subscriptions that the list names, read before the first write.
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] webhook_prefix
 Reply: clock now_ms | fenced | none | at phase
 none: there is no close to go on with.
 ]]
--- @include time, tenant, days, events, audit, hash_fields, closing, closing_child
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease = unpack(KEYS)
+-- @include time, tenant, days, events, audit, hash_fields, closing, closing_child, counts
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, webhook_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -39,6 +40,7 @@ redis.call('XLEN', outbox)
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
 for _, webhook in ipairs(open) do
+  counts_move(counts, 'webhook', webhook.status, 'DISABLED')
   redis.call('HSET', webhook_prefix .. webhook.id, 'status', 'DISABLED', 'updated_at_ms', now,
     'version', webhook.version + 1)
   local facts = {'subscription_id', webhook.id, 'prior_status', webhook.status, 'new_status', 'DISABLED'}

@@ -4,7 +4,7 @@ commit: settles an active reservation. What was spent is charged, the rest of th
 hold is charged as the overage policy of the reservation allows.
 KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
 KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
-KEYS[3] reservation   hash
+KEYS[3] reservation   hash    KEYS[8] strained   zset
 Keys built: the budgets that the reservation names, and the rates where its policy counts commits; read before the first
 write.
 ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
@@ -17,12 +17,12 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
   | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
   | denied reason scope remaining
   | committed now_ms unit charged released depths scope_path snapshot…
-Writes on committed: the record, its due time, the budgets, events, and the rates where a policy counts commits. Else
-nothing.
+Writes on committed: the record, its due time, the budgets, their place among the strained, events, and the rates where a
+policy counts commits. Else nothing.
 ]]
 -- @include time, access, scope_filter, tenant, int64, thresholds, budgets, budgets_of_record
 -- @include overage_policy_known, ledger_hold, ledger_charge, ledger_quiet, reservation
-local api_key, tenant_key, reservation, due, event_log, outbox, days = unpack(KEYS)
+local api_key, tenant_key, reservation, due, event_log, outbox, days, strained = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
   reservation_id, context, rates = unpack(ARGV, 1, 13)
 
@@ -88,6 +88,7 @@ if beyond or not quiet then
   -- @include ledgers_untellable
   local unsound = ledgers_untellable(budgets, event_log, outbox)
   if unsound then return {'corrupt', unsound} end
+  redis.call('ZCARD', strained)
 end
 local counts
 if counting_policy then
@@ -105,7 +106,7 @@ if counts then
   rates_count(counts, 1)
 end
 if beyond or not quiet then
-  -- @include events, thresholds_crossed, ledger_events, days
+  -- @include events, thresholds_crossed, ledger_events, days, strained
   local events = events_new(event_log, outbox, tenant, day, now, context,
     redis.call('HGET', reservation, 'action_kind') or '*')
   if beyond then
@@ -116,7 +117,11 @@ if beyond or not quiet then
       'data.overage_policy', overage_policy, 'data.debt_incurred', debt_incurred})
   end
   for _, budget in ipairs(budgets) do
-    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,
+    local scope = budget_scope(scope_path, budget.depth)
+    if budget.debt_by ~= 0 or budget.becomes_over then
+      strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+    end
+    ledger_events(events, budget, unit, scope, thresholds, true,
       {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})
   end
   events_point(events)

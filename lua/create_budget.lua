@@ -4,7 +4,7 @@ create_budget: opens the ledger of one scope and unit.
 KEYS[1] api_key  hash    KEYS[4] budgets    zset, lexical    KEYS[7] days       zset
 KEYS[2] tenant   hash    KEYS[5] event_log  stream           KEYS[8] audit_log  stream  of the day
 KEYS[3] budget   hash    KEYS[6] outbox     stream           KEYS[9] chain      hash
-KEYS[10] idempotency  hash  where there is a key
+KEYS[10] counts  hash    KEYS[11] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] unit                ARGV[11] overage_policy or ''
 ARGV[2] tenant                            ARGV[7] member of budgets   ARGV[12] payload_hash
 ARGV[3] day yyyymmdd                      ARGV[8] ledger_id           ARGV[13] context of events, lines of name and value
@@ -13,10 +13,11 @@ ARGV[5] scope                             ARGV[10] overdraft_limit            re
 Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch
   | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | duplicate
   | created record…
-Writes on created: the ledger, the tenant's list, the event, the audit entry. Else nothing.
+Writes on created: the counts, the ledger, the tenant's list, the event, the audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, admin_access, tenant, days, events, audit, idempotency
-local api_key, tenant_key, budget, budgets, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+-- @include time, access, scope_filter, admin_access, tenant, days, counts, events, audit, idempotency
+local api_key, tenant_key, budget, budgets, event_log, outbox, days, audit_log, chain, counts, idempotency =
+  unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, scope, unit, member, ledger_id, allocated, overdraft_limit, overage_policy,
   payload_hash, context = unpack(ARGV, 1, 13)
 local fields_end = 14 + ARGV[14]
@@ -34,6 +35,7 @@ if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 if redis.call('EXISTS', budget) == 1 then return {'duplicate'} end
 
 -- Effects: none can fail. The figures that reserve and commit read stand first.
+counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
 redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved', '0', 'spent', '0',
   'allocated', allocated, 'debt', '0', 'overdraft_limit', overdraft_limit, 'is_over_limit', '0')
 if overage_policy ~= '' then redis.call('HSET', budget, 'commit_overage_policy', overage_policy) end

@@ -4,7 +4,8 @@ create_webhook: records a subscription of a tenant or of the operator.
 KEYS[1] api_key   hash    KEYS[5] watch       hash      KEYS[9]  days       zset
 KEYS[2] tenant    hash    KEYS[6] thresholds  hash      KEYS[10] audit_log  stream  of the day
 KEYS[3] webhook   hash    KEYS[7] event_log   stream    KEYS[11] chain      hash
-KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] idempotency  hash  where there is a key
+KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] counts     hash
+KEYS[13] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[5] subscription_id    ARGV[8] payload_hash
 ARGV[2] owner                             ARGV[6] mode               ARGV[9] context of events, lines of name and value
 ARGV[3] day yyyymmdd                      ARGV[7] millionths         ARGV[10] n, then n names and values of the record,
@@ -13,11 +14,11 @@ mode: tenant | system; check: all that could refuse it besides, for a request th
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
   | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | taken | checked
   | created version union record…; version and union are empty unless every partition must learn of them
-Writes on created: the record, the owner's list, what it watches, the event, the audit entry. Else nothing.
+Writes on created: the counts, the record, the owner's list, what it watches, the event, the audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, events, audit, idempotency
-local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, idempotency =
-  unpack(KEYS)
+-- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, counts, events, audit, idempotency
+local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, counts,
+  idempotency = unpack(KEYS)
 local key_hash, owner, day, day_start_ms, subscription_id, mode, millionths, payload_hash, context = unpack(ARGV, 1, 9)
 local fields_end = 10 + ARGV[10]
 
@@ -36,6 +37,7 @@ if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
 
 -- Effects: none can fail.
+counts_move(counts, 'webhook', nil, 'ACTIVE')
 redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner, 'status', 'ACTIVE',
   'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, 11, fields_end))
 redis.call('ZADD', webhooks, 0, subscription_id)

@@ -4,7 +4,8 @@ delete_webhook: removes a subscription with its secrets. What is queued for it f
 KEYS[1] api_key   hash    KEYS[5] watch       hash      KEYS[9]  days       zset
 KEYS[2] tenant    hash    KEYS[6] thresholds  hash      KEYS[10] audit_log  stream  of the day
 KEYS[3] webhook   hash    KEYS[7] event_log   stream    KEYS[11] chain      hash
-KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] idempotency  hash  where there is a key
+KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] counts     hash
+KEYS[13] failing  zset    KEYS[14] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[4] day_start_ms       ARGV[7] context of events, lines of name and value
 ARGV[2] owner                             ARGV[5] subscription_id    ARGV[8..] names and values of the audit entry, all
 ARGV[3] day yyyymmdd                      ARGV[6] payload_hash                 but the address
@@ -13,9 +14,10 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
   | deleted version union; version and union are empty unless every partition must learn of them
 Writes on deleted: the record and what led to it go; the event, the audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, events, audit, idempotency
-local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, idempotency =
-  unpack(KEYS)
+-- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, counts, events, audit
+-- @include idempotency
+local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, counts,
+  failing, idempotency = unpack(KEYS)
 local key_hash, owner, day, day_start_ms, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
 
 -- Refusals: read only.
@@ -32,6 +34,8 @@ if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused =
 if tenant_refused then return {tenant_refused} end
 
 -- Effects: none can fail.
+if stored[2] then counts_move(counts, 'webhook', stored[2], nil) end
+redis.call('ZREM', failing, subscription_id)
 redis.call('DEL', webhook)
 redis.call('ZREM', webhooks, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key

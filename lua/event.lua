@@ -1,9 +1,10 @@
 #!lua
 --[[
 event: charges what was already spent, without a reservation, to every budgeted scope of a subject.
-KEYS[1] api_key    hash      KEYS[4] posts      zset    the day's, by time    KEYS[7] outbox   stream
-KEYS[2] tenant     hash      KEYS[5] due        zset                          KEYS[8] days     zset
-KEYS[3] post       hash      KEYS[6] event_log  stream  of the day            KEYS[9..] budgets hash, root first
+KEYS[1] api_key    hash      KEYS[4] posts      zset    the day's, by time    KEYS[7] outbox    stream
+KEYS[2] tenant     hash      KEYS[5] due        zset                          KEYS[8] days      zset
+KEYS[3] post       hash      KEYS[6] event_log  stream  of the day            KEYS[9] strained  zset
+KEYS[10..] budgets hash, root first
 Keys built: the same budgets in other units, read only.
 ARGV[1] key_hash        ARGV[6] scope_path              ARGV[11] budget_prefix
 ARGV[2] tenant          ARGV[7] unit                    ARGV[12] post_id
@@ -16,11 +17,11 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended
   | stale now_ms version | corrupt what | unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms
   | denied reason scope remaining | applied now_ms charged depths snapshot…
-Writes on applied: the record, its index, the budgets, events. Else nothing.
+Writes on applied: the record, its index, the budgets, their place among the strained, events. Else nothing.
 ]]
 -- @include time, access, scope_filter, tenant, policies, days, int64, thresholds, budgets, budgets_of_keys
 -- @include evaluate_dead_holds, overage_policy, overage, ledger_hold, ledger_charge, ledger_quiet
-local api_key, tenant_key, post, posts, due, event_log, outbox, days = unpack(KEYS, 1, 8)
+local api_key, tenant_key, post, posts, due, event_log, outbox, days, strained = unpack(KEYS, 1, 9)
 local key_hash, tenant, day, day_start_ms, payload_hash, scope_path, unit, actual_text, overage_requested, swept_until_ms,
   budget_prefix, post_id, policy, context, action_kind, policies_version, policy_from_ms, policy_until_ms =
   unpack(ARGV, 1, 18)
@@ -38,7 +39,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
-local budgets, corrupt = budgets_read(KEYS, 9)
+local budgets, corrupt = budgets_read(KEYS, 10)
 if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
   -- @include evaluate_other_units
@@ -78,6 +79,7 @@ if not quiet then
   -- @include ledgers_untellable
   local unsound = ledgers_untellable(budgets, event_log, outbox)
   if unsound then return {'corrupt', unsound} end
+  redis.call('ZCARD', strained)
 end
 
 -- Effects. First the indexes: they have not been read, and one of another type raises before anything is charged.
@@ -88,11 +90,14 @@ redis.call('HSET', post, 'status', 'APPLIED', 'create_hash', payload_hash, 'tena
   'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
 if not quiet then
-  -- @include events, thresholds_crossed, ledger_events
+  -- @include events, thresholds_crossed, ledger_events, strained
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
   for _, budget in ipairs(budgets) do
-    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, true,
-      {'data.overage_policy', overage_policy})
+    local scope = budget_scope(scope_path, budget.depth)
+    if budget.debt_by ~= 0 or budget.becomes_over then
+      strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+    end
+    ledger_events(events, budget, unit, scope, thresholds, true, {'data.overage_policy', overage_policy})
   end
   events_point(events)
 end

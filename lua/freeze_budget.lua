@@ -3,18 +3,18 @@
 freeze_budget: freezes a ledger, or ends that: a frozen one takes no new reservation, no posted event and no funding.
 What is reserved already settles.
 KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] idempotency  hash  where there is a key
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day
+KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] counts       hash
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
 ARGV[1] tenant          ARGV[4] scope                    ARGV[7] reason or ''
 ARGV[2] day yyyymmdd    ARGV[5] unit                     ARGV[8] payload_hash
 ARGV[3] day_start_ms    ARGV[6] status FROZEN | ACTIVE   ARGV[9] context of events, lines of name and value
 ARGV[10..] names and values of the audit entry, all but the resource
 Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
   | not_found | corrupt what | budget_closed | unchanged | changed record…
-Writes on changed: the ledger, the event, the audit entry. Else nothing.
+Writes on changed: the counts, the ledger, the event, the audit entry. Else nothing.
 ]]
--- @include time, tenant, days, events, audit, idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+-- @include time, tenant, days, counts, events, audit, idempotency
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, counts, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, scope, unit, wanted, reason, payload_hash, context = unpack(ARGV, 1, 9)
 
 -- Refusals: read only.
@@ -34,6 +34,7 @@ redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
 -- Effects: none can fail.
+counts_move(counts, 'budget ' .. unit, status, wanted)
 redis.call('HSET', budget_key, 'status', wanted, 'updated_at_ms', now)
 local events = events_new(event_log, outbox, tenant, day, now, context)
 local data = {'data.ledger_id', ledger_id, 'data.unit', unit, 'data.operation', 'STATUS_CHANGE'}

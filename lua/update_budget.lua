@@ -2,8 +2,8 @@
 --[[
 update_budget: changes what an operator set on a ledger, and judges anew whether it is over its limit.
 KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] idempotency  hash  where there is a key
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day
+KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] strained     zset
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
 ARGV[1] tenant          ARGV[5] unit              ARGV[8] metadata JSON, '' or -
 ARGV[2] day yyyymmdd    ARGV[6] overdraft_limit   ARGV[9] payload_hash
 ARGV[3] day_start_ms            int64 or ''       ARGV[10] context of events, lines of name and value
@@ -12,10 +12,10 @@ ARGV[4] scope           ARGV[7] overage_policy,   ARGV[11..] names and values of
 '' leaves a member as it is, - takes it out.
 Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
   | not_found | corrupt what | budget_closed | updated record…
-Writes on updated: the ledger, events, the audit entry. Else nothing.
+Writes on updated: the ledger, its place among the strained, events, the audit entry. Else nothing.
 ]]
--- @include time, tenant, days, int64, budgets, events, audit, idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+-- @include time, tenant, days, int64, budgets, strained, events, audit, idempotency
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, strained, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, scope, unit, limit_text, overage_policy, metadata, payload_hash, context =
   unpack(ARGV, 1, 10)
 
@@ -51,6 +51,7 @@ redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
 -- Effects: none can fail.
+if over ~= budget.over then strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
 redis.call('HSET', budget_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end
 local events = events_new(event_log, outbox, tenant, day, now, context)

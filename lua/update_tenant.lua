@@ -4,7 +4,8 @@ update_tenant: changes a tenant's settings or its status. To close it is to flip
 that it owns can be changed; what ends all that follows the intent that is stored in the same step.
 KEYS[1] tenant     hash      KEYS[4] days       zset               KEYS[7] closing      hash
 KEYS[2] event_log  stream    KEYS[5] audit_log  stream  of the day KEYS[8] closings     zset
-KEYS[3] outbox     stream    KEYS[6] chain      hash               KEYS[9] idempotency  hash  where there is a key
+KEYS[3] outbox     stream    KEYS[6] chain      hash               KEYS[9] counts       hash
+KEYS[10] idempotency  hash  where there is a key
 ARGV[1] tenant               ARGV[5] payload_hash                  ARGV[8] of tenant.closed, where it differs, or ''
 ARGV[2] day yyyymmdd         ARGV[6] context of events, lines of   ARGV[9] request_part_ms: for so long the request itself
 ARGV[3] day_start_ms                 name and value                        goes on with a close, then others may
@@ -13,11 +14,11 @@ ARGV[4] status or ''         ARGV[7] correlation_id of a close     ARGV[10] n, t
 Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | not_found | tenant_unreadable
   | leaving_closed | closing record… | updated record…
 closing: the status is or was CLOSED, and steps may be due.
-Writes on closing, updated: the record, the event, the audit entry. On closing the intent instead of the last two, save
+Writes on closing, updated: the counts, the record, the event, the audit entry. On closing the intent instead of the last two, save
 where there is one already: then the audit entry.
 ]]
--- @include time, tenant, days, events, audit, closing_request, idempotency
-local tenant_key, event_log, outbox, days, audit_log, chain, closing, closings, idempotency = unpack(KEYS)
+-- @include time, tenant, days, counts, events, audit, closing_request, idempotency
+local tenant_key, event_log, outbox, days, audit_log, chain, closing, closings, counts, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms =
   unpack(ARGV, 1, 9)
 local fields_end = 10 + ARGV[10]
@@ -59,6 +60,7 @@ redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
 -- Effects: none can fail. The guard stands from the first of them on.
+if flips then counts_move(counts, 'tenant', status, wanted) end
 redis.call('HSET', tenant_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', tenant_key, unpack(removed)) end
 local audit = {unpack(ARGV, fields_end + 1)}

@@ -3,8 +3,9 @@
 update_webhook: writes what was computed from a subscription as it was read; nothing if it is another by now.
 KEYS[1] api_key  hash    KEYS[5] thresholds  hash      KEYS[9]  audit_log  stream  of the day
 KEYS[2] tenant   hash    KEYS[6] event_log   stream    KEYS[10] chain      hash
-KEYS[3] webhook  hash    KEYS[7] outbox      stream    KEYS[11] idempotency  hash  where there is a key
-KEYS[4] watch    hash    KEYS[8] days        zset
+KEYS[3] webhook  hash    KEYS[7] outbox      stream    KEYS[11] counts     hash
+KEYS[4] watch    hash    KEYS[8] days        zset      KEYS[12] failing    zset
+KEYS[13] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] version as read         ARGV[11] event_type, '' for no event
 ARGV[2] owner                             ARGV[7] status as read          ARGV[12] changed_fields, blanks between
 ARGV[3] day yyyymmdd                      ARGV[8] millionths watched, ''  ARGV[13] fields to drop, blanks between
@@ -13,11 +14,13 @@ ARGV[5] subscription_id                   ARGV[10] context of events            
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
   | replayed outcome… | not_found | tenant_unreadable | tenant_closed | tenant_suspended | stale
   | updated version union record…; version and union are empty unless every partition must learn of them
-Writes on updated: the record, what it watches, the event if it has one, the audit entry. Else nothing.
+Writes on updated: the counts, the record, its place among the failing, what it watches, the event if it has one, the
+audit entry. Else nothing.
 ]]
--- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, webhook, events, audit, idempotency
-local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, idempotency =
-  unpack(KEYS)
+-- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, webhook, counts, failing, events
+-- @include audit, idempotency
+local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, counts, failing,
+  idempotency = unpack(KEYS)
 local key_hash, owner, day, day_start_ms, subscription_id, version, status, millionths, payload_hash, context, event_type,
   changed_fields, dropped = unpack(ARGV, 1, 13)
 local fields_end = 14 + ARGV[14]
@@ -37,6 +40,13 @@ if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
 
 -- Effects: none can fail.
+local becomes, failures
+for i = 15, fields_end, 2 do
+  if ARGV[i] == 'status' then becomes = ARGV[i + 1] end
+  if ARGV[i] == 'consecutive_failures' then failures = ARGV[i + 1] end
+end
+counts_move(counts, 'webhook', status, becomes or status)
+if failures then failing_write(failing, subscription_id, failures) end
 if dropped ~= '' then
   for field in dropped:gmatch('%S+') do redis.call('HDEL', webhook, field) end
 end

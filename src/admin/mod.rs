@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod audit;
+mod budget_lists;
 mod budget_states;
 mod budgets;
 mod policies;
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use audit::Failure;
+pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
 pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
@@ -41,6 +43,7 @@ pub struct Admin {
     vendor_prefix: &'static str,
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
     sealing: SealingKeys,
+    cross_tenant_list: bool,
 }
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
@@ -65,12 +68,21 @@ impl Admin {
             vendor_prefix,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
             sealing: SealingKeys::none(),
+            cross_tenant_list: false,
         }
     }
 
     /// With keys under which outcomes that show a secret can be kept for a repetition.
     pub fn sealing(self, sealing: SealingKeys) -> Self {
         Self { sealing, ..self }
+    }
+
+    /// Whether the admin key may list the budgets of all tenants at once.
+    pub fn cross_tenant_list(self, cross_tenant_list: bool) -> Self {
+        Self {
+            cross_tenant_list,
+            ..self
+        }
     }
 }
 

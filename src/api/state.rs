@@ -57,7 +57,8 @@ impl AppState {
             access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
-                .sealing(config.secrets.clone()),
+                .sealing(config.secrets.clone())
+                .cross_tenant_list(http.allow_cross_tenant_list),
             webhooks: Webhooks::new(
                 store.clone(),
                 config.secrets.clone(),

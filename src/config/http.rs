@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::{Choice, ConstantTimeEq};
 
@@ -65,6 +66,18 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<Cidr>,
+    /// Let GET /v1/admin/budgets list the budgets of all tenants where the admin key names none, as some dashboards expect
+    #[arg(
+        long,
+        env = "BUDGET_ALLOW_CROSS_TENANT_LIST",
+        value_name = "true|false",
+        default_value = "false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    allow_cross_tenant_list: bool,
     /// How long to take requests after SIGTERM, with readiness red, until all load balancers have noticed, in
     /// milliseconds. Ctrl-C (SIGINT) does without
     #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
@@ -91,6 +104,8 @@ pub struct HttpConfig {
     pub cors_origins: CorsOrigins,
     /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
     pub trusted_proxies: Arc<[Cidr]>,
+    /// `BUDGET_ALLOW_CROSS_TENANT_LIST`, default false: then the admin key must name the tenant whose budgets it lists.
+    pub allow_cross_tenant_list: bool,
     /// `BUDGET_SHUTDOWN_DELAY_MS`, default 5000: requests are still taken, readiness is red already.
     pub shutdown_delay: Duration,
 }
@@ -117,6 +132,7 @@ impl HttpArgs {
             denied_events_per_minute: self.denied_events_per_minute,
             cors_origins: CorsOrigins::of(self.cors_origins)?,
             trusted_proxies: self.trusted_proxies.into(),
+            allow_cross_tenant_list: self.allow_cross_tenant_list,
             shutdown_delay: Duration::from_millis(self.shutdown_delay_ms),
         })
     }

@@ -234,6 +234,7 @@ fn config(
             denied_events_per_minute: 600,
             cors_origins: CorsOrigins::Listed(Vec::new()),
             trusted_proxies: Vec::new().into(),
+            allow_cross_tenant_list: false,
             shutdown_delay: Duration::ZERO,
         },
         secrets,

@@ -76,6 +76,11 @@ pub enum AdminRefusal {
         /// How many can be.
         bound: usize,
     },
+    /// There are more ledgers than a sort without an index can look at.
+    TooManyBudgets {
+        /// How many can be.
+        bound: usize,
+    },
     /// There is no such webhook subscription.
     WebhookNotFound,
     /// The address of a subscription is not admitted.

@@ -103,6 +103,10 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                match script.name() == UPDATE_BUDGET.name() {
+                    true => keys.strained(partition),
+                    false => keys.counts(partition),
+                },
             ];
             key_names.extend(
                 change

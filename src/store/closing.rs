@@ -159,7 +159,8 @@ impl Store {
         let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
         let list = keys.budgets(partition, name);
         let prefix = keys.budget_prefix(partition, name);
-        self.close_children(&CLOSE_BUDGETS, tenant, list, prefix, lease)
+        let counts = Some(keys.counts(partition));
+        self.close_children(&CLOSE_BUDGETS, tenant, list, prefix, counts, lease)
             .await
     }
 
@@ -172,7 +173,8 @@ impl Store {
         let (keys, partition) = (self.keys(), tenant.partition());
         let list = keys.webhooks(partition, tenant.as_str());
         let prefix = keys.webhook(partition, "");
-        self.close_children(&CLOSE_WEBHOOKS, tenant, list, prefix, lease)
+        let counts = Some(keys.counts(partition));
+        self.close_children(&CLOSE_WEBHOOKS, tenant, list, prefix, counts, lease)
             .await
     }
 
@@ -184,21 +186,23 @@ impl Store {
         let (keys, partition) = (self.keys(), tenant.partition());
         let list = keys.api_keys(partition, tenant.as_str());
         let prefix = keys.api_key(partition, "");
-        self.close_children(&CLOSE_API_KEYS, tenant, list, prefix, lease)
+        self.close_children(&CLOSE_API_KEYS, tenant, list, prefix, None, lease)
             .await
     }
 
-    /// A step over one of the lists of what a tenant owns.
+    /// A step over one of the lists of what a tenant owns; `counts` where their statuses are counted.
     async fn close_children(
         &self,
         script: &Script,
         tenant: &TenantId,
         list: String,
         record_prefix: String,
+        counts: Option<String>,
         lease: Option<Lease>,
     ) -> Result<CloseStep, StoreError> {
         let day = self.today();
-        let key_names = self.closing_keys(tenant, list, day);
+        let mut key_names = self.closing_keys(tenant, list, day).to_vec();
+        key_names.extend(counts);
         let mut args = vec![tenant.as_str().to_owned()];
         push_day(&mut args, day);
         args.extend([token(lease), CHILD_ROWS.to_string(), record_prefix]);

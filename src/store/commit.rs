@@ -92,6 +92,7 @@ impl Store {
             keys.events(partition, tenant, day),
             keys.outbox(partition),
             keys.days(partition),
+            keys.strained(partition),
         ];
         let rates = keys.rates(partition, tenant);
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));

@@ -63,6 +63,7 @@ impl Store {
             keys.events(partition, tenant, day),
             keys.outbox(partition),
             keys.days(partition),
+            keys.strained(partition),
         ];
         self.push_budgets(&mut key_names, caller, request.scope_path, unit);
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));

@@ -126,6 +126,12 @@ keys! {
     webhook(subscription_id: &str) = "webhook:{}";
     /// Sorted set, lexical: an owner's subscriptions.
     webhooks(owner: &str) = "webhooks:{}";
+    /// Hash: how many of the partition's tenants, ledgers and subscriptions have which status.
+    counts() = "counts";
+    /// Sorted set: the partition's ledgers that owe something or are over their limit, see `lua/lib/strained.lua`.
+    strained() = "strained";
+    /// Sorted set: the partition's subscriptions whose deliveries fail, by how many in a row.
+    failing() = "failing";
     /// Hash: the utilization thresholds that an owner's active subscriptions watch, by subscription.
     watch(owner: &str) = "watch:{}";
     /// Hash: the thresholds that the operator's subscriptions watch, copied to each partition; in the first, their source.

@@ -7,6 +7,7 @@ mod audit_failures;
 pub mod auth_failed;
 mod background;
 mod batch;
+pub mod budget_lists;
 pub mod budget_states;
 pub mod budgets;
 mod call;

@@ -108,6 +108,8 @@ scripts! {
     CREATE_BUDGET = "create_budget",
     /// Moves what a ledger has been allocated, has spent or owes.
     FUND = "fund",
+    /// Reads ledgers with all that is shown of them.
+    LIST_BUDGETS = "list_budgets",
     /// Reads one ledger.
     LOOKUP_BUDGET = "lookup_budget",
     /// Changes a tenant, or flips it to closed.
@@ -170,6 +172,9 @@ parts! {
     "budgets",
     "budgets_of_record",
     "closing",
+    "counts",
+    "failing",
+    "strained",
     "closing_child",
     "closing_request",
     "days",

@@ -74,6 +74,7 @@ impl Store {
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
                 keys.thresholds(partition),
+                keys.counts(partition),
             ];
             key_names.extend(
                 change
@@ -122,6 +123,7 @@ impl Store {
                 keys.chain(partition, id),
                 keys.closing(partition, id),
                 keys.closings(partition),
+                keys.counts(partition),
             ];
             key_names.extend(
                 change

@@ -222,6 +222,7 @@ impl Store {
         let scope = idempotency_scope(caller, update.subscription_id);
         let build = |day: Day| {
             let mut key_names = self.webhook_keys(partition, owner, id, key_id, day, false);
+            key_names.push(self.keys().failing(partition));
             key_names.extend(
                 change
                     .idempotency
@@ -268,6 +269,7 @@ impl Store {
         let build = |day: Day| {
             let name = owner.as_str();
             let mut key_names = self.webhook_keys(partition, name, id, key_id, day, true);
+            key_names.push(self.keys().failing(partition));
             key_names.extend(
                 change
                     .idempotency
@@ -342,6 +344,7 @@ impl Store {
             keys.days(partition),
             keys.audit(partition, owner, day),
             keys.chain(partition, owner),
+            keys.counts(partition),
         ]);
         names
     }

@@ -2,6 +2,9 @@
 
 mod admin_api_keys;
 mod admin_audit;
+mod admin_budget_access;
+mod admin_budget_crowds;
+mod admin_budget_list;
 mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;

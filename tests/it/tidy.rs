@@ -126,6 +126,9 @@ const WRITERS: &[&str] = &[
     "closing_request_audit(",
     "watch_apply(",
     "watch_write(",
+    "counts_move(",
+    "failing_write(",
+    "strained_write(",
 ];
 
 fn root() -> &'static Path {

@@ -111,7 +111,7 @@ async fn identified(state: AppState, request: Request, next: Next) -> Response {
 fn permission(method: &Method, path: &str) -> Option<&'static str> {
     match (method.as_str(), path) {
         ("POST", "/v1/admin/budgets" | "/v1/admin/budgets/fund") => Some("budgets:write"),
-        ("GET", "/v1/admin/budgets/lookup") => Some("budgets:read"),
+        ("GET", "/v1/admin/budgets" | "/v1/admin/budgets/lookup") => Some("budgets:read"),
         ("POST", "/v1/admin/policies") => Some("policies:write"),
         ("GET", "/v1/admin/policies") => Some("policies:read"),
         ("PATCH", path) if is_one_below("/v1/admin/policies/", path) => Some("policies:write"),
@@ -277,6 +277,7 @@ mod tests {
     fn no_other_operations_are_open_to_tenants_keys() {
         for (method, path, needed) in [
             (Method::POST, "/v1/admin/budgets", Some("budgets:write")),
+            (Method::GET, "/v1/admin/budgets", Some("budgets:read")),
             (
                 Method::POST,
                 "/v1/admin/budgets/fund",
@@ -316,7 +317,8 @@ mod tests {
             (Method::GET, "/v1/webhooksx", None),
             (Method::GET, "/v1/admin/webhooks", None),
             (Method::POST, "/v1/admin/webhooks/w/test", None),
-            (Method::GET, "/v1/admin/budgets", None),
+            (Method::PATCH, "/v1/admin/budgets", None),
+            (Method::GET, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/tenants", None),
             (Method::GET, "/v1/admin/tenants/lookup", None),

@@ -43,7 +43,9 @@ pub fn routes(state: &AppState) -> Router {
         )
         .route(
             "/v1/admin/budgets",
-            post(handlers::create_budget).patch(budget_states::update_budget),
+            get(budgets::handlers::list_budgets)
+                .post(budgets::handlers::create_budget)
+                .patch(budget_states::update_budget),
         )
         .route(
             "/v1/admin/budgets/freeze",
@@ -53,8 +55,14 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/budgets/unfreeze",
             post(budget_states::unfreeze_budget),
         )
-        .route("/v1/admin/budgets/fund", post(handlers::fund_budget))
-        .route("/v1/admin/budgets/lookup", get(handlers::lookup_budget))
+        .route(
+            "/v1/admin/budgets/fund",
+            post(budgets::handlers::fund_budget),
+        )
+        .route(
+            "/v1/admin/budgets/lookup",
+            get(budgets::handlers::lookup_budget),
+        )
         .route(
             "/v1/admin/policies",
             get(policies::handlers::list_policies).post(policies::handlers::create_policy),

@@ -170,6 +170,14 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                  narrow the filters, or sort by tenant_id"
             ),
         ),
+        R::TooManyBudgets { bound } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "Invalid sort_by: there are more than {bound} budgets, too many to sort; \
+                 narrow the list by tenant_id or scope_prefix, or sort by scope"
+            ),
+        ),
         R::WebhookNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::WebhookNotFound,

@@ -1,5 +1,6 @@
 //! The operations of the admin plane.
 
+mod budgets;
 mod policies;
 
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::domain::tenant::TenantStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = own_operations();
+    operations.extend(budgets::operations());
     operations.extend(policies::operations());
     operations
 }
