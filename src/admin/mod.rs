@@ -5,6 +5,7 @@ mod audit;
 mod budget_lists;
 mod budget_states;
 mod budgets;
+mod overview;
 mod policies;
 mod tenant_update;
 mod tenants;
@@ -22,6 +23,7 @@ pub use audit::Failure;
 pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
 pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
+pub use overview::{FailingWebhook, Overview, StrainedLedger};
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
 pub use tenant_update::{TenantUpdate, UpdatedTenant};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
@@ -44,6 +46,7 @@ pub struct Admin {
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
     sealing: SealingKeys,
     cross_tenant_list: bool,
+    last_overview: Arc<overview::LastOverview>,
 }
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
@@ -69,6 +72,7 @@ impl Admin {
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
             sealing: SealingKeys::none(),
             cross_tenant_list: false,
+            last_overview: Arc::default(),
         }
     }
 

@@ -32,6 +32,7 @@ pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+pub mod overview;
 mod patience;
 mod pipelines;
 pub mod policies;

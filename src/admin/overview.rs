@@ -1,0 +1,186 @@
+//! The overview of all that there is: counts that scripts keep, and what happened of late. It costs the same however much is
+//! stored, and a replica puts it together at most once in a few seconds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{Admin, AdminError};
+use crate::domain::amount::Unit;
+use crate::domain::funding::BudgetStatus;
+use crate::domain::moment::Moment;
+use crate::domain::reservation::{Record, RecordError};
+use crate::domain::tenant::TenantStatus;
+use crate::domain::webhook::WebhookStatus;
+use crate::store::overview::Strain;
+
+/// How long an overview stands for the present.
+const AGE: Duration = Duration::from_secs(3);
+/// Rows of each list.
+const ROWS: usize = 10;
+
+/// All that there is, at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overview {
+    /// When it was put together, on the store's clock.
+    pub as_of: Moment,
+    /// Tenants by status.
+    pub tenants: BTreeMap<&'static str, i64>,
+    /// Ledgers by status.
+    pub budgets: BTreeMap<&'static str, i64>,
+    /// Ledgers by unit; units without any are left out.
+    pub budgets_by_unit: BTreeMap<&'static str, i64>,
+    /// Subscriptions by status.
+    pub webhooks: BTreeMap<&'static str, i64>,
+    /// Ledgers over their limit.
+    pub over_limit: i64,
+    /// Those of them with the highest debt.
+    pub over_limit_scopes: Vec<StrainedLedger>,
+    /// Ledgers that owe something.
+    pub with_debt: i64,
+    /// Those of them with the highest debt.
+    pub debt_scopes: Vec<StrainedLedger>,
+    /// Subscriptions whose deliveries fail.
+    pub failing: i64,
+    /// Those of them with the most failures in a row.
+    pub failing_webhooks: Vec<FailingWebhook>,
+}
+
+/// A ledger that owes something or is over its limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrainedLedger {
+    /// Its scope.
+    pub scope: String,
+    /// What its figures count.
+    pub unit: Unit,
+    /// What the operator has given.
+    pub allocated: i64,
+    /// What may still be reserved.
+    pub remaining: i64,
+    /// What it owes.
+    pub debt: i64,
+    /// How much debt is allowed.
+    pub overdraft_limit: i64,
+    /// Whether new reservations are refused.
+    pub is_over_limit: bool,
+}
+
+/// A subscription whose deliveries fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailingWebhook {
+    /// Which.
+    pub subscription_id: String,
+    /// Where it delivers to.
+    pub url: String,
+    /// Deliveries in a row that have failed.
+    pub consecutive_failures: i64,
+    /// When the last one did.
+    pub last_failure_at: Option<Moment>,
+}
+
+/// The last overview and when it was put together. Whoever asks meanwhile waits for the one that is under way.
+#[derive(Debug, Default)]
+pub(super) struct LastOverview(Mutex<Option<(Instant, Arc<Overview>)>>);
+
+impl Admin {
+    /// The overview, a few seconds old at most.
+    ///
+    /// # Errors
+    /// Only of the store.
+    pub async fn overview(&self) -> Result<Arc<Overview>, AdminError> {
+        let mut last = self.last_overview.0.lock().await;
+        if let Some((made, overview)) = &*last
+            && made.elapsed() < AGE
+        {
+            return Ok(Arc::clone(overview));
+        }
+        let overview = Arc::new(self.overview_now().await?);
+        *last = Some((Instant::now(), Arc::clone(&overview)));
+        Ok(overview)
+    }
+
+    /// The overview as of now.
+    ///
+    /// # Errors
+    /// Only of the store.
+    pub async fn overview_now(&self) -> Result<Overview, AdminError> {
+        let store = &self.store;
+        let totals = store.totals().await?;
+        let over = store.strained(&totals.strained, Strain::OverLimit, ROWS);
+        let over = over.await?;
+        let debt = store.strained(&totals.strained, Strain::Debt, ROWS).await?;
+        let failing = store.failing_webhooks(&totals.failing_in, ROWS).await?;
+        let over_limit_scopes = ledgers(&over.worst, |ledger| ledger.is_over_limit)?;
+        let debt_scopes = ledgers(&debt.worst, |ledger| ledger.debt > 0)?;
+        let budgets = |status: &BudgetStatus| {
+            let of_unit = |unit: Unit| totals.count(&format!("budget {unit} {status}"));
+            Unit::ALL.into_iter().map(of_unit).sum()
+        };
+        let of_unit = |unit: Unit| {
+            let of_status = |status: &BudgetStatus| totals.count(&format!("budget {unit} {status}"));
+            let count: i64 = BudgetStatus::ALL.iter().map(of_status).sum();
+            (count > 0).then_some((unit.as_str(), count))
+        };
+        let as_of = Moment::from_ms(store.clock().now_ms());
+        Ok(Overview {
+            as_of: as_of.ok_or_else(|| RecordError::of("as_of"))?,
+            tenants: by_word(TenantStatus::WORDS, |word| totals.count(&format!("tenant {word}"))),
+            budgets: BudgetStatus::ALL
+                .iter()
+                .map(|status| (status.as_str(), budgets(status)))
+                .collect(),
+            budgets_by_unit: Unit::ALL.into_iter().filter_map(of_unit).collect(),
+            webhooks: by_word(WebhookStatus::WORDS, |word| totals.count(&format!("webhook {word}"))),
+            over_limit: over.count,
+            over_limit_scopes,
+            with_debt: debt.count,
+            debt_scopes,
+            failing: totals.failing,
+            failing_webhooks: failing.iter().map(FailingWebhook::of).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn by_word(
+    words: &'static [&'static str],
+    count: impl Fn(&str) -> i64,
+) -> BTreeMap<&'static str, i64> {
+    words.iter().map(|word| (*word, count(word))).collect()
+}
+
+/// The ledgers of these records, highest debt first. What has changed since the index was read is left out.
+fn ledgers(
+    records: &[Record],
+    still: impl Fn(&StrainedLedger) -> bool,
+) -> Result<Vec<StrainedLedger>, RecordError> {
+    let ledger = |record: &Record| -> Result<StrainedLedger, RecordError> {
+        Ok(StrainedLedger {
+            scope: record.text("scope")?.to_owned(),
+            unit: record.unit()?,
+            allocated: record.integer("allocated")?,
+            remaining: record.integer("remaining")?,
+            debt: record.integer("debt")?,
+            overdraft_limit: record.integer("overdraft_limit")?,
+            is_over_limit: record.text("is_over_limit")? == "1",
+        })
+    };
+    let mut ledgers = records.iter().map(ledger).collect::<Result<Vec<_>, _>>()?;
+    ledgers.retain(still);
+    // Scores of an index are doubles; the figures are exact.
+    ledgers.sort_by(|a, b| b.debt.cmp(&a.debt).then_with(|| a.scope.cmp(&b.scope)));
+    Ok(ledgers)
+}
+
+impl FailingWebhook {
+    fn of(record: &Record) -> Result<Self, RecordError> {
+        Ok(Self {
+            subscription_id: record.text("subscription_id")?.to_owned(),
+            url: record.text("url")?.to_owned(),
+            consecutive_failures: record.integer("consecutive_failures")?,
+            last_failure_at: record.optional_moment("last_failure_at_ms")?,
+        })
+    }
+}
