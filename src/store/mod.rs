@@ -31,6 +31,7 @@ pub mod lease;
 mod link;
 pub mod metrics;
 mod node;
+pub mod outbox;
 mod patience;
 mod pipelines;
 pub mod policies;
