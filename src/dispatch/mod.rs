@@ -9,6 +9,7 @@ mod metrics;
 mod share;
 mod sums;
 mod thresholds;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +19,10 @@ use tokio::sync::Mutex;
 
 pub use closings::{Closings, Reconciled};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
-pub use metrics::LeaseMetrics;
+pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
+pub use views::{EventFollower, Follow};
 
 use crate::config::RetentionConfig;
 use crate::domain::dialect::Dialect;
@@ -79,6 +81,17 @@ pub fn start(
                 .run_once(&held.current(), |lease| held.lost(lease))
                 .await?;
             Ok::<_, crate::store::StoreError>(rest(sweep.pause()))
+        }
+    });
+
+    let view_metrics = ViewMetrics::register(registry)?;
+    let follower = EventFollower::new(store.clone(), retention.events, view_metrics);
+    let (follower, held) = (Arc::new(follower), leases.clone());
+    workers.repeat("views", RETRY, move || {
+        let (follower, held) = (Arc::clone(&follower), held.clone());
+        async move {
+            let follow = follower.run_once(&held.current()).await?;
+            Ok::<_, crate::store::StoreError>(rest(follow.pause()))
         }
     });
 

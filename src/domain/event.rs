@@ -69,6 +69,15 @@ impl StoredEvent<'_> {
         format!("evt_{}_{digest}_{}", self.partition, self.entry)
     }
 
+    /// Which events belong together with this one; `None` for one that is found by its request.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the fact that is missing or unreadable.
+    pub fn correlation_id(&self) -> Result<Option<String>, RecordError> {
+        let (event_type, at) = (self.facts.text("type")?, self.facts.moment("at_ms")?);
+        Ok(correlation::of(event_type, self.tenant, at, self.facts))
+    }
+
     /// The event as JSON without white space. Absent members are left out.
     ///
     /// # Errors
