@@ -23,7 +23,9 @@ pub use audit::Failure;
 pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
 pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
-pub use overview::{FailingWebhook, Overview, StrainedLedger};
+pub use overview::{
+    FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
+};
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
 pub use tenant_update::{TenantUpdate, UpdatedTenant};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};

@@ -7,20 +7,26 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tracing::error;
 
 use super::{Admin, AdminError};
 use crate::domain::amount::Unit;
+use crate::domain::event::StoredEvent;
+use crate::domain::event_type::EventType;
 use crate::domain::funding::BudgetStatus;
 use crate::domain::moment::Moment;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::store::overview::Strain;
+use crate::store::views::Row;
 
 /// How long an overview stands for the present.
 const AGE: Duration = Duration::from_secs(3);
 /// Rows of each list.
 const ROWS: usize = 10;
+/// How far back events are looked at.
+pub const WINDOW: Duration = Duration::from_secs(3_600);
 
 /// All that there is, at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +53,23 @@ pub struct Overview {
     pub failing: i64,
     /// Those of them with the most failures in a row.
     pub failing_webhooks: Vec<FailingWebhook>,
+    /// Events of late.
+    pub events: RecentEvents,
+}
+
+/// What the view over all tenants has of the last hour, up to the moment of the overview.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecentEvents {
+    /// How many events there were.
+    pub total: i64,
+    /// The same by category; those without any are left out.
+    pub by_category: BTreeMap<&'static str, i64>,
+    /// The latest denials of reservations as they are delivered, newest first.
+    pub denials: Vec<String>,
+    /// The latest expiries of reservations, likewise.
+    pub expiries: Vec<String>,
+    /// All denials by reason, those included that were only counted; by whole minutes.
+    pub denials_by_reason: BTreeMap<String, i64>,
 }
 
 /// A ledger that owes something or is over its limit.
@@ -120,28 +143,80 @@ impl Admin {
             Unit::ALL.into_iter().map(of_unit).sum()
         };
         let of_unit = |unit: Unit| {
-            let of_status = |status: &BudgetStatus| totals.count(&format!("budget {unit} {status}"));
+            let of_status =
+                |status: &BudgetStatus| totals.count(&format!("budget {unit} {status}"));
             let count: i64 = BudgetStatus::ALL.iter().map(of_status).sum();
             (count > 0).then_some((unit.as_str(), count))
         };
-        let as_of = Moment::from_ms(store.clock().now_ms());
+        let now_ms = store.clock().now_ms();
+        let as_of = Moment::from_ms(now_ms);
         Ok(Overview {
             as_of: as_of.ok_or_else(|| RecordError::of("as_of"))?,
-            tenants: by_word(TenantStatus::WORDS, |word| totals.count(&format!("tenant {word}"))),
+            events: self.recent_events(now_ms).await?,
+            tenants: by_word(TenantStatus::WORDS, |word| {
+                totals.count(&format!("tenant {word}"))
+            }),
             budgets: BudgetStatus::ALL
                 .iter()
                 .map(|status| (status.as_str(), budgets(status)))
                 .collect(),
             budgets_by_unit: Unit::ALL.into_iter().filter_map(of_unit).collect(),
-            webhooks: by_word(WebhookStatus::WORDS, |word| totals.count(&format!("webhook {word}"))),
+            webhooks: by_word(WebhookStatus::WORDS, |word| {
+                totals.count(&format!("webhook {word}"))
+            }),
             over_limit: over.count,
             over_limit_scopes,
             with_debt: debt.count,
             debt_scopes,
             failing: totals.failing,
-            failing_webhooks: failing.iter().map(FailingWebhook::of).collect::<Result<_, _>>()?,
+            failing_webhooks: failing
+                .iter()
+                .map(FailingWebhook::of)
+                .collect::<Result<_, _>>()?,
         })
     }
+
+    async fn recent_events(&self, now_ms: i64) -> Result<RecentEvents, AdminError> {
+        let store = &self.store;
+        let from_ms = now_ms - WINDOW.as_millis() as i64;
+        let window = (from_ms, now_ms);
+        let counts = store.count_events(from_ms, now_ms).await?;
+        let mut by_category = BTreeMap::new();
+        for (kind, count) in counts.by_type {
+            *by_category.entry(kind.category().as_str()).or_default() += count;
+        }
+        let denials = store.latest_events(EventType::ReservationDenied, window, ROWS);
+        let denials = rendered(denials.await?);
+        let expiries = store.latest_events(EventType::ReservationExpired, window, ROWS);
+        Ok(RecentEvents {
+            total: counts.total,
+            by_category,
+            denials,
+            expiries: rendered(expiries.await?),
+            denials_by_reason: store.denials_by_reason(from_ms, now_ms).await?,
+        })
+    }
+}
+
+/// Events as they are delivered. One that is damaged is left out.
+fn rendered(events: Vec<(Row, Record)>) -> Vec<String> {
+    let render = |(row, facts): (Row, Record)| {
+        let event = StoredEvent {
+            partition: row.partition,
+            tenant: &row.tenant,
+            entry: &row.entry.to_string(),
+            facts: &facts,
+        };
+        let envelope = event.envelope();
+        if let Err(damage) = &envelope {
+            error!(
+                event = row.member(), error = %damage,
+                "the event `{}` is left out of the overview: {damage}", row.member()
+            );
+        }
+        envelope.ok()
+    };
+    events.into_iter().filter_map(render).collect()
 }
 
 fn by_word(

@@ -10,13 +10,15 @@ use tracing::error;
 
 use super::metrics::ViewMetrics;
 use crate::domain::event::StoredEvent;
+use crate::domain::event_type::EventType;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::tenant::SYSTEM;
 use crate::store::outbox::{Pointer, Target};
 use crate::store::views::{
-    BATCH_ROWS, CORRELATION_ID, Followed, NewRow, REQUEST_ID, Row, TRACE_ID, View, id_digest,
+    BATCH_ROWS, CORRELATION_ID, Denials, Followed, NewRow, REQUEST_ID, Row, TRACE_ID, View,
+    id_digest,
 };
 use crate::store::{Day, Lease, Store, StoreError};
 
@@ -354,5 +356,21 @@ fn new_row(
         },
         kinds,
         ids: ids.collect(),
+        denials: denials(event_type, facts)?,
     })
+}
+
+/// The denials that an event tells of.
+fn denials(event_type: &str, facts: &Record) -> Result<Option<Denials>, RecordError> {
+    if event_type != EventType::ReservationDenied.as_str() {
+        return Ok(None);
+    }
+    let reason = facts.text("data.reason_code")?;
+    if reason.len() > 64 || !reason.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
+        return Err(RecordError::of("data.reason_code"));
+    }
+    Ok(Some(Denials {
+        reason: reason.to_owned(),
+        count: facts.optional_integer("metadata.count")?.unwrap_or(1),
+    }))
 }

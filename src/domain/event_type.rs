@@ -81,6 +81,14 @@ words! {
     }
 }
 
+impl EventType {
+    /// What it is about.
+    pub fn category(self) -> EventCategory {
+        let (category, _) = self.as_str().split_once('.').unwrap_or_default();
+        EventCategory::parse(category).unwrap_or(EventCategory::System)
+    }
+}
+
 impl EventCategory {
     /// Whether a tenant may see events of this category.
     pub fn is_tenant_visible(self) -> bool {
@@ -153,6 +161,14 @@ mod tests {
         };
         assert_eq!(EventType::ALL.len(), 51);
         assert_eq!(EventType::ALL.iter().filter(visible).count(), 29);
+    }
+
+    #[test]
+    fn every_type_begins_with_its_category() {
+        for event_type in EventType::ALL {
+            let prefix = format!("{}.", event_type.category());
+            assert!(event_type.as_str().starts_with(&prefix), "{event_type}");
+        }
     }
 
     #[test]

@@ -230,6 +230,17 @@ impl Keys {
         }
     }
 
+    /// Sorted set with a TTL: how many reservations were denied in a minute, by reason.
+    pub fn denials_of_minute(&self, minute_ms: i64) -> String {
+        let minute = minute_ms.rem_euclid(86_400_000) / 60_000;
+        let (day, hour) = (Day::of_ms(minute_ms), minute / 60);
+        format!(
+            "{}:{{all}}:denials:{day}{hour:02}{:02}",
+            self.prefix,
+            minute % 60
+        )
+    }
+
     /// Sorted set, lexical: a day's rows of a view by the ids that they can be asked for by.
     pub fn view_ids(&self, view: &str, day: Day) -> String {
         let name = view.strip_suffix('s').unwrap_or(view);
@@ -272,6 +283,8 @@ mod tests {
             keys.view("events", Some("budget.reset"), day),
             "ba:{all}:events:budget.reset:20240229"
         );
+        let minute = keys.denials_of_minute(day.start_ms() + 83_045_678);
+        assert_eq!(minute, "ba:{all}:denials:202402292304");
         assert_eq!(keys.view("audit", None, day), "ba:{all}:audit:20240229");
         assert_eq!(keys.view_ids("events", day), "ba:{all}:eventids:20240229");
         assert_eq!(keys.view_ids("audit", day), "ba:{all}:auditids:20240229");

@@ -41,6 +41,7 @@ pub mod poll;
 mod pool;
 pub mod purge;
 pub mod read;
+pub mod recent;
 pub mod release;
 pub mod reply;
 pub mod reserve;

@@ -1,13 +1,14 @@
 //! What the overview is put together from: counts and indexes that scripts keep in each partition. It takes the same few
 //! commands per partition, however much is stored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::{Store, StoreError};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::reservation::Record;
+use crate::domain::tenant::SYSTEM;
 
 /// Why a ledger is among the strained; see `lua/lib/strained.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +37,16 @@ impl Strain {
     }
 }
 
+/// Counts by `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.
+pub type Counts = BTreeMap<String, i64>;
+
+/// Records whose status is read at once.
+const READ_ROWS: usize = 500;
+
 /// Counts over all partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// By `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.
-    by_status: BTreeMap<String, i64>,
+    by_status: Counts,
     /// Partitions that have strained ledgers.
     pub strained: Vec<Partition>,
     /// Subscriptions whose deliveries fail.
@@ -103,7 +109,7 @@ impl Store {
         let mut replies = self.query_all(&commands).await?.into_iter();
         let mut totals = Totals::default();
         for partition in partitions {
-            let counts: HashMap<String, i64> = read(replies.next());
+            let counts: Counts = read(replies.next());
             for (field, count) in counts {
                 *totals.by_status.entry(field).or_default() += count;
             }
@@ -117,6 +123,58 @@ impl Store {
             }
         }
         Ok(totals)
+    }
+
+    /// The counts of one partition that are not zero.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
+        let (key, command) = one_key("HGETALL", self.keys().counts(partition));
+        let mut counts: Counts = read(Some(self.query(&key, &command).await?));
+        counts.retain(|_, count| *count != 0);
+        Ok(counts)
+    }
+
+    /// The same from the records themselves.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn recount(&self, partition: Partition) -> Result<Counts, StoreError> {
+        let keys = self.keys();
+        let mut records = Vec::new();
+        let tenants = self.members_of(&keys.tenants(partition)).await?;
+        let operator = (partition == Partition::FIRST).then(|| SYSTEM.to_owned());
+        for owner in tenants.iter().chain(&operator) {
+            for id in self.members_of(&keys.webhooks(partition, owner)).await? {
+                records.push(("webhook".to_owned(), keys.webhook(partition, &id)));
+            }
+        }
+        for tenant in &tenants {
+            records.push(("tenant".to_owned(), keys.tenant(partition, tenant)));
+            for entry in self.members_of(&keys.budgets(partition, tenant)).await? {
+                let (scope, unit) = entry.split_once(' ').unwrap_or_default();
+                let unit = unit.rsplit(' ').next().unwrap_or_default();
+                let key = keys.budget(partition, tenant, unit, scope);
+                records.push((format!("budget {unit}"), key));
+            }
+        }
+        let mut counts = Counts::new();
+        for part in records.chunks(READ_ROWS) {
+            let status = |(_, key): &(String, String)| {
+                let mut status = redis::cmd("HGET");
+                status.arg(key).arg("status");
+                (key.clone(), status)
+            };
+            let commands: Vec<_> = part.iter().map(status).collect();
+            for ((kind, _), reply) in part.iter().zip(self.query_each(&commands).await?) {
+                let status: Option<String> = reply.ok().and_then(|reply| read(Some(reply)));
+                if let Some(status) = status {
+                    *counts.entry(format!("{kind} {status}")).or_default() += 1;
+                }
+            }
+        }
+        Ok(counts)
     }
 
     /// How many ledgers of these partitions are strained so, and the `rows` with the highest debt.
@@ -133,7 +191,11 @@ impl Store {
         let commands = partitions.iter().flat_map(|partition| {
             let key = self.keys().strained(*partition);
             let (mut count, mut worst) = (redis::cmd("ZCOUNT"), redis::cmd(walk));
-            let (least, most) = if strain == Strain::Debt { (low, high) } else { (high, low) };
+            let (least, most) = if strain == Strain::Debt {
+                (low, high)
+            } else {
+                (high, low)
+            };
             count.arg(&key).arg(least).arg(most);
             worst.arg(&key).arg(high).arg(low).arg("WITHSCORES");
             worst.arg("LIMIT").arg(0).arg(rows);
@@ -149,10 +211,15 @@ impl Store {
         }
         let names = highest(worst, rows);
         let ledger = |entry: &String| {
-            let mut words = entry.strip_prefix(strain.word())?.trim_start().splitn(3, ' ');
+            let mut words = entry
+                .strip_prefix(strain.word())?
+                .trim_start()
+                .splitn(3, ' ');
             let tenant = TenantId::parse(words.next()?)?;
             let (unit, scope) = (words.next()?, words.next()?);
-            let key = self.keys().budget(tenant.partition(), tenant.as_str(), unit, scope);
+            let key = self
+                .keys()
+                .budget(tenant.partition(), tenant.as_str(), unit, scope);
             Some(fields_of(key, &LEDGER_FIELDS))
         };
         let commands: Vec<_> = names.iter().filter_map(ledger).collect();
@@ -172,7 +239,11 @@ impl Store {
         let worst = |partition: &Partition| {
             let key = self.keys().failing(*partition);
             let mut worst = redis::cmd("ZREVRANGE");
-            worst.arg(&key).arg(0).arg(rows as i64 - 1).arg("WITHSCORES");
+            worst
+                .arg(&key)
+                .arg(0)
+                .arg(rows as i64 - 1)
+                .arg("WITHSCORES");
             (key, worst)
         };
         let commands: Vec<_> = partitions.iter().map(worst).collect();

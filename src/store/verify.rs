@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::script::{LEDGERS, RECORDS, REGISTERED};
 use super::{Arg, Day, Lane, Reply, Store, StoreError, slot};
+use crate::domain::amount::Unit;
 use crate::domain::ids::{Partition, TenantId};
 
 /// Ledgers or records that one call reads at most.
@@ -13,7 +14,7 @@ pub const READ_ROWS: usize = 100;
 pub const DEPTHS: usize = 6;
 
 /// A ledger as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Its status.
     pub status: String,
@@ -31,6 +32,30 @@ pub struct Figures {
     pub base_spent: i64,
     /// What of `debt` no record tells any more; modulo 2^64.
     pub base_debt: i64,
+    /// Whether it is over its limit.
+    pub is_over_limit: bool,
+    /// What the index of strained ledgers has of it.
+    pub strained: Strained,
+}
+
+/// Scores of a ledger among the strained; see `lua/lib/strained.lua`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Strained {
+    /// For its debt.
+    pub debt: Option<f64>,
+    /// For being over its limit.
+    pub over: Option<f64>,
+}
+
+impl Figures {
+    /// The scores that the index must have.
+    pub fn strain(&self) -> Strained {
+        let debt = self.debt as f64;
+        Strained {
+            debt: (self.debt > 0).then_some(debt),
+            over: self.is_over_limit.then_some(-debt - 1.0),
+        }
+    }
 }
 
 /// Ledgers at one moment of the store's clock: `None` where there is none, an error's text where one is corrupt.
@@ -74,16 +99,30 @@ impl Row {
 }
 
 impl Store {
-    /// Reads at most [`READ_ROWS`] ledgers of one partition at one moment.
+    /// Reads at most [`READ_ROWS`] ledgers of one tenant, by scope and unit, at one moment.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn read_ledgers(&self, keys: &[String]) -> Result<Ledgers, StoreError> {
-        let value = self.call_on(Lane::Background, &LEDGERS, keys, &[]).await?;
+    pub async fn read_ledgers(
+        &self,
+        tenant: &TenantId,
+        ledgers: &[(String, Unit)],
+    ) -> Result<Ledgers, StoreError> {
+        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
+        let mut key_names = vec![keys.strained(partition)];
+        let mut names = Vec::with_capacity(ledgers.len());
+        for (scope, unit) in ledgers {
+            key_names.push(keys.budget(partition, tenant, unit.as_str(), scope));
+            names.push(format!("{tenant} {unit} {scope}"));
+        }
+        let args: Vec<_> = names.iter().map(Arg::from).collect();
+        let value = self
+            .call_on(Lane::Background, &LEDGERS, &key_names, &args)
+            .await?;
         let mut reply = Reply::new(&LEDGERS, value)?;
         reply.next_str()?;
         let now_ms = reply.next_i64()?;
-        let mut rows = Vec::with_capacity(keys.len());
+        let mut rows = Vec::with_capacity(ledgers.len());
         while !reply.is_empty() {
             rows.push(figures(reply.next_array()?)?);
         }
@@ -262,11 +301,11 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
     if reply.is_empty() {
         return Ok(Err("the key holds no hash".to_owned()));
     }
-    let mut fields = Vec::with_capacity(8);
+    let mut fields = Vec::with_capacity(11);
     while !reply.is_empty() {
         fields.push(reply.opt_str()?);
     }
-    if fields.iter().all(Option::is_none) {
+    if fields.iter().take(9).all(Option::is_none) {
         return Ok(Ok(None));
     }
     let names = [
@@ -301,7 +340,19 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
         base_spent,
         base_debt,
     ] = numbers;
+    let score = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|text| text.as_ref()?.parse().ok())
+    };
+    let strained = Strained {
+        debt: score(9),
+        over: score(10),
+    };
+    let is_over_limit = fields.get(8).and_then(Option::as_deref) == Some("1");
     Ok(Ok(Some(Figures {
+        is_over_limit,
+        strained,
         status: fields.swap_remove(0).unwrap_or_default(),
         allocated,
         spent,

@@ -22,6 +22,8 @@ pub const BATCH_ROWS: usize = 100;
 const MARGIN: Duration = Duration::from_secs(2 * 86_400);
 
 const DAY_MS: i64 = 86_400_000;
+/// How long the counts of a minute stay.
+const MINUTES_MS: i64 = 2 * 3_600_000;
 
 /// What is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +96,17 @@ pub struct NewRow {
     pub kinds: Vec<String>,
     /// Ids that it can be asked for by, as [`id_digest`] writes them.
     pub ids: Vec<String>,
+    /// The denials that it tells of, which are counted by the minute. Only where a cursor stops the second who adds it.
+    pub denials: Option<Denials>,
+}
+
+/// Denials of reservations that one event tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denials {
+    /// Why.
+    pub reason: String,
+    /// How many: one, or all that were only counted in a minute.
+    pub count: i64,
 }
 
 /// Letters of the ids that an event can be asked for by.
@@ -264,27 +277,39 @@ impl<'a> IndexCall<'a> {
             let mut indexes = vec![keys.view(view, None, new.day)];
             let kinds = new.kinds.iter();
             indexes.extend(kinds.map(|kind| keys.view(view, Some(kind), new.day)));
-            count += indexes.len() + new.ids.len();
+            count += indexes.len() + new.ids.len() + usize::from(new.denials.is_some());
             for index in indexes {
-                let number = self.number_of(index, new.day);
+                let number = self.number_of(index, self.end_of(new.day));
                 self.args
                     .extend([number, new.at_ms.to_string(), member.clone()]);
             }
             for id in &new.ids {
-                let number = self.number_of(by_ids.clone(), new.day);
+                let number = self.number_of(by_ids.clone(), self.end_of(new.day));
                 let member = id_member(id, new.at_ms, &member);
                 self.args.extend([number, "0".to_owned(), member]);
+            }
+            if let Some(denials) = &new.denials {
+                let minute_ms = new.at_ms - new.at_ms.rem_euclid(60_000);
+                let key = keys.denials_of_minute(minute_ms);
+                let number = self.number_of(key, minute_ms + MINUTES_MS);
+                let by = format!("+{}", denials.count.max(0));
+                self.args.extend([number, by, denials.reason.clone()]);
             }
         }
         self.args[place] = count.to_string();
     }
 
+    /// When the indexes of a day end.
+    fn end_of(&self, day: Day) -> i64 {
+        let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX / 4);
+        day.start_ms() + DAY_MS + keep_ms
+    }
+
     /// The number of an index in this call, from 1.
-    fn number_of(&mut self, key: String, day: Day) -> String {
+    fn number_of(&mut self, key: String, ends_ms: i64) -> String {
         let known = self.keys.iter().position(|other| *other == key);
         let number = known.unwrap_or_else(|| {
-            let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX / 4);
-            self.ends.push(day.start_ms() + DAY_MS + keep_ms);
+            self.ends.push(ends_ms);
             self.keys.push(key);
             self.keys.len() - 1
         });

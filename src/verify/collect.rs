@@ -110,8 +110,7 @@ impl<'a> Collector<'a> {
 
     async fn read_ledgers(&mut self, names: Vec<LedgerName>) -> Result<(), StoreError> {
         for batch in names.chunks(READ_ROWS) {
-            let keys: Vec<_> = batch.iter().map(|name| self.ledger_key(name)).collect();
-            let read = self.store.read_ledgers(&keys).await?;
+            let read = self.store.read_ledgers(self.tenant, batch).await?;
             for (name, row) in batch.iter().zip(read.rows) {
                 match row {
                     Ok(Some(figures)) => {
@@ -134,13 +133,6 @@ impl<'a> Collector<'a> {
             }
         }
         Ok(())
-    }
-
-    fn ledger_key(&self, (scope, unit): &LedgerName) -> String {
-        let (partition, tenant) = (self.tenant.partition(), self.tenant.as_str());
-        self.store
-            .keys()
-            .budget(partition, tenant, unit.as_str(), scope)
     }
 
     /// Retention learns of each day with records from the partition's registry.
@@ -178,6 +170,10 @@ impl<'a> Collector<'a> {
             }
             if !law {
                 let detail = "remaining is not allocated less spent, reserved and debt".to_owned();
+                self.differs("ledger", &show(name), detail);
+            }
+            if figures.strained != figures.strain() {
+                let detail = "the index of debts and limits does not have it as it is".to_owned();
                 self.differs("ledger", &show(name), detail);
             }
             self.part.ledgers.push(row);

@@ -23,6 +23,8 @@ pub(super) struct Inventory {
     pub tenants: BTreeMap<TenantId, Found>,
     /// Partitions with reservations in quarantine.
     pub quarantines: BTreeSet<Partition>,
+    /// Partitions that count what they have.
+    pub counted: BTreeSet<Partition>,
 }
 
 impl Inventory {
@@ -60,6 +62,10 @@ impl Inventory {
         };
         if rest == "quarantine" {
             self.quarantines.insert(partition);
+            return;
+        }
+        if rest == "counts" {
+            self.counted.insert(partition);
             return;
         }
         let Some((kind, rest)) = rest.split_once(':') else {

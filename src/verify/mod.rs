@@ -3,7 +3,8 @@
 //! Checked is, for each ledger: `reserved` is the sum of the active holds; `spent` and `debt` are their base plus what the
 //! records charged; `remaining` is `allocated` less all three. For each tenant: an active reservation and its place among
 //! the due ones belong together, with the right time; the partition knows the tenant's earliest; each day with records is
-//! registered for retention. What the sweeper put into quarantine is listed.
+//! registered for retention; a ledger stands in the index of debts and limits as it is. What the sweeper put into quarantine
+//! is listed. For all tenants together: the counts of each partition are those of its records.
 //!
 //! The system may run meanwhile. The ledgers of a tenant are read at one moment of Redis's clock, and each record counts
 //! as it stood at that moment, which its own times tell: one made later does not count, one that ended later counts as
@@ -12,6 +13,7 @@
 //! when it shows twice alike.
 
 mod collect;
+mod counts;
 mod inventory;
 mod records;
 mod report;
@@ -79,6 +81,9 @@ pub async fn verify(
             }
             before = Some(part);
         }
+    }
+    if tenant.is_none() {
+        counts::verify(store, &inventory, &mut report).await?;
     }
     report.quarantine(store, tenant, &inventory).await?;
     Ok(report)

@@ -61,9 +61,9 @@ pub struct LedgerRow {
 /// Something that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Whose.
+    /// Whose; `*` where it is the partition's.
     pub tenant: String,
-    /// What kind of thing: `ledger`, `reservation`, `record`, `due`, `due index`, `day`.
+    /// What kind of thing: `ledger`, `reservation`, `record`, `due`, `due index`, `day`, `counts`.
     pub what: String,
     /// Which one.
     pub id: String,

@@ -126,9 +126,12 @@ fn explained(difference: Moved, moves: &[Moved]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::verify::Strained;
 
     fn ledger(reserved: i64, spent: i64, debt: i64) -> Figures {
         Figures {
+            is_over_limit: false,
+            strained: Strained::default(),
             status: "ACTIVE".to_owned(),
             allocated: 1_000,
             spent,

@@ -9,6 +9,9 @@ use crate::harness::app::{Said, TestApp};
 use crate::harness::desk::tenant_id;
 use crate::harness::redis::shared;
 
+/// Patience on a machine that runs many tests.
+const PATIENT: [&str; 2] = ["--redis-timeout-ms", "20000"];
+
 /// What a sort without an index looks at.
 const BOUND: usize = 10_000;
 
@@ -117,7 +120,7 @@ async fn falls_back(app: &TestApp, whose: &str, last: &str) {
 
 #[tokio::test]
 async fn ten_thousand_budgets_are_sorted_and_one_more_is_too_many() {
-    let app = TestApp::spawn().await;
+    let app = TestApp::spawn_on(&shared().url(), &PATIENT).await;
     crowd(&app, "crowd", BOUND).await;
     let most = list(&app, None, "tenant_id=crowd&limit=2").await;
     assert_eq!(
@@ -143,7 +146,8 @@ async fn ten_thousand_budgets_are_sorted_and_one_more_is_too_many() {
 
 #[tokio::test]
 async fn the_bound_is_the_same_over_all_tenants() {
-    let app = TestApp::spawn_on(&shared().url(), &["--allow-cross-tenant-list"]).await;
+    let settings = [&PATIENT[..], &["--allow-cross-tenant-list"]].concat();
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
     crowd(&app, "crowd", BOUND - 1).await;
     crowd(&app, "one", 1).await;
     let most = list(&app, None, "limit=1").await;

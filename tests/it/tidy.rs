@@ -92,6 +92,7 @@ const WRITES: &[&str] = &[
     "'HINCRBY'",
     "'ZADD'",
     "'ZREM'",
+    "'ZINCRBY'",
     "'ZREMRANGEBYSCORE'",
     "'XADD'",
     "'XTRIM'",

@@ -22,6 +22,7 @@ fn entry(ms: u64, sequence: u64) -> EntryId {
 
 fn row(index: u16, at_ms: i64, sequence: u64) -> NewRow {
     NewRow {
+        denials: None,
         day: Day::of_ms(at_ms),
         at_ms,
         row: Row {

@@ -6,6 +6,7 @@ pub mod budgets;
 pub mod extract;
 pub mod handlers;
 pub mod identify;
+pub mod overview;
 pub mod policies;
 pub mod refusals;
 mod shown;
@@ -63,6 +64,7 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/budgets/lookup",
             get(budgets::handlers::lookup_budget),
         )
+        .route("/v1/admin/overview", get(overview::get_overview))
         .route(
             "/v1/admin/policies",
             get(policies::handlers::list_policies).post(policies::handlers::create_policy),

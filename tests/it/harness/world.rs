@@ -164,6 +164,9 @@ impl World {
         let mut words = vec!["HSET", &key];
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
         self.redis(&words).await;
+        let counts = keys.counts(partition);
+        self.redis(&["HINCRBY", &counts, &format!("budget {unit} ACTIVE"), "1"])
+            .await;
         let index = keys.budgets(partition, name);
         let entry = format!("{} {} {unit}", start.scope, start.unit.index());
         self.redis(&["ZADD", &index, "0", &entry]).await;
@@ -195,5 +198,19 @@ async fn tenant(store: &Store, name: &str, key_prefix: &str) -> (RuntimeCaller, 
         .query(&record, &command)
         .await
         .expect("a stored tenant");
+    let (tenants, counts) = (
+        store.keys().tenants(partition),
+        store.keys().counts(partition),
+    );
+    let mut enter = ::redis::cmd("ZADD");
+    enter.arg(&tenants).arg(0).arg(name);
+    let mut count = ::redis::cmd("HINCRBY");
+    count.arg(&counts).arg("tenant ACTIVE").arg(1);
+    for (key, command) in [(tenants, enter), (counts, count)] {
+        store
+            .query(&key, &command)
+            .await
+            .expect("a tenant that counts");
+    }
     (caller, key.expose().to_owned())
 }

@@ -1,10 +1,11 @@
-//! The list of budgets.
+//! The list of budgets and the overview.
 
 use serde_json::{Value, json};
 
 use super::page_limit;
 use crate::admin::BudgetSort;
 use crate::api::admin::budgets::list::BudgetListResponse;
+use crate::api::admin::overview::AdminOverviewResponse;
 use crate::api::openapi::operation::{
     Key, Operation, cursor, query, schema_of, text, words, words_or,
 };
@@ -13,17 +14,30 @@ use crate::domain::amount::Unit;
 use crate::domain::funding::BudgetStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
-    vec![Operation {
-        method: "get",
-        path: "/v1/admin/budgets",
-        id: "listBudgets",
-        summary: "Lists budgets",
-        keys: &[Key::Api, Key::Admin],
-        parameters: list_parameters(),
-        request: None,
-        answers: &[(200, "A page of budgets.", schema_of::<BudgetListResponse>)],
-        errors: &[400],
-    }]
+    vec![
+        Operation {
+            method: "get",
+            path: "/v1/admin/budgets",
+            id: "listBudgets",
+            summary: "Lists budgets",
+            keys: &[Key::Api, Key::Admin],
+            parameters: list_parameters(),
+            request: None,
+            answers: &[(200, "A page of budgets.", schema_of::<BudgetListResponse>)],
+            errors: &[400],
+        },
+        Operation {
+            method: "get",
+            path: "/v1/admin/overview",
+            id: "getAdminOverview",
+            summary: "Shows counts of all that there is, what needs care, and what happened in the last hour; a few seconds old at most",
+            keys: &[Key::Admin],
+            parameters: Vec::new(),
+            request: None,
+            answers: &[(200, "The overview.", schema_of::<AdminOverviewResponse>)],
+            errors: &[400],
+        },
+    ]
 }
 
 fn list_parameters() -> Vec<Value> {
