@@ -5,6 +5,7 @@ mod audit;
 mod budget_lists;
 mod budget_states;
 mod budgets;
+pub mod events;
 mod overview;
 mod policies;
 mod tenant_update;

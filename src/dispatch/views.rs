@@ -341,7 +341,8 @@ fn new_row(
     ];
     let ids = ids.into_iter();
     let ids = ids.filter_map(|(letter, id)| Some(id_digest(letter, &id?)));
-    let mut kinds = vec![event_type.to_owned()];
+    let category = event_type.split('.').next().unwrap_or_default();
+    let mut kinds = vec![event_type.to_owned(), category.to_owned()];
     if target.tenant == SYSTEM {
         kinds.push(SYSTEM.to_owned());
     }

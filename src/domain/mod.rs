@@ -26,6 +26,7 @@ pub mod admin_refusal;
 pub mod api_key;
 pub mod budget_ledger;
 pub mod event;
+pub mod event_query;
 pub mod event_type;
 pub mod log_entry;
 pub mod tenant_record;

@@ -59,7 +59,7 @@ impl Store {
     ) -> Result<Vec<Option<Vec<Pointer>>>, StoreError> {
         let command = |(partition, cursor): &(Partition, Option<EntryId>)| {
             let from = cursor.map_or_else(|| "-".to_owned(), |cursor| format!("({cursor}"));
-            self.range(self.keys().outbox(*partition), &from, rows)
+            stream_range(self.keys().outbox(*partition), &from, rows)
         };
         let commands: Vec<_> = cursors.iter().map(command).collect();
         let pointer = |(entry, record): (EntryId, Record)| Pointer {
@@ -84,7 +84,7 @@ impl Store {
     ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
         let command = |(partition, target): &(Partition, &Target)| {
             let key = self.keys().events(*partition, &target.tenant, target.day);
-            self.range(key, &target.first.to_string(), target.count)
+            stream_range(key, &target.first.to_string(), target.count)
         };
         let commands: Vec<_> = targets.iter().map(command).collect();
         let replies = self.query_reachable(&commands).await?;
@@ -93,12 +93,12 @@ impl Store {
             .map(|reply| reply.map(entries))
             .collect())
     }
+}
 
-    fn range(&self, key: String, from: &str, count: usize) -> (String, Cmd) {
-        let mut read = redis::cmd("XRANGE");
-        read.arg(&key).arg(from).arg("+").arg("COUNT").arg(count);
-        (key, read)
-    }
+fn stream_range(key: String, from: &str, count: usize) -> (String, Cmd) {
+    let mut read = redis::cmd("XRANGE");
+    read.arg(&key).arg(from).arg("+").arg("COUNT").arg(count);
+    (key, read)
 }
 
 /// The entries of a stream. One that cannot be read as text is left out.

@@ -12,6 +12,7 @@ use super::clock::Day;
 use super::error::StoreError;
 use super::script::{CREATE_TENANT, UPDATE_TENANT};
 use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
 use crate::domain::tenant::TenantStatus;
@@ -74,6 +75,7 @@ impl Store {
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
                 keys.thresholds(partition),
+                keys.tenant_ids(partition),
                 keys.counts(partition),
             ];
             key_names.extend(
@@ -84,6 +86,7 @@ impl Store {
             let mut args = vec![id.to_owned()];
             push_day(&mut args, day);
             args.extend([&tenant.name, change.payload_hash, change.cause].map(str::to_owned));
+            args.push(tenant_digest(id));
             push_counted(&mut args, &fields);
             push_pairs(&mut args, change.audit);
             (key_names, args)
