@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::{Cmd, FromRedisValue, Value};
 
-use super::outbox::entries;
+use super::view_rows::{Span, ViewIndex, ViewPage};
 use super::views::{Row, View};
 use super::{Day, Store, StoreError};
 use crate::domain::event_type::EventType;
@@ -66,34 +66,31 @@ impl Store {
     ) -> Result<Vec<(Row, Record)>, StoreError> {
         let mut days = days(from_ms, to_ms);
         days.reverse();
-        let walk = |day: &Day| {
-            let key = self.kind_of_day(Some(kind.as_str()), *day);
-            let mut walk = redis::cmd("ZREVRANGEBYSCORE");
-            walk.arg(&key).arg(to_ms).arg(from_ms);
-            walk.arg("LIMIT").arg(0).arg(rows);
-            (key, walk)
-        };
-        let commands: Vec<_> = days.iter().map(walk).collect();
-        let replies = self.query_all(&commands).await?;
-        let mut latest = Vec::new();
-        for (day, reply) in days.iter().zip(replies) {
-            let members: Vec<String> = read(Some(reply));
-            let of_day = members.iter().filter_map(|member| Row::parse(member));
-            latest.extend(of_day.map(|row| (*day, row)));
-        }
-        latest.truncate(rows);
-        let facts = |(day, row): &(Day, Row)| {
-            let key = self.keys().events(row.partition, &row.tenant, *day);
-            let mut read = redis::cmd("XRANGE");
-            let entry = row.entry.to_string();
-            read.arg(&key).arg(&entry).arg(&entry);
-            (key, read)
-        };
-        let commands: Vec<_> = latest.iter().map(facts).collect();
-        let replies = self.query_all(&commands).await?;
-        let found = latest.into_iter().zip(replies);
+        let (index, span) = (
+            ViewIndex::Kind(kind.as_str().to_owned()),
+            Span {
+                low_ms: from_ms,
+                high_ms: to_ms,
+                descending: true,
+                after: None,
+            },
+        );
+        let pages = self
+            .read_view(View::Events, &index, &days, &span, rows)
+            .await?;
+        let of_day =
+            |(day, page): (Day, ViewPage)| page.rows.into_iter().map(move |row| (row.row, day));
+        let latest: Vec<_> = days
+            .into_iter()
+            .zip(pages)
+            .flat_map(of_day)
+            .take(rows)
+            .collect();
+        let wanted: Vec<_> = latest.iter().map(|(row, day)| (row, *day)).collect();
+        let facts = self.facts_of(&wanted).await?;
+        let found = latest.into_iter().zip(facts);
         Ok(found
-            .filter_map(|((_, row), reply)| Some((row, entries(reply).pop()?.1)))
+            .filter_map(|((row, _), facts)| Some((row, facts?)))
             .collect())
     }
 

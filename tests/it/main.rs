@@ -87,6 +87,7 @@ mod round_trips;
 mod serving;
 mod settings;
 mod stalls;
+mod strained;
 mod thresholds;
 mod tidy;
 mod topologies;

@@ -174,7 +174,10 @@ async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
     for (field, words) in [
         ("reserved", vec!["reserved is", "remaining is not"]),
         ("spent", vec!["spent is", "remaining is not"]),
-        ("debt", vec!["debt is", "remaining is not"]),
+        (
+            "debt",
+            vec!["debt is", "remaining is not", "the index of debts"],
+        ),
         ("base_spent", vec!["spent is"]),
         ("remaining", vec!["remaining is not"]),
     ] {

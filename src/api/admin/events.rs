@@ -172,7 +172,7 @@ fn listed(page: EventPage, next_cursor: Option<String>) -> Result<EventListRespo
     })
 }
 
-fn raw(event: String) -> Result<Box<RawValue>, ApiError> {
+pub(super) fn raw(event: String) -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string(event).map_err(ApiError::internal)
 }
 

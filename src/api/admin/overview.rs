@@ -1,5 +1,9 @@
 //! The overview: `GET /v1/admin/overview`.
 
+mod extension;
+
+pub use extension::{AccessControlStats, QuotaHealth, QuotaOffender};
+
 use std::collections::BTreeMap;
 
 use axum::extract::State;
@@ -8,6 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::events::{Event, raw};
 use super::refusals::{Asked, error_of};
 use crate::admin::{FailingWebhook, OVERVIEW_WINDOW, Overview, StrainedLedger};
 use crate::api::errors::ApiError;
@@ -45,15 +50,23 @@ pub struct AdminOverviewResponse {
     /// Events of late.
     pub event_counts: EventCounts,
     /// The latest denials of reservations.
-    #[schema(value_type = Vec<Object>, max_items = 10)]
+    #[schema(value_type = Vec<Event>, max_items = 10)]
     pub recent_denials: Vec<Box<RawValue>>,
     /// The latest expiries of reservations.
-    #[schema(value_type = Vec<Object>, max_items = 10)]
+    #[schema(value_type = Vec<Event>, max_items = 10)]
     pub recent_expiries: Vec<Box<RawValue>>,
     /// All denials of late by reason, those included that have no event of their own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub recent_denials_by_reason: BTreeMap<String, i64>,
+    /// Never sent: there are no quotas of actions here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub quota_health: Option<QuotaHealth>,
+    /// Never sent: policies do not list actions here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub access_control_stats: Option<AccessControlStats>,
 }
 
 /// Tenants by status.
@@ -68,6 +81,10 @@ pub struct TenantCounts {
     pub suspended: i64,
     /// Those that have ended.
     pub closed: i64,
+    /// Never sent: there is no such mode here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub in_observe_mode: Option<i64>,
 }
 
 /// Budgets by status and unit.
@@ -171,7 +188,7 @@ pub async fn get_overview(
 
 fn shown(overview: &Overview) -> Result<AdminOverviewResponse, ApiError> {
     let budgets = |status: BudgetStatus| count(&overview.budgets, status.as_str());
-    let events = &overview.events;
+    let recent = &overview.events;
     Ok(AdminOverviewResponse {
         as_of: overview.as_of,
         event_window_seconds: OVERVIEW_WINDOW.as_secs(),
@@ -180,6 +197,7 @@ fn shown(overview: &Overview) -> Result<AdminOverviewResponse, ApiError> {
             active: count(&overview.tenants, TenantStatus::Active.as_str()),
             suspended: count(&overview.tenants, TenantStatus::Suspended.as_str()),
             closed: count(&overview.tenants, TenantStatus::Closed.as_str()),
+            in_observe_mode: None,
         },
         budget_counts: BudgetCounts {
             total: overview.budgets.values().sum(),
@@ -200,12 +218,14 @@ fn shown(overview: &Overview) -> Result<AdminOverviewResponse, ApiError> {
         },
         failing_webhooks: overview.failing_webhooks.iter().map(failing).collect(),
         event_counts: EventCounts {
-            total_recent: events.total,
-            by_category: events.by_category.clone(),
+            total_recent: recent.total,
+            by_category: recent.by_category.clone(),
         },
-        recent_denials: raw(&events.denials)?,
-        recent_expiries: raw(&events.expiries)?,
-        recent_denials_by_reason: events.denials_by_reason.clone(),
+        recent_denials: events(&recent.denials)?,
+        recent_expiries: events(&recent.expiries)?,
+        recent_denials_by_reason: recent.denials_by_reason.clone(),
+        quota_health: None,
+        access_control_stats: None,
     })
 }
 
@@ -242,8 +262,6 @@ fn failing(webhook: &FailingWebhook) -> FailingWebhookSummary {
 }
 
 /// Events as they were rendered, byte by byte.
-fn raw(events: &[String]) -> Result<Vec<Box<RawValue>>, ApiError> {
-    let raw = |event: &String| RawValue::from_string(event.clone());
-    let events: Result<_, _> = events.iter().map(raw).collect();
-    events.map_err(ApiError::internal)
+fn events(events: &[String]) -> Result<Vec<Box<RawValue>>, ApiError> {
+    events.iter().cloned().map(raw).collect()
 }

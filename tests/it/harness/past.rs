@@ -103,6 +103,9 @@ impl Past {
                     &ended,
                 ]);
                 if debt != "0" {
+                    let strained = self.tenant.store.keys().strained(self.lease.partition);
+                    let entry = format!("debt {} TOKENS tenant:{}", self.tenant.id, self.tenant.id);
+                    self.tenant.queue(&["ZINCRBY", &strained, &debt, &entry]);
                     self.tenant.queue(&["HSET", &key, "debt.1", &debt]);
                 }
                 self.tenant.queue(&["HINCRBY", &ledger, "spent", &spent]);
