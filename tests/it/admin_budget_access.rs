@@ -270,12 +270,12 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
         ("zab", 0),
     ] {
         tenant(&open, id).await;
-        for number in 0..count {
+        for (number, unit) in UNITS.iter().enumerate().take(count) {
             budget(
                 &open,
                 id,
                 &format!("tenant:{id}/agent:x{number}"),
-                UNITS[number],
+                unit,
                 10,
             )
             .await;
