@@ -260,10 +260,11 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
 
     let open = TestApp::spawn_on(&shared().url(), &["--allow-cross-tenant-list"]).await;
     assert!(scopes(&list(&open, None, "").await).is_empty());
-    // Tenants whose order by id is not that of their scopes, and some without a budget.
+    // One whose scopes would come before those of a tenant with a smaller id, and some without a budget.
     for (id, count) in [
         ("ab-c", 3),
         ("abc", 2),
+        ("abc-d", 1),
         ("empty", 0),
         ("xab", 0),
         ("yab", 4),
@@ -271,18 +272,11 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
     ] {
         tenant(&open, id).await;
         for (number, unit) in UNITS.iter().enumerate().take(count) {
-            budget(
-                &open,
-                id,
-                &format!("tenant:{id}/agent:x{number}"),
-                unit,
-                10,
-            )
-            .await;
+            budget(&open, id, &format!("tenant:{id}/agent:x{number}"), unit, 10).await;
         }
     }
     let all = list(&open, None, "limit=2000").await;
-    assert_eq!(rows(&all).len(), 9);
+    assert_eq!(rows(&all).len(), 10);
     for by in ["tenant_id", "scope", "unit", "utilization"] {
         for direction in ["asc", "desc"] {
             let mut expected = rows(&all);
@@ -304,7 +298,7 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
         ("tenant_id=abc", 2),
         ("tenant_id=nobody", 0),
         ("tenant_id=empty", 0),
-        ("scope_prefix=tenant:ab", 5),
+        ("scope_prefix=tenant:ab", 6),
         ("scope_prefix=tenant:ab-c/", 3),
         ("scope_prefix=tenant:abc/agent:x1", 1),
         ("scope_prefix=tenant:nobody/", 0),

@@ -223,8 +223,9 @@ pub(crate) fn ordered(by: &str, a: &Value, b: &Value) -> Ordering {
     let text = |row: &Value| row[by].as_str().map(str::to_owned);
     let by_value = match by {
         "scope" | "tenant_id" => {
-            return text_of(a, "scope")
-                .cmp(&text_of(b, "scope"))
+            return text_of(a, "tenant_id")
+                .cmp(&text_of(b, "tenant_id"))
+                .then(text_of(a, "scope").cmp(&text_of(b, "scope")))
                 .then(unit(a).cmp(&unit(b)));
         }
         "utilization" => utilization(a).total_cmp(&utilization(b)),
