@@ -16,7 +16,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
-pub use api_keys::{CreatedApiKey, NewApiKey};
+pub use api_keys::{
+    ApiKeyChanges, ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted,
+    NewApiKey, ValidatedApiKey,
+};
 pub use audit::Failure;
 pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
@@ -27,6 +30,7 @@ pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::keys::KeyId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
 use crate::domain::seal::SealingKeys;
@@ -40,11 +44,14 @@ pub struct Admin {
     store: Store,
     vendor_prefix: &'static str,
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
+    key_owners: Arc<Cache<KeyId, TenantId>>,
     sealing: SealingKeys,
 }
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
 const REMEMBERED_POLICY_OWNERS: usize = 10_000;
+/// The same for API keys.
+const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
 /// What every mutation carries besides its own values.
 #[derive(Debug)]
@@ -64,6 +71,7 @@ impl Admin {
             store,
             vendor_prefix,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
+            key_owners: Arc::new(Cache::new(REMEMBERED_KEY_OWNERS)),
             sealing: SealingKeys::none(),
         }
     }

@@ -100,10 +100,20 @@ scripts! {
     LIST_POLICIES = "list_policies",
     /// Reads policies for a replica to choose among them.
     LOAD_POLICIES = "load_policies",
+    /// Enters an API key into the directory.
+    REGISTER_API_KEY = "register_api_key",
     /// Records an API key.
     CREATE_API_KEY = "create_api_key",
+    /// Changes an API key.
+    UPDATE_API_KEY = "update_api_key",
     /// Ends an API key.
     REVOKE_API_KEY = "revoke_api_key",
+    /// Tells that the time of an API key is over.
+    EXPIRE_API_KEY = "expire_api_key",
+    /// Judges an API key for an operator.
+    VALIDATE_API_KEY = "validate_api_key",
+    /// Tells what an API key may do.
+    INTROSPECT = "introspect",
     /// Opens a ledger.
     CREATE_BUDGET = "create_budget",
     /// Moves what a ledger has been allocated, has spent or owes.
