@@ -1,7 +1,10 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod admin_api_key_changes;
+mod admin_api_key_list;
 mod admin_api_keys;
 mod admin_audit;
+mod admin_auth;
 mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;
@@ -13,6 +16,7 @@ mod admin_listen;
 mod admin_policies;
 mod admin_policy_list;
 mod admin_policy_order;
+mod admin_round_trips;
 mod admin_states_http;
 mod admin_tenant_update;
 mod admin_tenants;
@@ -24,6 +28,7 @@ mod admin_webhook_secrets;
 mod admin_webhook_tests;
 mod admin_webhook_thresholds;
 mod admin_webhooks;
+mod api_key_expiry;
 mod audit_floods;
 mod auth;
 mod auth_failures;
