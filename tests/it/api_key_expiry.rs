@@ -256,14 +256,14 @@ async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
     let prefix = store.keys().prefix();
     let mut dispatchers = [(); 2].map(|()| Process::dispatcher(&url, prefix));
     // Each dies once it was seen to tell something.
-    for dispatcher in 0..2 {
+    for dispatcher in &mut dispatchers {
         let before = block_in_place(left);
         let limit = Duration::from_secs(60);
         within(limit, "somebody tells", async || {
             (block_in_place(left) < before || before == 0).then_some(())
         })
         .await;
-        block_in_place(|| dispatchers[dispatcher].restart());
+        block_in_place(|| dispatcher.restart());
     }
     let limit = Duration::from_secs(90);
     within(limit, "all is told", async || {
