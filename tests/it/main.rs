@@ -12,6 +12,7 @@ mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;
 mod admin_http_audit;
+mod admin_key_validation;
 mod admin_listen;
 mod admin_policies;
 mod admin_policy_list;
