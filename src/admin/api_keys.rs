@@ -1,4 +1,10 @@
-//! API keys: issued, ended.
+//! API keys: issued, changed, ended; listed and judged.
+
+mod list;
+mod validate;
+
+pub use list::{ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort};
+pub use validate::{Granted, ValidatedApiKey};
 
 use std::fmt;
 
@@ -7,12 +13,14 @@ use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::api_key::ApiKey;
 use crate::domain::cause::Actor;
+use crate::domain::fields::Patch;
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::moment::Moment;
 use crate::domain::permission::Permission;
 use crate::domain::scope::ScopeFilter;
+use crate::store::ExtraTrip;
 use crate::store::api_keys::{KeyCreation, KeyRecord};
 
 /// Two random ids of 62 bits that are taken already are one too many.
@@ -35,6 +43,21 @@ pub struct NewApiKey {
     pub expires_at: Option<Moment>,
     /// The operator's own.
     pub metadata: Option<FreeObject>,
+}
+
+/// A change of a key. `None` is left as it is.
+#[derive(Debug, Clone, Default)]
+pub struct ApiKeyChanges {
+    /// The operator's name for it.
+    pub name: Option<String>,
+    /// The operator's words about it.
+    pub description: Option<Patch<String>>,
+    /// What it may do from now on. An empty list: nothing.
+    pub permissions: Option<Vec<Permission>>,
+    /// To which scopes it is restricted from now on.
+    pub scope_filter: Option<ScopeFilter>,
+    /// The operator's own.
+    pub metadata: Option<Patch<FreeObject>>,
 }
 
 /// A key that was just issued, the only time that its text is known.
@@ -127,8 +150,11 @@ impl Admin {
                     expires_at,
                     sealed,
                 } => {
+                    let key = self.first_key(key, &sealed, &sealed_for)?;
+                    self.key_owners
+                        .insert(key.key_id().clone(), tenant_id.clone());
                     return Ok(CreatedApiKey {
-                        key: self.first_key(key, &sealed, &sealed_for)?,
+                        key,
                         tenant_id,
                         permissions: permissions.to_vec(),
                         created_at,
@@ -158,18 +184,51 @@ impl Admin {
         key.ok_or_else(|| AdminRefusal::Corrupt("kept outcome of createApiKey".to_owned()).into())
     }
 
-    /// Whose key this is, where there is such a key.
+    /// Whose key this is, where there is such a key. The first use of an id on this replica costs a look-up.
     ///
     /// # Errors
-    /// A record that cannot be read.
+    /// Only of the store.
     pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, AdminError> {
         let Some(key_id) = KeyId::parse(key_id) else {
             return Ok(None);
         };
-        let Some(stored) = self.store.get_api_key(&key_id).await? else {
-            return Ok(None);
+        if let Some(owner) = self.key_owners.get(&key_id) {
+            return Ok(Some(owner));
+        }
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        let owner = self.store.tenant_of_key(&key_id).await?;
+        if let Some(owner) = &owner {
+            self.key_owners.insert(key_id, owner.clone());
+        }
+        Ok(owner)
+    }
+
+    /// Changes a key that is still good; its next use is judged by what it is then, on every replica.
+    ///
+    /// # Errors
+    /// Refusals: the owner is closed, no such key, one that has been revoked or has expired.
+    pub async fn update_api_key(
+        &self,
+        key_id: &str,
+        owner: &TenantId,
+        changes: &ApiKeyChanges,
+        request: &Request<'_>,
+    ) -> Result<ApiKey, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
+        else {
+            return refuse(AdminRefusal::KeyNotFound);
         };
-        Ok(Some(stored.record.word("tenant", TenantId::parse)?))
+        let mut audit = entry(request.cause, "updateApiKey", "api_key", key_id.as_str());
+        audit.push(("status", "200".to_owned()));
+        changes.push_to(&mut audit);
+        push_key_id(&mut audit, request, &key_id);
+        let parts = Parts::of(request, "updateApiKey", audit);
+        let record = self
+            .store
+            .update_api_key(&key_id, owner, &changes.fields(), &parts.change())
+            .await?;
+        // Only a key whose time is not over is changed.
+        Ok(ApiKey::from_record(&key_id, &record, 0)?)
     }
 
     /// Ends a key for good; its next use is refused, on every replica.
@@ -197,6 +256,46 @@ impl Admin {
             .revoke_api_key(&key_id, owner, reason, &parts.change())
             .await?;
         Ok(ApiKey::from_record(&key_id, &record, 0)?)
+    }
+}
+
+impl ApiKeyChanges {
+    /// The fields of the record that are set; `None` takes one out.
+    fn fields(&self) -> Vec<(&'static str, Option<String>)> {
+        fn patched<T>(patch: &Patch<T>, text: impl Fn(&T) -> String) -> Option<String> {
+            match patch {
+                Patch::Set(value) => Some(text(value)),
+                Patch::Clear => None,
+            }
+        }
+        let mut fields = Vec::new();
+        fields.extend(self.name.clone().map(|name| ("name", Some(name))));
+        if let Some(description) = &self.description {
+            fields.push(("description", patched(description, String::clone)));
+        }
+        if let Some(permissions) = &self.permissions {
+            fields.push(("permissions", Some(stored_permissions(permissions))));
+        }
+        if let Some(filter) = &self.scope_filter {
+            let restricted = !filter.is_unrestricted();
+            fields.push(("scope_filter", restricted.then(|| filter.lines())));
+        }
+        if let Some(metadata) = &self.metadata {
+            let text = |free: &FreeObject| free.as_str().to_owned();
+            fields.push(("metadata", patched(metadata, text)));
+        }
+        fields
+    }
+
+    /// What the audit log tells of it, lists with blanks between.
+    fn push_to(&self, audit: &mut crate::store::admin::Pairs) {
+        if let Some(permissions) = &self.permissions {
+            audit.push(("metadata.permissions", stored_permissions(permissions)));
+        }
+        if let Some(filter) = &self.scope_filter {
+            audit.push(("metadata.scope_filter", filter.lines().replace('\n', " ")));
+        }
+        audit.extend(self.name.clone().map(|name| ("metadata.name", name)));
     }
 }
 

@@ -19,7 +19,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
-pub use api_keys::{CreatedApiKey, NewApiKey};
+pub use api_keys::{
+    ApiKeyChanges, ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted,
+    NewApiKey, ValidatedApiKey,
+};
 pub use audit::Failure;
 pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
 pub use budget_states::BudgetUpdate;
@@ -34,6 +37,7 @@ pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::keys::KeyId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
 use crate::domain::seal::SealingKeys;
@@ -47,6 +51,7 @@ pub struct Admin {
     store: Store,
     vendor_prefix: &'static str,
     policy_owners: Arc<Cache<PolicyId, TenantId>>,
+    key_owners: Arc<Cache<KeyId, TenantId>>,
     sealing: SealingKeys,
     cross_tenant_list: bool,
     last_overview: Arc<overview::LastOverview>,
@@ -54,6 +59,8 @@ pub struct Admin {
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
 const REMEMBERED_POLICY_OWNERS: usize = 10_000;
+/// The same for API keys.
+const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
 /// What every mutation carries besides its own values.
 #[derive(Debug)]
@@ -73,6 +80,7 @@ impl Admin {
             store,
             vendor_prefix,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
+            key_owners: Arc::new(Cache::new(REMEMBERED_KEY_OWNERS)),
             sealing: SealingKeys::none(),
             cross_tenant_list: false,
             last_overview: Arc::default(),

@@ -13,6 +13,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use tokio::sync::Notify;
 
+use super::dialect::HeaderNames;
 use super::errors::ApiError;
 use super::identify;
 use super::state::AppState;
@@ -186,18 +187,34 @@ pub enum Plane {
 /// Where a request comes from; known before it is known whether it is refused.
 pub struct Origin {
     plane: Plane,
+    /// The header in which the API key was sent, or could have been.
+    api_key_header: &'static str,
+    /// Whether the admin key would have done as well.
+    either: bool,
     source_ip: IpAddr,
     correlation: Correlation,
 }
 
 impl Origin {
-    /// Reads a request.
-    pub fn of(state: &AppState, plane: Plane, parts: &Parts) -> Self {
+    /// Reads a request. `either`: whether tenants' keys and the admin key open the operation alike.
+    pub fn of(state: &AppState, plane: Plane, parts: &Parts, either: bool) -> Self {
         let correlation = parts.extensions.get::<Correlation>().cloned();
         Self {
             plane,
+            api_key_header: state.access.dialect().api_key_header(&parts.headers),
+            either,
             source_ip: identify::source_ip(state, parts),
             correlation: correlation.unwrap_or_else(Correlation::mint),
+        }
+    }
+
+    /// The header that is to be looked at.
+    fn header(&self, credential: BadCredential) -> String {
+        let admin = HeaderNames::ADMIN_KEY;
+        match credential {
+            BadCredential::NoKey if self.either => format!("{} or {admin}", self.api_key_header),
+            BadCredential::NoKey | BadCredential::Key(_) => self.api_key_header.to_owned(),
+            BadCredential::NoAdminKey | BadCredential::AdminKey => admin.to_owned(),
         }
     }
 
@@ -217,15 +234,20 @@ impl Origin {
     }
 }
 
-/// Counts the answer to a request if that is 401. A request without any key is counted in metrics alone.
+/// Counts the answer to a request if that is 401, and makes it name the header that is missing or wrong. A request without
+/// any key is counted in metrics alone.
 pub fn note(state: &AppState, origin: Origin, caller: Option<&Caller>, response: &mut Response) {
     if response.status() != StatusCode::UNAUTHORIZED {
         return;
     }
-    let error = response.extensions().get::<ApiError>();
-    let Some(credential) = error.and_then(ApiError::bad_credential) else {
+    let error = response.extensions_mut().get_mut::<ApiError>();
+    let Some((error, credential)) = error.and_then(|error| {
+        let credential = error.bad_credential()?;
+        Some((error, credential))
+    }) else {
         return;
     };
+    error.name_header(&origin.header(credential));
     let plane = match origin.plane {
         Plane::Runtime => "runtime",
         Plane::Admin => "admin",

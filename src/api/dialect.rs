@@ -24,6 +24,9 @@ pub struct HeaderNames {
 static NAMES: LazyLock<[HeaderNames; 2]> = LazyLock::new(|| Dialect::ALL.map(HeaderNames::of));
 
 impl HeaderNames {
+    /// The header of the admin key, as it is written for people.
+    pub const ADMIN_KEY: &'static str = "X-Admin-API-Key";
+
     fn of(dialect: Dialect) -> Self {
         let words = dialect.words();
         let name =
@@ -66,23 +69,32 @@ impl Dialect {
     ///
     /// Where both are sent, this dialect's alone counts, even if it is wrong and the other right.
     pub fn api_key(self, headers: &HeaderMap) -> Option<&HeaderValue> {
-        self.header(headers, |names| &names.api_key)
+        self.spoken(headers, |names| &names.api_key)
+            .map(|(_, value)| value)
+    }
+
+    /// The name of the header in which the API key was sent, or should have been.
+    pub fn api_key_header(self, headers: &HeaderMap) -> &'static str {
+        let sent = self.spoken(headers, |names| &names.api_key);
+        let dialect = sent.map_or(self, |(dialect, _)| dialect);
+        dialect.words().api_key_header
     }
 
     /// The trace id as it was sent, likewise.
     pub fn trace_id(self, headers: &HeaderMap) -> Option<&HeaderValue> {
-        self.header(headers, |names| &names.trace)
+        self.spoken(headers, |names| &names.trace)
+            .map(|(_, value)| value)
     }
 
-    fn header(
+    /// A header, and in whose spelling it was sent.
+    fn spoken(
         self,
         headers: &HeaderMap,
         name: fn(&HeaderNames) -> &HeaderName,
-    ) -> Option<&HeaderValue> {
+    ) -> Option<(Self, &HeaderValue)> {
         [self, self.other()].into_iter().find_map(|dialect| {
-            headers
-                .get(name(dialect.header_names()))
-                .filter(|value| !is_blank(value))
+            let value = headers.get(name(dialect.header_names()))?;
+            (!is_blank(value)).then_some((dialect, value))
         })
     }
 }

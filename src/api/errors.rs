@@ -103,6 +103,11 @@ impl ApiError {
         error
     }
 
+    /// Says in which header the credential is to be looked for.
+    pub fn name_header(&mut self, header: &str) {
+        self.message = format!("{} (header {header})", self.message);
+    }
+
     /// 403: known, but not allowed.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, Code::Forbidden, message)

@@ -40,7 +40,8 @@ pub async fn runtime(State(state): State<AppState>, request: Request, next: Next
 
 async fn identified(state: AppState, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let origin = Origin::of(&state, Plane::Runtime, &parts);
+    let either = is_dual(&parts.method, parts.uri.path());
+    let origin = Origin::of(&state, Plane::Runtime, &parts, either);
     let caller = caller_of(&state, &parts).await;
     let mut response = match &caller {
         Err(error) => error.clone().into_response(),

@@ -48,9 +48,12 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
     };
     let apart = config.http.admin_listen.is_some();
     let (operators, no_operation) = (admin::routes(&state), admin::nowhere(&state));
-    let agents = runtime_plane(&state).merge(admin::tenant_routes(&state));
+    let agents = runtime_plane(&state)
+        .merge(admin::tenant_routes(&state))
+        .merge(admin::introspection(&state));
     let no_path = runtime_nowhere(&state);
     if apart {
+        let operators = operators.merge(admin::introspection(&state));
         return Planes {
             api: wrap(agents.fallback_service(no_path)),
             admin: Some(wrap(operators.fallback_service(no_operation))),

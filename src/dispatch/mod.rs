@@ -4,6 +4,7 @@
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
 mod closings;
+mod key_expiry;
 mod leases;
 mod metrics;
 mod share;
@@ -18,6 +19,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 
 pub use closings::{Closings, Reconciled};
+pub use key_expiry::{Expired, KeyExpiry};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use sums::{Flush, Sums};
@@ -101,6 +103,19 @@ pub fn start(
         audit: retention.audit,
         outbox: retention.outbox,
     };
+    let expiry = KeyExpiry::new(store.clone(), clock.clone(), registry)?;
+    let (expiry, held) = (Arc::new(expiry), leases.clone());
+    workers.repeat("key_expiry", key_expiry::PERIOD, move || {
+        let (expiry, held) = (Arc::clone(&expiry), held.clone());
+        async move {
+            let pass = expiry
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            let pass = if pass.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
+        }
+    });
+
     let metrics = RetentionMetrics::register(registry)?;
     let retention = Arc::new(Retention::new(store.clone(), clock, periods, metrics));
     let held = leases.clone();

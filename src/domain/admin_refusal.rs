@@ -1,6 +1,7 @@
 //! Why an operation of the admin plane is refused. Facts only: which status and code they become on the wire is decided
 //! elsewhere.
 
+use super::permission::ApiKeyStatus;
 use super::refusal::BadKey;
 
 /// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
@@ -69,6 +70,13 @@ pub enum AdminRefusal {
     KeyNotFound,
     /// The API key has been revoked already.
     KeyRevoked,
+    /// The API key is not good any more, so it cannot be changed.
+    KeyEnded(ApiKeyStatus),
+    /// More API keys match than a sort without an index can look at.
+    TooManyKeys {
+        /// How many can be.
+        bound: usize,
+    },
     /// The key to be created would be dead.
     ExpiresInThePast,
     /// More rows match than a sort without an index can look at.

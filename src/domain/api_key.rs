@@ -7,6 +7,47 @@ use super::moment::Moment;
 use super::permission::{ApiKeyStatus, Permission};
 use super::reservation::{Record, RecordError};
 use super::scope::ScopeFilter;
+use super::words::words;
+
+words! {
+    /// What is wrong with a key that an operator asks about; the first that holds.
+    KeyProblem {
+        /// No record stands under the visible prefix, or the text is none that a key could have.
+        KeyNotFound = "KEY_NOT_FOUND",
+        /// The secret is another one.
+        InvalidKey = "INVALID_KEY",
+        /// An operator revoked it, or its tenant was closed.
+        KeyRevoked = "KEY_REVOKED",
+        /// Its time is over.
+        KeyExpired = "KEY_EXPIRED",
+        /// Its record names no tenant.
+        KeyNotOwnedByTenant = "KEY_NOT_OWNED_BY_TENANT",
+        /// Its tenant has no record.
+        TenantNotFound = "TENANT_NOT_FOUND",
+        /// Its tenant is suspended.
+        TenantSuspended = "TENANT_SUSPENDED",
+        /// Its tenant is closed.
+        TenantClosed = "TENANT_CLOSED",
+        /// A record cannot be read.
+        InternalError = "INTERNAL_ERROR",
+    }
+}
+
+impl KeyProblem {
+    /// The word of events.
+    pub fn failure_reason(self) -> &'static str {
+        match self {
+            // A wrong secret makes a key that does not exist.
+            Self::KeyNotFound | Self::InvalidKey | Self::KeyNotOwnedByTenant => "key_not_found",
+            Self::KeyRevoked => "key_revoked",
+            Self::KeyExpired => "key_expired",
+            Self::TenantNotFound => "tenant_not_found",
+            Self::TenantSuspended => "tenant_suspended",
+            Self::TenantClosed => "tenant_closed",
+            Self::InternalError => "internal_error",
+        }
+    }
+}
 
 /// A key's record. Times are on the store's clock.
 #[derive(Debug, Clone)]
@@ -46,7 +87,6 @@ impl ApiKey {
     /// [`RecordError`] names the field.
     pub fn from_record(key_id: &KeyId, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
         let text = |name: &str| record.get(name).map(str::to_owned);
-        let permissions = record.text("permissions")?.split_whitespace();
         let expires_at = record.moment("expires_at_ms")?;
         let status = match record.word("status", ApiKeyStatus::parse)? {
             ApiKeyStatus::Active if now_ms >= expires_at.as_ms() => ApiKeyStatus::Expired,
@@ -60,8 +100,7 @@ impl ApiKey {
             key_prefix: record.text("key_prefix")?.to_owned(),
             name: text("name"),
             description: text("description"),
-            // A word of a later release is none that this one could show.
-            permissions: permissions.filter_map(Permission::parse).collect(),
+            permissions: Permission::from_stored(record.text("permissions")?),
             scope_filter: ScopeFilter::from_stored(record.get("scope_filter").unwrap_or_default()),
             status,
             created_at: record.moment("created_at_ms")?,

@@ -37,6 +37,12 @@ words! {
 }
 
 impl Permission {
+    /// Reads the stored form, in the order in which they were granted. A word of a later release is none that this one could
+    /// show.
+    pub fn from_stored(words: &str) -> Vec<Self> {
+        words.split_whitespace().filter_map(Self::parse).collect()
+    }
+
     /// What a key may do whose creator names nothing.
     pub const DEFAULT: [Self; 10] = [
         Self::ReservationsCreate,

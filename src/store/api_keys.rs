@@ -1,16 +1,20 @@
-//! `create_api_key.lua` and `revoke_api_key.lua`.
+//! `register_api_key.lua`, `create_api_key.lua`, `update_api_key.lua` and `revoke_api_key.lua`.
 
-use super::Store;
+use tracing::warn;
+
 use super::admin::{
-    AdminError, Change, Pairs, Stored, moment, outcome, push_counted, push_day, push_pairs, refused,
+    AdminError, Change, Pairs, moment, outcome, push_counted, push_day, push_pairs, refused,
 };
 use super::clock::Day;
 use super::error::StoreError;
-use super::script::{CREATE_API_KEY, REVOKE_API_KEY};
+use super::reply::Reply;
+use super::script::{CREATE_API_KEY, REGISTER_API_KEY, REVOKE_API_KEY, UPDATE_API_KEY};
+use super::{Arg, Store};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::keys::KeyId;
 use crate::domain::moment::Moment;
+use crate::domain::permission::ApiKeyStatus;
 use crate::domain::reservation::Record;
 
 /// A key to be recorded. The secret is not part of it.
@@ -51,7 +55,8 @@ pub enum KeyCreation {
 }
 
 impl Store {
-    /// Records a key.
+    /// Records a key. The directory learns of it first, so that no key is ever missing there; its readers pass over an
+    /// entry without a record.
     ///
     /// # Errors
     /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
@@ -60,6 +65,52 @@ impl Store {
         key: &KeyRecord<'_>,
         change: &Change<'_>,
     ) -> Result<KeyCreation, AdminError> {
+        let registered_ms = self.register_api_key(key.key_id).await?;
+        let (word, mut reply) = self.record_api_key(key, registered_ms, change).await?;
+        // Anything else recorded no key of this id, save that there was one.
+        if !["created", "taken"].contains(&word.as_str()) {
+            self.unregister_api_key(key.key_id).await;
+        }
+        match outcome(word, &mut reply)?.as_str() {
+            "created" => Ok(KeyCreation::Created {
+                created_at: moment(&mut reply)?,
+                expires_at: moment(&mut reply)?,
+                sealed: reply.next_str()?,
+            }),
+            "taken" => Ok(KeyCreation::Taken),
+            "tenant_suspended" => Err(AdminError::Refused(AdminRefusal::TenantNotActive)),
+            other => Err(refused(other, reply)),
+        }
+    }
+
+    /// Enters a key into the directory; the time that it stands under there.
+    async fn register_api_key(&self, key_id: &KeyId) -> Result<i64, StoreError> {
+        let directory = [self.keys().api_key_directory()];
+        let args = [Arg::from(key_id.as_str())];
+        let reply = self.call(&REGISTER_API_KEY, &directory, &args).await?;
+        let mut reply = Reply::new(&REGISTER_API_KEY, reply)?;
+        match reply.next_str()?.as_str() {
+            "registered" => reply.next_i64(),
+            other => Err(reply.unknown(other)),
+        }
+    }
+
+    /// Takes out an entry that came to nothing. One that stays does no harm.
+    async fn unregister_api_key(&self, key_id: &KeyId) {
+        let directory = self.keys().api_key_directory();
+        let mut leave = redis::cmd("ZREM");
+        leave.arg(&directory).arg(key_id.as_str());
+        if let Err(error) = self.query(&directory, &leave).await {
+            warn!(key.id = %key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
+        }
+    }
+
+    async fn record_api_key(
+        &self,
+        key: &KeyRecord<'_>,
+        registered_ms: i64,
+        change: &Change<'_>,
+    ) -> Result<(String, Reply), StoreError> {
         let keys = self.keys();
         let (tenant, partition) = (key.tenant.as_str(), key.tenant.partition());
         let build = |day: Day| {
@@ -72,6 +123,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.expiring(partition),
             ];
             key_names.extend(
                 change
@@ -87,30 +139,12 @@ impl Store {
             args.extend([key.key_id.as_str(), key.key_hash, &expires_at].map(str::to_owned));
             args.extend([key.name, key.permissions, change.cause].map(str::to_owned));
             args.extend([change.payload_hash, key.sealed].map(str::to_owned));
+            args.push(registered_ms.to_string());
             push_counted(&mut args, key.fields);
             push_pairs(&mut args, change.audit);
             (key_names, args)
         };
-        let (word, mut reply) = self.admin_call(&CREATE_API_KEY, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "created" => Ok(KeyCreation::Created {
-                created_at: moment(&mut reply)?,
-                expires_at: moment(&mut reply)?,
-                sealed: reply.next_str()?,
-            }),
-            "taken" => Ok(KeyCreation::Taken),
-            "tenant_suspended" => Err(AdminError::Refused(AdminRefusal::TenantNotActive)),
-            other => Err(refused(other, reply)),
-        }
-    }
-
-    /// A key's record.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn get_api_key(&self, key_id: &KeyId) -> Result<Option<Stored>, StoreError> {
-        let key = self.keys().api_key(key_id.partition(), key_id.as_str());
-        self.get_record(key).await
+        self.admin_call(&CREATE_API_KEY, build).await
     }
 
     /// Ends a key of this tenant for good and returns its record.
@@ -124,28 +158,13 @@ impl Store {
         reason: Option<&str>,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), key_id.partition(), tenant.as_str());
         let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key_id.as_str()),
-                keys.tenant(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, tenant, key)),
-            );
-            let mut args = vec![tenant.to_owned()];
+            let mut args = vec![tenant.to_string()];
             push_day(&mut args, day);
             args.extend([key_id.as_str(), reason.unwrap_or_default()].map(str::to_owned));
             args.extend([change.payload_hash, change.cause].map(str::to_owned));
             push_pairs(&mut args, change.audit);
-            (key_names, args)
+            (self.change_keys(key_id, tenant, day, change), args)
         };
         let (word, mut reply) = self.admin_call(&REVOKE_API_KEY, build).await?;
         match outcome(word, &mut reply)?.as_str() {
@@ -153,5 +172,65 @@ impl Store {
             "not_found" => Err(AdminError::Refused(AdminRefusal::KeyNotFound)),
             other => Err(refused(other, reply)),
         }
+    }
+
+    /// Changes a key of this tenant that is still good, and returns its record. A field without a value is taken out.
+    ///
+    /// # Errors
+    /// Refusals: tenant closed, no such key, one that has been revoked or has expired.
+    pub async fn update_api_key(
+        &self,
+        key_id: &KeyId,
+        tenant: &TenantId,
+        fields: &[(&'static str, Option<String>)],
+        change: &Change<'_>,
+    ) -> Result<Record, AdminError> {
+        let build = |day: Day| {
+            let mut args = vec![tenant.to_string()];
+            push_day(&mut args, day);
+            args.push(key_id.to_string());
+            args.extend([change.payload_hash, change.cause].map(str::to_owned));
+            args.push((fields.len() * 2).to_string());
+            for (field, value) in fields {
+                let value = value.as_ref().map(|value| format!("={value}"));
+                args.extend([(*field).to_owned(), value.unwrap_or_default()]);
+            }
+            push_pairs(&mut args, change.audit);
+            (self.change_keys(key_id, tenant, day, change), args)
+        };
+        let (word, mut reply) = self.admin_call(&UPDATE_API_KEY, build).await?;
+        match outcome(word, &mut reply)?.as_str() {
+            "updated" => Ok(Record::from_pairs(reply.rest()?)),
+            "not_found" => Err(AdminError::Refused(AdminRefusal::KeyNotFound)),
+            "key_ended" => {
+                let status = reply.next_str()?;
+                let status = ApiKeyStatus::parse(&status).ok_or_else(|| reply.unknown(&status))?;
+                Err(AdminError::Refused(AdminRefusal::KeyEnded(status)))
+            }
+            other => Err(refused(other, reply)),
+        }
+    }
+
+    /// The keys of a script that changes one API key.
+    fn change_keys(
+        &self,
+        key_id: &KeyId,
+        tenant: &TenantId,
+        day: Day,
+        change: &Change<'_>,
+    ) -> Vec<String> {
+        let (keys, partition, tenant) = (self.keys(), key_id.partition(), tenant.as_str());
+        let mut key_names = vec![
+            keys.api_key(partition, key_id.as_str()),
+            keys.tenant(partition, tenant),
+            keys.events(partition, tenant, day),
+            keys.outbox(partition),
+            keys.days(partition),
+            keys.audit(partition, tenant, day),
+            keys.chain(partition, tenant),
+        ];
+        let idempotency = change.idempotency;
+        key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));
+        key_names
     }
 }

@@ -62,6 +62,8 @@ keys! {
     api_key(key_id: &str) = "apikey:{}";
     /// Sorted set: a tenant's API keys by creation time in milliseconds.
     api_keys(tenant: &str) = "apikeys:{}";
+    /// Sorted set: `<tenant>:<key_id>` of keys whose expiry is not told yet, by that time in milliseconds.
+    expiring() = "expiring";
     /// Hash: one policy.
     policy(policy_id: &str) = "policy:{}";
     /// What the keys of policies start with; the id follows.
@@ -254,6 +256,11 @@ impl Keys {
     /// Hash: up to when each partition is in a view.
     pub fn watermarks(&self, view: &str) -> String {
         format!("{}:{{all}}:watermarks:{view}", self.prefix)
+    }
+
+    /// Sorted set: all API keys by creation time in milliseconds; an entry may be ahead of its record.
+    pub fn api_key_directory(&self) -> String {
+        format!("{}:{{dir}}:apikeys", self.prefix)
     }
 
     /// Sorted set, lexical: the directory of all tenants.

@@ -1,6 +1,8 @@
 //! The only module that names Redis: connections, scripts, keys and the clock.
 
 pub mod admin;
+pub mod api_key_checks;
+pub mod api_key_lists;
 pub mod api_keys;
 mod assemble;
 mod audit_failures;
@@ -26,6 +28,7 @@ pub mod error;
 pub mod event;
 pub mod events;
 pub mod expire;
+mod expire_api_key;
 pub mod extend;
 mod inspect;
 pub mod keys;

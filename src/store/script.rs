@@ -3,6 +3,8 @@
 //! A line `-- @include access, int64` is replaced by the text of `lua/lib/access.lua` and `lua/lib/int64.lua`. Each part
 //! is taken in once per script, parts of parts as well. The first line of a script, `#!lua flags=…`, stays first.
 
+mod arg;
+
 use std::sync::OnceLock;
 
 use redis::Cmd;
@@ -11,6 +13,7 @@ pub use super::assemble::IncludeError;
 use super::assemble::{Origin, assemble};
 use super::contract::Contract;
 use super::error::StoreError;
+pub use arg::Arg;
 
 /// A script of `lua/`. Its name is the file's stem.
 #[derive(Debug)]
@@ -100,10 +103,20 @@ scripts! {
     LIST_POLICIES = "list_policies",
     /// Reads policies for a replica to choose among them.
     LOAD_POLICIES = "load_policies",
+    /// Enters an API key into the directory.
+    REGISTER_API_KEY = "register_api_key",
     /// Records an API key.
     CREATE_API_KEY = "create_api_key",
+    /// Changes an API key.
+    UPDATE_API_KEY = "update_api_key",
     /// Ends an API key.
     REVOKE_API_KEY = "revoke_api_key",
+    /// Tells that the time of an API key is over.
+    EXPIRE_API_KEY = "expire_api_key",
+    /// Judges an API key for an operator.
+    VALIDATE_API_KEY = "validate_api_key",
+    /// Tells what an API key may do.
+    INTROSPECT = "introspect",
     /// Opens a ledger.
     CREATE_BUDGET = "create_budget",
     /// Moves what a ledger has been allocated, has spent or owes.
@@ -334,154 +347,5 @@ impl Script {
     }
 }
 
-/// One argument of a script: bytes as they are, or an integer that is written in decimal.
-#[derive(Debug, Clone, Copy)]
-pub enum Arg<'a> {
-    /// Sent as it is.
-    Bytes(&'a [u8]),
-    /// Sent in decimal, exactly.
-    Integer(i64),
-}
-
-impl Arg<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len() + 8,
-            Self::Integer(_) => 28,
-        }
-    }
-}
-
-impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Arg<'a> {
-    fn from(bytes: &'a T) -> Self {
-        Self::Bytes(bytes.as_ref())
-    }
-}
-
-impl<'a> From<Option<&'a str>> for Arg<'a> {
-    /// `None` is the empty string.
-    fn from(text: Option<&'a str>) -> Self {
-        Self::Bytes(text.unwrap_or("").as_bytes())
-    }
-}
-
-impl From<i64> for Arg<'_> {
-    fn from(integer: i64) -> Self {
-        Self::Integer(integer)
-    }
-}
-
-impl From<u32> for Arg<'_> {
-    fn from(integer: u32) -> Self {
-        Self::Integer(integer.into())
-    }
-}
-
-impl From<bool> for Arg<'_> {
-    /// `1` or `0`.
-    fn from(flag: bool) -> Self {
-        Self::Integer(flag.into())
-    }
-}
-
-/// The arguments of a script as a slice: texts, bytes, `Option<&str>` (`None` is empty), integers, flags (`1`, `0`).
-#[macro_export]
-macro_rules! script_args {
-    ($($arg:expr),* $(,)?) => { &[$($crate::store::script::Arg::from($arg)),*][..] };
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_script_of_the_build_assembles() {
-        for script in ALL {
-            assert_eq!(script.check(), Ok(()), "{}", script.name());
-            assert!(script.source().starts_with("#!lua"), "{}", script.name());
-        }
-    }
-
-    #[test]
-    fn a_script_that_is_given_a_prefix_of_keys_says_that_it_builds_keys() {
-        for script in ALL {
-            assert_eq!(
-                script.builds_keys(),
-                script.text.contains("_prefix"),
-                "{}",
-                script.name()
-            );
-        }
-        assert!(super::COMMIT.builds_keys() && !super::GET.builds_keys());
-    }
-
-    #[test]
-    fn an_error_names_the_file_and_line_that_raised_it() {
-        let script = Script {
-            name: "fixture",
-            text: "",
-            assembled: OnceLock::new(),
-        };
-        let text = "#!lua\n-- @include money\nreturn 1\n";
-        let parts = [("money", "-- adds\nlocal function add() end\n")];
-        let (source, origins) = assemble("fixture", text, &parts).expect("it assembles");
-        let sha = String::new();
-        assert!(
-            script
-                .assembled
-                .set(Assembled {
-                    source,
-                    sha,
-                    origins
-                })
-                .is_ok()
-        );
-        let place = |detail: &str| match script.error("ERR", detail) {
-            StoreError::Script { place, message, .. } => (place, message),
-            other => panic!("{other}"),
-        };
-        let detail = "user_script:3: boom script: 0ff1ce, on @user_script:3.";
-        assert_eq!(
-            place(detail),
-            ("lib/money.lua:2".into(), "ERR user_script:3: boom".into())
-        );
-        assert_eq!(
-            place("x script: 0ff1ce, on @user_script:4.").0,
-            "fixture.lua:3"
-        );
-        assert_eq!(place("no line").0, "fixture.lua");
-    }
-
-    #[test]
-    fn a_call_with_the_text_has_the_same_keys_and_arguments() {
-        let command = META.command(&["k"], script_args!["a", 7_i64, "", "d"]);
-        let words = |command: &Cmd| {
-            let words = command.args_iter().map(|arg| match arg {
-                redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-                _ => panic!("a cursor"),
-            });
-            words.collect::<Vec<_>>()
-        };
-        let (by_name, whole) = (words(&command), words(&META.whole(&command)));
-        assert_eq!(by_name[..2], ["EVALSHA", META.sha()]);
-        assert_eq!(whole[..2], ["EVAL", META.source()]);
-        assert_eq!(by_name[2..], whole[2..]);
-        assert_eq!(whole[2..], ["1", "k", "a", "7", "", "d"]);
-    }
-
-    #[test]
-    fn arguments_are_packed_as_text() {
-        let any = Script::new("any", "#!lua\n--[[\nany: x\nKEYS[1] k\nARGV[1..] a\n]]\n");
-        let command = any.command(
-            &["k"],
-            script_args!["a", b"b", 7_i64, true, None::<&str>, &String::from("s")],
-        );
-        let sent = String::from_utf8(command.get_packed_command()).expect("text");
-        let words: Vec<_> = sent.split("\r\n").skip(1).step_by(2).collect();
-        assert_eq!(words[0], "$7");
-        assert!(
-            sent.ends_with("$1\r\na\r\n$1\r\nb\r\n$1\r\n7\r\n$1\r\n1\r\n$0\r\n\r\n$1\r\ns\r\n"),
-            "{sent}"
-        );
-    }
-}
+mod tests;

@@ -1,10 +1,13 @@
 //! Everything that needs a running Redis, in one binary.
 
+mod admin_api_key_changes;
+mod admin_api_key_list;
 mod admin_api_keys;
 mod admin_audit;
 mod admin_budget_access;
 mod admin_budget_crowds;
 mod admin_budget_list;
+mod admin_auth;
 mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;
@@ -13,12 +16,14 @@ mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;
 mod admin_http_audit;
+mod admin_key_validation;
 mod admin_listen;
 mod admin_overview;
 mod admin_overview_model;
 mod admin_policies;
 mod admin_policy_list;
 mod admin_policy_order;
+mod admin_round_trips;
 mod admin_states_http;
 mod admin_tenant_update;
 mod admin_tenants;
@@ -30,6 +35,7 @@ mod admin_webhook_secrets;
 mod admin_webhook_tests;
 mod admin_webhook_thresholds;
 mod admin_webhooks;
+mod api_key_expiry;
 mod audit_floods;
 mod auth;
 mod auth_failures;

@@ -15,13 +15,13 @@ use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
 
 /// Sees every command that clients send to a server. What scripts do inside is not a client's command.
-struct Monitor<'a> {
+pub(crate) struct Monitor<'a> {
     server: &'a RedisServer,
     lines: BufReader<TcpStream>,
 }
 
 impl<'a> Monitor<'a> {
-    fn on(server: &'a RedisServer) -> Self {
+    pub(crate) fn on(server: &'a RedisServer) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
         let limit = Some(Duration::from_secs(10));
         stream.set_read_timeout(limit).expect("a socket");
@@ -34,7 +34,7 @@ impl<'a> Monitor<'a> {
     }
 
     /// The names of the commands since the last call.
-    fn seen(&mut self) -> Vec<String> {
+    pub(crate) fn seen(&mut self) -> Vec<String> {
         let mark = format!("mark-{:016x}", rand::random::<u64>());
         self.server.run::<String>(&["ECHO", &mark]);
         let mut seen = Vec::new();

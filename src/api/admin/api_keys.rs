@@ -1,4 +1,8 @@
-//! API keys: `POST /v1/admin/api-keys`, `DELETE /v1/admin/api-keys/{key_id}`.
+//! API keys: `POST` and `GET /v1/admin/api-keys`, `PATCH` and `DELETE /v1/admin/api-keys/{key_id}`.
+
+pub mod handlers;
+pub mod list;
+pub mod update;
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -42,6 +42,8 @@ macro_rules! admin_body {
 admin_body!(
     super::tenants::TenantCreateRequest,
     super::api_keys::ApiKeyCreateRequest,
+    super::api_keys::update::ApiKeyUpdateRequest,
+    super::auth::validate::ApiKeyValidationRequest,
     super::budgets::BudgetCreateRequest,
     super::budgets::BudgetFundingRequest,
     super::policies::PolicyCreateRequest,

@@ -3,12 +3,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyRevokeQuery};
 use super::extract::{AdminJson, Because, Declined, KeyHeader, Named, Outcome};
 use super::refusals::{Asked, error_of};
 use super::shown;
 use super::tenants::{Tenant, TenantCreateRequest, TenantListQuery, TenantListResponse};
-use crate::admin::{NewApiKey, Request, TenantPlace, TenantQuery, TenantSort};
+use crate::admin::{Request, TenantPlace, TenantQuery, TenantSort};
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, RawQuery};
 use crate::api::refusals::store_error;
@@ -17,7 +16,6 @@ use crate::api::state::AppState;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::tenant_record::NewTenant;
 
@@ -120,90 +118,6 @@ pub async fn list_tenants(
         StatusCode::OK,
         TenantListResponse::new(tenants, next),
     ))
-}
-
-/// `POST /v1/admin/api-keys`
-pub async fn create_api_key(
-    State(state): State<AppState>,
-    Because(cause): Because,
-    KeyHeader(key): KeyHeader,
-    body: AdminJson<ApiKeyCreateRequest>,
-) -> Result<Answer<ApiKeyCreateResponse>, Declined> {
-    let sent = body.request;
-    let tenant = TenantId::parse(&sent.tenant_id);
-    let declined = |error: ApiError| Declined {
-        error,
-        tenant: tenant.clone(),
-    };
-    let new = NewApiKey {
-        tenant_id: sent.tenant_id,
-        name: sent.name,
-        description: sent.description,
-        permissions: sent.permissions,
-        scope_filter: sent.scope_filter.unwrap_or_default(),
-        expires_at: sent.expires_at,
-        metadata: sent.metadata,
-    };
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
-    let asked = Asked {
-        tenant: &new.tenant_id,
-        ..Asked::default()
-    };
-    let created = state.admin.create_api_key(&new, &request).await;
-    let created = created.map_err(|error| declined(error_of(error, &asked)))?;
-    let response = ApiKeyCreateResponse::new(
-        &created.key,
-        created.tenant_id,
-        created.permissions,
-        created.created_at,
-        created.expires_at,
-    );
-    Ok(Answer(StatusCode::CREATED, response))
-}
-
-/// `DELETE /v1/admin/api-keys/{key_id}`
-pub async fn revoke_api_key(
-    State(state): State<AppState>,
-    Because(cause): Because,
-    KeyHeader(key): KeyHeader,
-    Named(key_id): Named,
-    RawQuery(query): RawQuery,
-) -> Result<Outcome<ApiKey>, ApiError> {
-    let reason = ApiKeyRevokeQuery::parse(&query)?.reason;
-    let owner = state.admin.owner_of_key(&key_id).await;
-    let asked = Asked {
-        key: &key_id,
-        ..Asked::default()
-    };
-    let owner = owner.map_err(|error| error_of(error, &asked))?;
-    let Some(owner) = owner else {
-        return Err(error_of(AdminRefusal::KeyNotFound.into(), &asked));
-    };
-    let mut target = vec![("key_id", key_id.as_str())];
-    target.extend(reason.as_deref().map(|reason| ("reason", reason)));
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body_and_target(&Json::Object(Vec::new()), &target),
-    };
-    let revoked = state
-        .admin
-        .revoke_api_key(&key_id, &owner, reason.as_deref(), &request)
-        .await;
-    let asked = Asked {
-        tenant: owner.as_str(),
-        ..asked
-    };
-    Ok(revoked
-        .map(|key| Answer(StatusCode::OK, shown::api_key(key)))
-        .map_err(|error| Declined {
-            error: error_of(error, &asked),
-            tenant: Some(owner.clone()),
-        }))
 }
 
 /// The tenant that a request acts upon: the key's, or the one that the admin names.

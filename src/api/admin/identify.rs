@@ -68,11 +68,12 @@ pub async fn admin(State(state): State<AppState>, request: Request, next: Next) 
 async fn identified(state: AppState, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let correlation = parts.extensions.get::<Correlation>().cloned();
-    let origin = Origin::of(&state, Plane::Admin, &parts);
+    let tenants_too = permission(&parts.method, parts.uri.path()).is_some();
+    let either = tenants_too && !is_tenants_alone(&parts.method, parts.uri.path());
+    let origin = Origin::of(&state, Plane::Admin, &parts, either);
     let path = parts.uri.path().to_owned();
     let method = parts.method.clone();
     let caller = caller_of(&state, &parts, &path).await;
-    let tenants_too = permission(&method, &path).is_some();
     let actor = match &caller {
         Ok(Caller::Tenant(caller)) => Actor::ApiKey(caller.key_id.clone()),
         Ok(Caller::Admin(_)) if tenants_too => Actor::AdminOnBehalfOf,
@@ -116,6 +117,8 @@ fn permission(method: &Method, path: &str) -> Option<&'static str> {
         ("GET", "/v1/admin/policies") => Some("policies:read"),
         ("GET", "/v1/events") => Some("events:read"),
         ("PATCH", path) if is_one_below("/v1/admin/policies/", path) => Some("policies:write"),
+        // Any good key.
+        ("GET", "/v1/auth/introspect") => Some(""),
         (method, path) => webhook_permission(method, path),
     }
 }
@@ -269,8 +272,10 @@ fn is_traversal(path: &str) -> bool {
 
 /// Whether a path belongs to the operators' part of the plane.
 pub fn is_admin_path(path: &str) -> bool {
-    path.strip_prefix("/v1/admin")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    ["/v1/admin", "/v1/auth"].iter().any(|prefix| {
+        path.strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 #[cfg(test)]
@@ -329,6 +334,11 @@ mod tests {
             (Method::POST, "/v1/admin/budgets/", None),
             (Method::POST, "/v1/admin/tenants", None),
             (Method::GET, "/v1/admin/tenants/lookup", None),
+            (Method::GET, "/v1/auth/introspect", Some("")),
+            (Method::POST, "/v1/auth/introspect", None),
+            (Method::GET, "/v1/auth/introspect/", None),
+            (Method::POST, "/v1/auth/validate", None),
+            (Method::GET, "/v1/admin/api-keys", None),
             (Method::DELETE, "/v1/admin/budgets/lookup", None),
         ] {
             assert_eq!(permission(&method, path), needed, "{method} {path}");
@@ -338,6 +348,7 @@ mod tests {
     #[test]
     fn the_plane_ends_where_another_word_begins() {
         assert!(is_admin_path("/v1/admin") && is_admin_path("/v1/admin/x"));
+        assert!(is_admin_path("/v1/auth/x") && !is_admin_path("/v1/authors"));
         assert!(!is_admin_path("/v1/administrators") && !is_admin_path("/v1/balances"));
         assert!(is_traversal("/v1/admin/../x") && is_traversal("/v1/admin/.."));
         assert!(!is_traversal("/v1/admin/a..b"));

@@ -1,6 +1,7 @@
 //! The admin plane: what operators and dashboards call.
 
 pub mod api_keys;
+pub mod auth;
 pub mod budget_states;
 pub mod budgets;
 pub mod event_queries;
@@ -22,7 +23,7 @@ pub mod webhooks;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, get, patch, post};
 
 use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
@@ -39,11 +40,15 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/tenants/{tenant_id}",
             get(handlers::get_tenant).patch(tenant_update::update_tenant),
         )
-        .route("/v1/admin/api-keys", post(handlers::create_api_key))
+        .route(
+            "/v1/admin/api-keys",
+            get(api_keys::handlers::list_api_keys).post(api_keys::handlers::create_api_key),
+        )
         .route(
             "/v1/admin/api-keys/{key_id}",
-            delete(handlers::revoke_api_key),
+            patch(api_keys::handlers::update_api_key).delete(api_keys::handlers::revoke_api_key),
         )
+        .route("/v1/auth/validate", post(auth::validate::validate_api_key))
         .route(
             "/v1/admin/budgets",
             get(budgets::handlers::list_budgets)
@@ -98,6 +103,15 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/config/webhook-security",
             get(webhook::get_security).put(webhook::put_security),
         )
+        .method_not_allowed_fallback(no_such_method)
+        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .with_state(state.clone())
+}
+
+/// The question who calls, which is asked of whichever address the key belongs to.
+pub fn introspection(state: &AppState) -> Router {
+    Router::new()
+        .route("/v1/auth/introspect", get(auth::introspect::introspect))
         .method_not_allowed_fallback(no_such_method)
         .route_layer(from_fn_with_state(state.clone(), identify::admin))
         .with_state(state.clone())

@@ -161,6 +161,21 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                 printable(asked.key)
             ),
         ),
+        R::KeyEnded(status) => ApiError::conflict(
+            Code::InvalidRequest,
+            format!(
+                "The API key {} is {status} and cannot be changed any more",
+                printable(asked.key)
+            ),
+        ),
+        R::TooManyKeys { bound } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "Invalid sort_by: more than {bound} API keys match, too many to sort; \
+                 narrow the list by tenant_id, status or search, or sort by created_at"
+            ),
+        ),
         R::ExpiresInThePast => {
             ApiError::invalid("Validation failed: expires_at: must lie in the future")
         }

@@ -1,5 +1,6 @@
 //! The operations of the admin plane.
 
+mod api_keys;
 mod budgets;
 mod policies;
 
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 use super::operation::{
     Key, Operation, cursor, path, query, required_query, schema_of, text, words, words_or,
 };
-use crate::api::admin::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse};
 use crate::api::admin::budget_states::{BudgetStatusTransitionRequest, BudgetUpdateRequest};
 use crate::api::admin::budgets::{
     BudgetCreateRequest, BudgetFundingRequest, BudgetFundingResponse, BudgetLedger,
@@ -21,6 +21,7 @@ use crate::domain::tenant::TenantStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = own_operations();
+    operations.extend(api_keys::operations());
     operations.extend(budgets::operations());
     operations.extend(policies::operations());
     operations
@@ -114,36 +115,6 @@ fn own_operations() -> Vec<Operation> {
             request: Some(schema_of::<BudgetStatusTransitionRequest>),
             answers: &[(200, "The budget as it is now.", schema_of::<BudgetLedger>)],
             errors: &[400, 404, 409, 413, 415],
-        },
-        Operation {
-            method: "post",
-            path: "/v1/admin/api-keys",
-            id: "createApiKey",
-            summary: "Makes an API key; the answer is the only one that shows it",
-            keys: &[Key::Admin],
-            parameters: vec![idempotency_header()],
-            request: Some(schema_of::<ApiKeyCreateRequest>),
-            answers: &[(201, "The new key.", schema_of::<ApiKeyCreateResponse>)],
-            errors: &[400, 409, 413, 415],
-        },
-        Operation {
-            method: "delete",
-            path: "/v1/admin/api-keys/{key_id}",
-            id: "revokeApiKey",
-            summary: "Revokes an API key at once",
-            keys: &[Key::Admin],
-            parameters: vec![
-                path("key_id", "Names the key.", text()),
-                query(
-                    "reason",
-                    "Why, for the record.",
-                    json!({"type": "string", "maxLength": 512}),
-                ),
-                idempotency_header(),
-            ],
-            request: None,
-            answers: &[(200, "The revoked key.", schema_of::<ApiKey>)],
-            errors: &[400, 404, 409],
         },
         Operation {
             method: "post",

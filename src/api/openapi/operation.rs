@@ -72,7 +72,7 @@ pub(super) struct Operation {
 impl Operation {
     /// The operation as the document has it.
     pub(super) fn describe(&self, schemas: &mut Schemas, dialect: Dialect) -> Value {
-        let on_admin_plane = ["/v1/admin", "/v1/webhooks"]
+        let on_admin_plane = ["/v1/admin", "/v1/auth", "/v1/webhooks"]
             .iter()
             .any(|prefix| self.path.starts_with(prefix));
         let mut responses = Map::new();

@@ -32,7 +32,10 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Membe
         | "reservation.released_via_tenant_cascade"
         | "webhook.disabled_via_tenant_cascade"
         | "api_key.revoked_via_tenant_cascade" => facts.cascade(),
-        "api_key.created" | "api_key.revoked" => facts.api_key(),
+        "api_key.created"
+        | "api_key.revoked"
+        | "api_key.expired"
+        | "api_key.permissions_changed" => facts.api_key(),
         "api_key.auth_failed" => facts.auth_failed(),
         "webhook.created" | "webhook.updated" | "webhook.paused" | "webhook.resumed"
         | "webhook.disabled" | "webhook.deleted" => facts.webhook(tenant),

@@ -256,6 +256,17 @@ fn operators_changes_tell_what_changed() {
         data("api_key.revoked", &revoked),
         "{\"key_id\":\"key_1\",\"key_name\":\"ci\",\"previous_status\":\"EXPIRED\",\"new_status\":\"REVOKED\"}"
     );
+    assert_eq!(
+        data("api_key.expired", &revoked),
+        data("api_key.revoked", &revoked)
+    );
+    assert_eq!(
+        data(
+            "api_key.permissions_changed",
+            &[created[0], created[1], created[3]]
+        ),
+        "{\"key_id\":\"key_1\",\"key_name\":\"ci\",\"permissions\":[\"budgets:read\",\"budgets:write\"]}"
+    );
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! What can be said of a key: whether it is good, and what it may do.
+
+use tracing::error;
+
+use crate::admin::{Admin, AdminError};
+use crate::domain::api_key::KeyProblem;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::TenantId;
+use crate::domain::keys::{ApiKeyText, KeyId};
+use crate::domain::moment::Moment;
+use crate::domain::permission::Permission;
+use crate::domain::scope::ScopeFilter;
+use crate::store::StoreError;
+use crate::store::api_key_checks::Grant;
+
+/// What a key may do, and where.
+#[derive(Debug, Clone, Default)]
+pub struct Granted {
+    /// In the order in which they were granted.
+    pub permissions: Vec<Permission>,
+    /// To which scopes it is restricted.
+    pub scope_filter: ScopeFilter,
+}
+
+/// What became of the question whether a key is good.
+#[derive(Debug)]
+pub struct ValidatedApiKey {
+    /// The record that the key leads to.
+    pub key_id: Option<KeyId>,
+    /// Whose record that is.
+    pub owner: Option<TenantId>,
+    /// From when on the key is not good any more; only for who knows the whole key.
+    pub expires_at: Option<Moment>,
+    /// What it may do, or what is wrong with it.
+    pub outcome: Result<Granted, KeyProblem>,
+}
+
+impl Admin {
+    /// Judges a key. What is wrong is told in the order found, secret, status, expiry, tenant: who does not know the secret
+    /// learns nothing of the rest.
+    ///
+    /// # Errors
+    /// Only that the store cannot answer.
+    pub async fn validate_api_key(&self, key: &ApiKeyText) -> Result<ValidatedApiKey, StoreError> {
+        let validated = match self.store.validate_api_key(key).await {
+            Err(failure @ StoreError::Script { .. }) => {
+                let id = key.key_id();
+                error!(key.id = %id, error = %failure, "the API key `{id}` cannot be judged: {failure}");
+                return Ok(ValidatedApiKey {
+                    key_id: Some(id.clone()),
+                    owner: None,
+                    expires_at: None,
+                    outcome: Err(KeyProblem::InternalError),
+                });
+            }
+            validated => validated?,
+        };
+        let found = validated.problem != Some(KeyProblem::KeyNotFound);
+        Ok(ValidatedApiKey {
+            key_id: found.then(|| key.key_id().clone()),
+            owner: validated.owner,
+            expires_at: validated.expires_at_ms.and_then(Moment::from_ms),
+            outcome: match validated.problem {
+                Some(problem) => Err(problem),
+                None => Ok(granted(validated.grant)),
+            },
+        })
+    }
+
+    /// What the caller's key may do.
+    ///
+    /// # Errors
+    /// That the key is not good.
+    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Granted, AdminError> {
+        self.store.introspect(caller).await.map(granted)
+    }
+}
+
+fn granted(grant: Grant) -> Granted {
+    let permissions = grant.permissions.as_deref();
+    Granted {
+        // A record that does not say grants the usual, to the scripts as well.
+        permissions: permissions.map_or(Permission::DEFAULT.to_vec(), Permission::from_stored),
+        scope_filter: ScopeFilter::from_stored(grant.scope_filter.as_deref().unwrap_or_default()),
+    }
+}
