@@ -4,7 +4,8 @@ create_api_key: records an API key of a tenant. The secret is not among the argu
 is an idempotency key, the whole sealed, so that a repetition can show it again.
 KEYS[1] api_key    hash      KEYS[4] event_log  stream    KEYS[7] audit_log    stream  of the day
 KEYS[2] api_keys   zset      KEYS[5] outbox     stream    KEYS[8] chain        hash
-KEYS[3] tenant     hash      KEYS[6] days       zset      KEYS[9] idempotency  hash  where there is a key
+KEYS[3] tenant     hash      KEYS[6] days       zset       KEYS[9] unsealed     set
+KEYS[10] idempotency  hash  where there is a key
 ARGV[1] tenant               ARGV[5] key_hash             ARGV[8]  permissions, with a blank on either side
 ARGV[2] day yyyymmdd         ARGV[6] expires_at_ms or ''  ARGV[9]  context of events, lines of name and value
 ARGV[3] day_start_ms         ARGV[7] name                 ARGV[10] payload_hash    ARGV[11] sealed, or ''
@@ -15,7 +16,7 @@ Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcomeâ
 Writes on created: the record, the tenant's list, the event, the audit entry. Else nothing.
 ]]
 -- @include time, tenant, days, events, audit, idempotency
-local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, key_id, key_hash, expires_text, name, permissions, context, payload_hash, sealed =
   unpack(ARGV, 1, 11)
 local fields_end = 12 + ARGV[12]
@@ -32,17 +33,18 @@ if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 local expires_at_ms = expires_text ~= '' and tonumber(expires_text) or now + KEY_LIFE_MS
 if expires_at_ms <= now then return {'expires_in_the_past'} end
 if redis.call('EXISTS', api_key) == 1 then return {'taken'} end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
--- Effects: none can fail.
+-- Effects. First the index: it has not been read, and one of another type raises before anything else is written.
+redis.call('ZADD', api_keys, now, key_id)
 redis.call('HSET', api_key, 'hash', key_hash, 'tenant', tenant, 'status', 'ACTIVE', 'expires_at_ms', expires_at_ms,
   'permissions', permissions, 'name', name, 'created_at_ms', now)
 if fields_end > 12 then redis.call('HSET', api_key, unpack(ARGV, 13, fields_end)) end
-redis.call('ZADD', api_keys, now, key_id)
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.created', nil, {'data.key_id', key_id, 'data.key_name', name, 'data.new_status', 'ACTIVE',
   'data.permissions', permissions})
 events_point(events)
-audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'created', now, expires_at_ms, sealed}
 idempotency_keep(idempotency, payload_hash, reply)

@@ -103,6 +103,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
             ];
             key_names.extend(
                 change

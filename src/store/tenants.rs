@@ -73,6 +73,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
+                keys.unsealed(partition),
                 keys.thresholds(partition),
             ];
             key_names.extend(
@@ -120,6 +121,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, id, day),
                 keys.chain(partition, id),
+                keys.unsealed(partition),
                 keys.closing(partition, id),
                 keys.closings(partition),
             ];

@@ -342,6 +342,7 @@ impl Store {
             keys.days(partition),
             keys.audit(partition, owner, day),
             keys.chain(partition, owner),
+            keys.unsealed(partition),
         ]);
         names
     }
