@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 pub use closings::{Closings, Reconciled};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
-pub use metrics::LeaseMetrics;
+pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
 

@@ -28,6 +28,7 @@ pub mod audit;
 pub mod budget_ledger;
 pub mod event;
 pub mod event_type;
+pub mod log_entry;
 pub mod tenant_record;
 pub mod webhook;
 

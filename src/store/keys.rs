@@ -213,6 +213,30 @@ impl Keys {
         format!("{}:{{dir}}:webhooks", self.prefix)
     }
 
+    /// Hash: the last outbox entry of each partition that is in the view of events.
+    pub fn view_cursors(&self) -> String {
+        format!("{}:{{all}}:cursors", self.prefix)
+    }
+
+    /// Sorted set: a day's rows of a view by time in milliseconds; those of one kind, if `kind` names one.
+    pub fn view(&self, view: &str, kind: Option<&str>, day: Day) -> String {
+        match kind {
+            None => format!("{}:{{all}}:{view}:{day}", self.prefix),
+            Some(kind) => format!("{}:{{all}}:{view}:{kind}:{day}", self.prefix),
+        }
+    }
+
+    /// Sorted set, lexical: a day's rows of a view by the ids that they can be asked for by.
+    pub fn view_ids(&self, view: &str, day: Day) -> String {
+        let name = view.strip_suffix('s').unwrap_or(view);
+        format!("{}:{{all}}:{name}ids:{day}", self.prefix)
+    }
+
+    /// Hash: up to when each partition is in a view.
+    pub fn watermarks(&self, view: &str) -> String {
+        format!("{}:{{all}}:watermarks:{view}", self.prefix)
+    }
+
     /// Sorted set, lexical: the directory of all tenants.
     pub fn directory(&self) -> String {
         format!("{}:{{dir}}:tenants", self.prefix)
@@ -240,6 +264,13 @@ mod tests {
         );
         assert_eq!(keys.outbox(p), "ba:{05f}:outbox");
         assert_eq!(keys.idempotency(p, "acme", "abc"), "ba:{05f}:idem:acme:abc");
+        assert_eq!(
+            keys.view("events", Some("budget.reset"), day),
+            "ba:{all}:events:budget.reset:20240229"
+        );
+        assert_eq!(keys.view("audit", None, day), "ba:{all}:audit:20240229");
+        assert_eq!(keys.view_ids("events", day), "ba:{all}:eventids:20240229");
+        assert_eq!(keys.view_ids("audit", day), "ba:{all}:auditids:20240229");
     }
 
     #[test]

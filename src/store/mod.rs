@@ -51,6 +51,7 @@ pub mod sums;
 pub mod tenants;
 mod url;
 pub mod verify;
+pub mod views;
 pub mod watch;
 pub mod webhook_deliveries;
 pub mod webhook_lists;

@@ -160,6 +160,10 @@ scripts! {
     RECORDS = "records",
     /// Tells which days with records retention does not know of.
     REGISTERED = "registered",
+    /// Adds rows to a view over all tenants.
+    INDEX_VIEW = "index_view",
+    /// Notes up to when partitions are in such a view.
+    SET_WATERMARKS = "set_watermarks",
 }
 
 parts! {

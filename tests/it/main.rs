@@ -86,3 +86,4 @@ mod thresholds;
 mod tidy;
 mod topologies;
 mod verify;
+mod views;

@@ -1,0 +1,29 @@
+#!lua
+--[[
+index_view: adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came
+from, both or neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing
+of it is written. Adding a row again changes nothing.
+KEYS[1] cursors  hash  partition → id of the last outbox entry that was followed    KEYS[2..] indexes  zset  of a day each
+ARGV[1..] when each index ends, ms; then in turn: partition ('': rows that need no cursor), its cursor as it was read or '',
+its cursor to be, a number of rows, and for each row: the number of its index, from 1; score; member
+Reply: indexed, then for each partition its cursor as it is now
+]]
+local cursors, reply, added, moved = KEYS[1], {'indexed'}, {}, {}
+local at = #KEYS
+while at <= #ARGV do
+  local partition, read, next, rows = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local stored = partition ~= '' and redis.call('HGET', cursors, partition) or ''
+  if stored == read then
+    for row = at + 4, at + 3 + 3 * rows, 3 do added[#added + 1] = row end
+    if partition ~= '' then moved[#moved + 1], moved[#moved + 2] = partition, next end
+    stored = next
+  end
+  reply[#reply + 1] = stored
+  at = at + 4 + 3 * rows
+end
+
+-- Effects: none can fail.
+for _, row in ipairs(added) do redis.call('ZADD', KEYS[ARGV[row] + 1], ARGV[row + 1], ARGV[row + 2]) end
+for i = 2, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[i - 1]) end
+for i = 1, #moved, 2 do redis.call('HSET', cursors, moved[i], moved[i + 1]) end
+return reply
