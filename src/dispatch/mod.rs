@@ -6,6 +6,7 @@
 mod closings;
 mod leases;
 mod metrics;
+mod sealer;
 mod share;
 mod sums;
 mod thresholds;
@@ -19,6 +20,7 @@ use tokio::sync::Mutex;
 pub use closings::{Closings, Reconciled};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{LeaseMetrics, ViewMetrics};
+pub use sealer::{Pass as SealPass, Sealer, Tail};
 pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
 
@@ -79,6 +81,20 @@ pub fn start(
                 .run_once(&held.current(), |lease| held.lost(lease))
                 .await?;
             Ok::<_, crate::store::StoreError>(rest(sweep.pause()))
+        }
+    });
+
+    let views = ViewMetrics::register(registry)?;
+    let sealer = Sealer::new(store.clone(), retention.audit, views, registry)?;
+    let (sealer, held) = (Arc::new(sealer), leases.clone());
+    workers.repeat("sealer", sealer::PERIOD, move || {
+        let (sealer, held) = (Arc::clone(&sealer), held.clone());
+        async move {
+            let pass = sealer
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            let pass = if pass.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
         }
     });
 

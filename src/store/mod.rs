@@ -3,7 +3,9 @@
 pub mod admin;
 pub mod api_keys;
 mod assemble;
+pub mod audit_chain;
 mod audit_failures;
+pub mod audit_log;
 pub mod auth_failed;
 mod background;
 mod batch;
