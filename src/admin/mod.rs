@@ -4,6 +4,7 @@ mod api_keys;
 mod audit;
 mod budget_states;
 mod budgets;
+pub mod events;
 mod policies;
 mod tenant_update;
 mod tenants;

@@ -17,6 +17,8 @@ pub struct HeaderNames {
     pub tenant: HeaderName,
     /// Response header of a tenant's close that goes on in the background.
     pub cascade: HeaderName,
+    /// Response header that tells up to when a list over all tenants is complete.
+    pub as_of: HeaderName,
 }
 
 static NAMES: LazyLock<[HeaderNames; 2]> = LazyLock::new(|| Dialect::ALL.map(HeaderNames::of));
@@ -31,6 +33,7 @@ impl HeaderNames {
             trace: name(words.trace_header),
             tenant: name(words.tenant_header),
             cascade: name(words.cascade_header),
+            as_of: name(words.as_of_header),
         }
     }
 }

@@ -104,6 +104,7 @@ fn runtime_plane(state: &AppState) -> Router {
         .route("/v1/balances", get(reads::balances))
         .method_not_allowed_fallback(identify::no_such_method)
         .route_layer(from_fn_with_state(state.clone(), identify::runtime))
+        .route("/v1/events", admin::own_events(state))
         .with_state(state.clone())
 }
 

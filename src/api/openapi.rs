@@ -1,6 +1,7 @@
 //! The description of the API, made from the types that read and write it, and a page that shows it.
 
 mod admin;
+mod events;
 mod operation;
 mod page;
 mod runtime;
@@ -32,6 +33,7 @@ pub fn document(dialect: Dialect) -> Value {
         runtime::operations(),
         admin::operations(),
         webhooks::operations(),
+        events::operations(),
     ];
     for operation in operations.into_iter().flatten() {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));

@@ -141,12 +141,16 @@ impl<'q> Query<'q> {
 /// # Errors
 /// 400 outside 1 to [`PAGE_LIMIT_MAX`].
 pub fn page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
+    page_limit_up_to(query, PAGE_LIMIT_MAX)
+}
+
+fn page_limit_up_to(query: &Query<'_>, most: usize) -> Result<usize, ApiError> {
     let read = |text: &str| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let limit = text.parse().ok().filter(|_| digits)?;
-        (1..=PAGE_LIMIT_MAX).contains(&limit).then_some(limit)
+        (1..=most).contains(&limit).then_some(limit)
     };
-    let wanted = format!("it must be an integer from 1 to {PAGE_LIMIT_MAX}");
+    let wanted = format!("it must be an integer from 1 to {most}");
     Ok(query
         .parsed("limit", read, &wanted)?
         .unwrap_or(PAGE_LIMIT_DEFAULT))
@@ -165,6 +169,14 @@ pub fn admin_page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
     )?;
     let clamped = limit.map(|limit| limit.clamp(1, ADMIN_PAGE_LIMIT_MAX as i64) as usize);
     Ok(clamped.unwrap_or(PAGE_LIMIT_DEFAULT))
+}
+
+/// How many rows a page of events has.
+///
+/// # Errors
+/// 400 outside 1 to [`ADMIN_PAGE_LIMIT_MAX`].
+pub fn event_page_limit(query: &Query<'_>) -> Result<usize, ApiError> {
+    page_limit_up_to(query, ADMIN_PAGE_LIMIT_MAX)
 }
 
 /// The filters by level below the tenant.

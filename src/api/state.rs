@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
 use crate::config::ServeConfig;
 use crate::domain::cidr::Cidr;
@@ -37,6 +38,8 @@ pub struct Handles {
     pub admin: Admin,
     /// Webhook subscriptions.
     pub webhooks: Webhooks,
+    /// Events.
+    pub events: Events,
     /// The runtime plane's operations.
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
@@ -63,6 +66,10 @@ impl AppState {
                 config.secrets.clone(),
                 egress,
                 config.store.dialect.words(),
+                i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
+            ),
+            events: Events::new(
+                store.clone(),
                 i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
             ),
             ledger: Ledger::new(

@@ -293,6 +293,7 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         names.trace.clone(),
         names.tenant.clone(),
         names.cascade.clone(),
+        names.as_of.clone(),
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,

@@ -10,6 +10,7 @@ mod sealer;
 mod share;
 mod sums;
 mod thresholds;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use sealer::{Pass as SealPass, Sealer, Tail};
 pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
+pub use views::{EventFollower, Follow};
 
 use crate::config::RetentionConfig;
 use crate::domain::dialect::Dialect;
@@ -84,8 +86,18 @@ pub fn start(
         }
     });
 
-    let views = ViewMetrics::register(registry)?;
-    let sealer = Sealer::new(store.clone(), retention.audit, views, registry)?;
+    let view_metrics = ViewMetrics::register(registry)?;
+    let follower = EventFollower::new(store.clone(), retention.events, view_metrics.clone());
+    let (follower, held) = (Arc::new(follower), leases.clone());
+    workers.repeat("views", RETRY, move || {
+        let (follower, held) = (Arc::clone(&follower), held.clone());
+        async move {
+            let follow = follower.run_once(&held.current()).await?;
+            Ok::<_, crate::store::StoreError>(rest(follow.pause()))
+        }
+    });
+
+    let sealer = Sealer::new(store.clone(), retention.audit, view_metrics, registry)?;
     let (sealer, held) = (Arc::new(sealer), leases.clone());
     workers.repeat("sealer", sealer::PERIOD, move || {
         let (sealer, held) = (Arc::clone(&sealer), held.clone());

@@ -76,6 +76,13 @@ pub enum AdminRefusal {
         /// How many can be.
         bound: usize,
     },
+    /// There is no such event.
+    EventNotFound,
+    /// More events match, or must be looked at, than a sort without an index can.
+    TooManyEvents {
+        /// How many can be.
+        bound: usize,
+    },
     /// There is no such webhook subscription.
     WebhookNotFound,
     /// The address of a subscription is not admitted.

@@ -28,6 +28,8 @@ pub struct Words {
     pub tenant_header: &'static str,
     /// Response header of a tenant's close that goes on in the background.
     pub cascade_header: &'static str,
+    /// Response header that tells up to when a list over all tenants is complete.
+    pub as_of_header: &'static str,
     /// Delivery header with the event's id.
     pub event_id_header: &'static str,
     /// Delivery header with the event's type.
@@ -59,6 +61,7 @@ static SERVICE: Words = Words {
     trace_header: "X-Service-Trace-Id",
     tenant_header: "X-Service-Tenant",
     cascade_header: "X-Service-Cascade-Status",
+    as_of_header: "X-Service-As-Of",
     event_id_header: "X-Service-Event-Id",
     event_type_header: "X-Service-Event-Type",
     signature_header: "X-Service-Signature",
@@ -77,6 +80,7 @@ static CYCLES: Words = Words {
     trace_header: "X-Cycles-Trace-Id",
     tenant_header: "X-Cycles-Tenant",
     cascade_header: "X-Cycles-Cascade-Status",
+    as_of_header: "X-Cycles-As-Of",
     event_id_header: "X-Cycles-Event-Id",
     event_type_header: "X-Cycles-Event-Type",
     signature_header: "X-Cycles-Signature",

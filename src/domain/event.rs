@@ -7,12 +7,15 @@ mod correlation;
 mod data;
 mod members;
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::ids::Partition;
+use super::log_entry::EntryId;
 use super::moment::Moment;
 use super::reservation::{Record, RecordError};
 use members::{Member, Members};
@@ -28,6 +31,49 @@ pub struct StoredEvent<'a> {
     pub entry: &'a str,
     /// What the script appended.
     pub facts: &'a Record,
+}
+
+/// How the ids of a tenant's events name it: 96 bits of its digest, 16 characters.
+pub fn tenant_digest(tenant: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(tenant)[..12])
+}
+
+/// The id of an event, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventId {
+    /// Where the log lies.
+    pub partition: Partition,
+    /// Whose it is, as [`tenant_digest`] names it.
+    pub digest: String,
+    /// The entry.
+    pub entry: EntryId,
+}
+
+impl EventId {
+    /// Reads an id as [`StoredEvent::event_id`] writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("evt_")?;
+        let (partition, rest) = rest.split_at_checked(3)?;
+        let rest = rest.strip_prefix('_')?;
+        let (digest, rest) = rest.split_at_checked(16)?;
+        let id = Self {
+            partition: Partition::parse(partition)?,
+            digest: digest.to_owned(),
+            entry: EntryId::parse(rest.strip_prefix('_')?)?,
+        };
+        (id.to_string() == text).then_some(id)
+    }
+
+    /// Whether it is of this tenant's log.
+    pub fn is_of(&self, tenant: &str) -> bool {
+        self.digest == tenant_digest(tenant)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "evt_{}_{}_{}", self.partition, self.digest, self.entry)
+    }
 }
 
 #[derive(Serialize)]
@@ -65,8 +111,17 @@ impl StoredEvent<'_> {
     /// The event's id: it names the partition, the tenant by 96 bits of its digest, and the entry. The same entry always has
     /// the same id, so a delivery that is repeated can be told, and an id leads back to its entry.
     pub fn event_id(&self) -> String {
-        let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(self.tenant)[..12]);
+        let digest = tenant_digest(self.tenant);
         format!("evt_{}_{digest}_{}", self.partition, self.entry)
+    }
+
+    /// Which events belong together with this one; `None` for one that is found by its request.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the fact that is missing or unreadable.
+    pub fn correlation_id(&self) -> Result<Option<String>, RecordError> {
+        let (event_type, at) = (self.facts.text("type")?, self.facts.moment("at_ms")?);
+        Ok(correlation::of(event_type, self.tenant, at, self.facts))
     }
 
     /// The event as JSON without white space. Absent members are left out.

@@ -27,6 +27,7 @@ pub mod api_key;
 pub mod audit;
 pub mod budget_ledger;
 pub mod event;
+pub mod event_query;
 pub mod event_type;
 pub mod log_entry;
 pub mod tenant_record;

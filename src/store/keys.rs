@@ -98,6 +98,8 @@ keys! {
     quarantine() = "quarantine";
     /// Stream: a day's events of a tenant, as facts.
     events(tenant: &str, day: Day) = "events:{}:{}";
+    /// What the keys of event logs start with; tenant, `:` and day follow.
+    event_log_prefix() = "events:";
     /// Stream: pointers to what the dispatcher must act on.
     outbox() = "outbox";
     /// Hash: the denials of a tenant in the present minute.
@@ -154,6 +156,8 @@ keys! {
     lease() = "lease";
     /// Sorted set, lexical: the partition's tenants.
     tenants() = "tenants";
+    /// Hash: the partition's tenants by the digest that ids of their events have.
+    tenant_ids() = "tenantids";
 }
 
 impl Keys {

@@ -7,6 +7,7 @@ use super::poll::Due;
 use super::script::{PURGE, RETIRE};
 use super::{Arg, Day, Lane, Reply, Store, StoreError};
 use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
 
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
@@ -218,7 +219,8 @@ impl Store {
     }
 
     /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
-    /// how many entries went from each. Whole blocks of the streams only, which is what makes it cheap.
+    /// how many entries went from those that were trimmed. Whole blocks of the streams only, which is what makes it cheap. What the view of
+    /// events has not followed yet stays, however old; where nobody can tell what that is, everything stays.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -227,14 +229,28 @@ impl Store {
         partitions: &[Partition],
         before_ms: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        let command = |partition: &Partition| {
-            let key = self.keys().outbox(*partition);
-            let mut command = redis::cmd("XTRIM");
-            command.arg(&key).arg("MINID").arg("~").arg(before_ms);
-            command.arg("LIMIT").arg(TRIM_ENTRIES);
-            (key, command)
+        let cursors = match self.view_cursors(partitions).await {
+            Err(StoreError::Unavailable(_)) => return Ok(Vec::new()),
+            cursors => cursors?,
         };
-        let commands: Vec<_> = partitions.iter().map(command).collect();
+        let command = |(partition, cursor): (&Partition, Option<EntryId>)| {
+            let key = self.keys().outbox(*partition);
+            let before = EntryId {
+                ms: before_ms.max(0).unsigned_abs(),
+                sequence: 0,
+            };
+            let before = cursor?.min(before);
+            let mut command = redis::cmd("XTRIM");
+            command
+                .arg(&key)
+                .arg("MINID")
+                .arg("~")
+                .arg(before.to_string());
+            command.arg("LIMIT").arg(TRIM_ENTRIES);
+            Some((key, command))
+        };
+        let followed = partitions.iter().zip(cursors);
+        let commands: Vec<_> = followed.filter_map(command).collect();
         let replies = self.query_reachable(&commands).await?;
         let removed = |reply: Value| redis::from_redis_value(reply).unwrap_or(0);
         let counts = replies.into_iter().map(|reply| reply.map_or(0, removed));

@@ -166,6 +166,10 @@ scripts! {
     INDEX_VIEW = "index_view",
     /// Notes up to when partitions are in such a view.
     SET_WATERMARKS = "set_watermarks",
+    /// Reads a tenant's events.
+    LIST_EVENTS = "list_events",
+    /// Reads one event.
+    GET_EVENT = "get_event",
 }
 
 parts! {

@@ -12,6 +12,7 @@ use super::clock::Day;
 use super::error::StoreError;
 use super::script::{CREATE_TENANT, UPDATE_TENANT};
 use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
 use crate::domain::tenant::TenantStatus;
@@ -75,6 +76,7 @@ impl Store {
                 keys.chain(partition, id),
                 keys.unsealed(partition),
                 keys.thresholds(partition),
+                keys.tenant_ids(partition),
             ];
             key_names.extend(
                 change
@@ -84,6 +86,7 @@ impl Store {
             let mut args = vec![id.to_owned()];
             push_day(&mut args, day);
             args.extend([&tenant.name, change.payload_hash, change.cause].map(str::to_owned));
+            args.push(tenant_digest(id));
             push_counted(&mut args, &fields);
             push_pairs(&mut args, change.audit);
             (key_names, args)

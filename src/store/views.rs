@@ -96,6 +96,13 @@ pub struct NewRow {
     pub ids: Vec<String>,
 }
 
+/// Letters of the ids that an event can be asked for by.
+pub const CORRELATION_ID: char = 'c';
+/// Of requests.
+pub const REQUEST_ID: char = 'r';
+/// Of traces.
+pub const TRACE_ID: char = 't';
+
 /// How an index by ids names one: a letter for what kind of id it is, and 128 bits of its digest.
 pub fn id_digest(letter: char, id: &str) -> String {
     let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(id)[..16]);

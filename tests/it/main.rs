@@ -89,4 +89,5 @@ mod thresholds;
 mod tidy;
 mod topologies;
 mod verify;
+mod view_events;
 mod views;

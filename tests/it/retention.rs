@@ -331,6 +331,24 @@ async fn the_outbox_is_trimmed_by_age_in_steps() {
     past.tenant.queue(&["XADD", &outbox, "*", "tenant", "acme"]);
     past.tenant.write().await;
     let retention = retention(&store);
+
+    // What the view over all tenants has not followed stays, however old, and also where nobody has followed yet.
+    assert_eq!(run(&retention, past.lease).await.outbox, 0);
+    let (cursors, partition) = (store.keys().view_cursors(), past.lease.partition);
+    let set = [&cursors, &partition.to_string(), &format!("{old_ms}-2500")];
+    past.tenant
+        .run::<()>(&["HSET", set[0], set[1], set[2]])
+        .await;
+    let trimmed = run(&retention, past.lease).await.outbox;
+    assert!((2_300..2_500).contains(&trimmed), "{trimmed}");
+    let next: Vec<(String, Vec<String>)> = past
+        .tenant
+        .run(&["XRANGE", &outbox, set[2], "+", "COUNT", "1"])
+        .await;
+    assert_eq!(&next[0].0, set[2], "the entry of the cursor is still there");
+    past.tenant
+        .run::<()>(&["HSET", set[0], set[1], &format!("{}-0", past.now_ms)])
+        .await;
     let first = retention
         .run_once(&[past.lease], |_| {})
         .await

@@ -114,6 +114,7 @@ fn permission(method: &Method, path: &str) -> Option<&'static str> {
         ("GET", "/v1/admin/budgets/lookup") => Some("budgets:read"),
         ("POST", "/v1/admin/policies") => Some("policies:write"),
         ("GET", "/v1/admin/policies") => Some("policies:read"),
+        ("GET", "/v1/events") => Some("events:read"),
         ("PATCH", path) if is_one_below("/v1/admin/policies/", path) => Some("policies:write"),
         (method, path) => webhook_permission(method, path),
     }
@@ -141,7 +142,10 @@ fn is_one_below(parent: &str, path: &str) -> bool {
 
 /// The operations that a tenant's key alone opens, whatever other key is sent.
 fn is_tenants_alone(method: &Method, path: &str) -> bool {
-    *method == Method::POST && path == "/v1/webhooks"
+    matches!(
+        (method.as_str(), path),
+        ("POST", "/v1/webhooks") | ("GET", "/v1/events")
+    )
 }
 
 async fn caller_of(state: &AppState, parts: &Parts, path: &str) -> Result<Caller, ApiError> {
@@ -309,6 +313,9 @@ mod tests {
                 "/v1/webhooks/w/deliveries",
                 Some("webhooks:read"),
             ),
+            (Method::GET, "/v1/events", Some("events:read")),
+            (Method::POST, "/v1/events", None),
+            (Method::GET, "/v1/admin/events", None),
             (Method::POST, "/v1/webhooks/w/replay", None),
             (Method::POST, "/v1/webhooks/w", None),
             (Method::GET, "/v1/webhooks/", None),

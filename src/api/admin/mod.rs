@@ -3,6 +3,8 @@
 pub mod api_keys;
 pub mod budget_states;
 pub mod budgets;
+pub mod event_queries;
+pub mod events;
 pub mod extract;
 pub mod handlers;
 pub mod identify;
@@ -80,6 +82,8 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/webhooks/{subscription_id}/replay",
             post(webhook::replay),
         )
+        .route("/v1/admin/events", get(events::list_events))
+        .route("/v1/admin/events/{event_id}", get(events::get_event))
         .route(
             "/v1/admin/config/webhook-security",
             get(webhook::get_security).put(webhook::put_security),
@@ -105,6 +109,11 @@ pub fn tenant_routes(state: &AppState) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .route_layer(from_fn_with_state(state.clone(), identify::admin))
         .with_state(state.clone())
+}
+
+/// A tenant's own events. Their path is that of another operation, which is an agent's.
+pub fn own_events(state: &AppState) -> MethodRouter<AppState> {
+    get(events::list_own_events).route_layer(from_fn_with_state(state.clone(), identify::admin))
 }
 
 fn one_webhook() -> MethodRouter<AppState> {

@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub name: &'a str,
     /// The webhook that was named.
     pub webhook: &'a str,
+    /// The event that was named.
+    pub event: &'a str,
     /// What was to be moved.
     pub amount: Option<Amount>,
 }
@@ -168,6 +170,19 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             format!(
                 "Invalid sort_by: more than {bound} tenants match, too many to sort; \
                  narrow the filters, or sort by tenant_id"
+            ),
+        ),
+        R::EventNotFound => ApiError::new(
+            StatusCode::NOT_FOUND,
+            Code::EventNotFound,
+            format!("There is no event {}", printable(asked.event)),
+        ),
+        R::TooManyEvents { bound } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "Invalid value for parameter 'sort_by': more than {bound} events match or would have to be looked at; \
+                 narrow the list with from and to, or sort by timestamp"
             ),
         ),
         R::WebhookNotFound => ApiError::new(
