@@ -17,10 +17,13 @@ use tracing::{error, info};
 pub use tail::{Tail, TailEntry};
 
 use super::ViewMetrics;
+use crate::domain::audit_query::stands_for_no_tenant;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::audit_chain::{Chain, NewSeals, Sealed};
-use crate::store::views::{NewRow, Row, View, id_digest};
+use crate::store::views::{
+    KEY_ID, NewRow, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, View, id_digest,
+};
 use crate::store::{Day, Lease, Store, StoreError};
 
 /// How often to look.
@@ -328,10 +331,10 @@ fn seals(name: &str, hash: &str, entries: &[TailEntry]) -> NewSeals {
 /// A row of the view, and the ids that it can be asked for by.
 fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
     let named = [
-        ('r', "request_id"),
-        ('t', "trace_id"),
-        ('o', "resource_id"),
-        ('k', "key_id"),
+        (REQUEST_ID, "request_id"),
+        (TRACE_ID, "trace_id"),
+        (RESOURCE_ID, "resource_id"),
+        (KEY_ID, "key_id"),
     ];
     let ids = named
         .into_iter()
@@ -345,7 +348,8 @@ fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
             tenant: name.to_owned(),
             kind: None,
         },
-        kinds: Vec::new(),
+        // What belongs to no tenant lies in every partition, so that it has an index of its own.
+        kinds: Vec::from_iter(stands_for_no_tenant(name).then(|| name.to_owned())),
         ids: ids.collect(),
     }
 }

@@ -2,10 +2,12 @@
 
 use redis::{Cmd, Value};
 
-use super::{Day, Store, StoreError};
+use super::script::LIST_EVENTS;
+use super::{Day, Lane, Reply, Store, StoreError};
 use crate::domain::audit::StoredEntry;
-use crate::domain::ids::Partition;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
+use crate::script_args;
 
 /// A part of the log of one day.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +53,58 @@ impl Store {
         Ok(replies.into_iter().map(entries).collect())
     }
 
+    /// A number of a tenant's entries in the order of its logs, between two bounds as `XRANGE` has them: whether no entry is
+    /// left, then the number of the log among `days`, and the entry.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn list_audit(
+        &self,
+        tenant: &TenantId,
+        days: &[Day],
+        descending: bool,
+        (low, high): (&str, &str),
+        rows: usize,
+    ) -> Result<(bool, Vec<(usize, StoredEntry)>), StoreError> {
+        let (keys, partition) = (self.keys(), tenant.partition());
+        let mut key_names = vec![
+            keys.api_key(partition, ""),
+            keys.tenant(partition, tenant.as_str()),
+        ];
+        let log = |day: &Day| keys.audit(partition, tenant.as_str(), *day);
+        key_names.extend(days.iter().map(log));
+        let direction = if descending { "desc" } else { "asc" };
+        // The script walks any logs; an empty digest stands for the admin key.
+        let args = script_args!["", tenant.as_str(), "", direction, low, high, rows as i64];
+        let value = self
+            .call_on(Lane::Background, &LIST_EVENTS, &key_names, args)
+            .await?;
+        let mut reply = Reply::new(&LIST_EVENTS, value)?;
+        match reply.next_str()?.as_str() {
+            "listed" => {}
+            other => return Err(reply.unknown(other)),
+        }
+        let _scope_filter = reply.next_str()?;
+        let complete = reply.next_i64()? == 1;
+        let mut entries = Vec::with_capacity(reply.len() / 3);
+        while !reply.is_empty() {
+            let log = usize::try_from(reply.next_i64()? - 1).unwrap_or(0);
+            let id = reply.next_str()?;
+            let fields = reply.next_array()?.rest()?;
+            entries.push((log, StoredEntry { id, fields }));
+        }
+        Ok((complete, entries))
+    }
+
     /// Reads entries of any logs, each by its own place; `None` for one that is not there.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn audit_entries_at(
         &self,
-        places: &[(Partition, &str, Day, EntryId)],
+        places: &[(Partition, String, Day, EntryId)],
     ) -> Result<Vec<Option<StoredEntry>>, StoreError> {
-        let command = |(partition, tenant, day, entry): &(Partition, &str, Day, EntryId)| {
+        let command = |(partition, tenant, day, entry): &(Partition, String, Day, EntryId)| {
             let key = self.keys().audit(*partition, tenant, *day);
             let (mut read, id) = (redis::cmd("XRANGE"), entry.to_string());
             read.arg(&key).arg(&id).arg(&id);

@@ -2,6 +2,8 @@
 
 mod admin_api_keys;
 mod admin_audit;
+mod admin_audit_bounds;
+mod admin_audit_logs;
 mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;

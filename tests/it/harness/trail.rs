@@ -5,7 +5,8 @@ use std::time::Duration;
 use budget_authority::admin::Failure;
 use budget_authority::dispatch::{SealPass, Sealer, ViewMetrics};
 use budget_authority::domain::cause::Actor;
-use budget_authority::domain::ids::Partition;
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::store::lease::Taken;
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::verify::audit::{AuditReport, verify_audit};
 use prometheus::Registry;
@@ -26,6 +27,44 @@ pub fn sealer(store: &Store) -> Sealer {
     let registry = Registry::new();
     let views = ViewMetrics::register(&registry).expect("a fresh registry");
     Sealer::new(store.clone(), KEEP, views, &registry).expect("a fresh registry")
+}
+
+/// Seals what every partition has, and brings it to the view over all logs.
+pub async fn seal_everything(store: &Store) {
+    let partitions: Vec<_> = Partition::all().collect();
+    let alive = ["d".to_owned()];
+    let taken = store.take_leases("d", LEASE, &alive, LEASE, &partitions);
+    let leases: Vec<_> = taken
+        .await
+        .expect("an answer")
+        .into_iter()
+        .map(|taken| match taken {
+            Some(Taken::Mine(lease)) => lease,
+            other => panic!("no lease: {other:?}"),
+        })
+        .collect();
+    let sealer = sealer(store);
+    while sealer
+        .run_once(&leases, |_| {})
+        .await
+        .expect("Redis answers")
+        .more
+    {}
+}
+
+/// Appends an entry as a script does, but at any time.
+pub fn append(store: &Store, tenant: &str, at_ms: i64, fields: &[(&str, &str)]) {
+    let redis = super::redis::shared();
+    let partition = TenantId::parse(tenant).map_or(Partition::FIRST, |id| id.partition());
+    let (keys, day) = (store.keys(), Day::of_ms(at_ms));
+    let chain = keys.chain(partition, tenant);
+    let sequence: i64 = redis.run(&["HINCRBY", &chain, "sequence", "1"]);
+    let (sequence, at) = (sequence.to_string(), at_ms.to_string());
+    let (log, id) = (keys.audit(partition, tenant, day), format!("{at_ms}-*"));
+    let mut words = vec!["XADD", &log, &id, "sequence", &sequence, "at_ms", &at];
+    words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
+    redis.run::<String>(&words);
+    redis.run::<i64>(&["SADD", &keys.unsealed(partition), tenant]);
 }
 
 impl Trail {
