@@ -1,30 +1,64 @@
 #!lua
 --[[
 set_watermarks: notes up to when some partitions are in a view over all tenants. What was further stays.
-KEYS[1] watermarks  hash  partition → ms: all that happened before is in the view; `all`: the same for all partitions
-ARGV[1] how many partitions there are    ARGV[2..] partition and ms, in turn
+KEYS[1] watermarks  hash  ms → the partitions whose watermark that is: all that happened before is in the view; a bit each,
+in 256 hexadecimal digits, the first partition first; and `all`: the same for all partitions
+ARGV[1..] ms and partitions, in turn
 Reply: noted all, 0 while a partition has none
+A partition stands under one time only. Dispatchers tell one for all partitions that they have followed to the end, so
+there are few of them, and a note is short however many partitions it is about.
 ]]
-local watermarks, partitions = KEYS[1], tonumber(ARGV[1])
-local stored, known, set = {}, 0, {}
+local WORDS = 32
+local watermarks = KEYS[1]
+
+local function words_of(digits)
+  local words = {}
+  for i = 1, WORDS do words[i] = bit.tobit(tonumber(digits:sub(8 * i - 7, 8 * i), 16)) end
+  return words
+end
+
+local function change(set, operation, other)
+  for i = 1, WORDS do set[i] = operation(set[i], other[i]) end
+end
+
+local function without(a, b) return bit.band(a, bit.bnot(b)) end
+
+local function digits_of(set)
+  local digits, empty = {}, true
+  for i = 1, WORDS do
+    digits[i] = bit.tohex(set[i])
+    empty = empty and set[i] == 0
+  end
+  return not empty and table.concat(digits) or nil
+end
+
+local noted, was = {}, {}
 local fields = redis.call('HGETALL', watermarks)
 for i = 1, #fields, 2 do
-  if fields[i] ~= 'all' then stored[fields[i]], known = fields[i + 1], known + 1 end
+  if fields[i] ~= 'all' then noted[fields[i]], was[fields[i]] = words_of(fields[i + 1]), fields[i + 1] end
 end
-for i = 2, #ARGV, 2 do
-  local partition, ms = ARGV[i], ARGV[i + 1]
-  if not stored[partition] then known = known + 1 end
-  if not stored[partition] or tonumber(stored[partition]) < tonumber(ms) then
-    stored[partition] = ms
-    set[#set + 1], set[#set + 2] = partition, ms
+for i = 1, #ARGV, 2 do
+  local ms, set = ARGV[i], words_of(ARGV[i + 1])
+  for other, partitions in pairs(noted) do
+    if tonumber(other) > tonumber(ms) then change(set, without, partitions) end
   end
+  for other, partitions in pairs(noted) do
+    if tonumber(other) < tonumber(ms) then change(partitions, without, set) end
+  end
+  if noted[ms] then change(set, bit.bor, noted[ms]) end
+  noted[ms] = set
 end
-local all = nil
-for _, ms in pairs(stored) do
-  if not all or tonumber(ms) < tonumber(all) then all = ms end
+local all, known, write, gone = nil, words_of(('0'):rep(8 * WORDS)), {}, {}
+for ms, partitions in pairs(noted) do
+  local digits = digits_of(partitions)
+  if digits and (not all or tonumber(ms) < tonumber(all)) then all = ms end
+  if not digits then gone[#gone + 1] = ms
+  elseif digits ~= was[ms] then write[#write + 1], write[#write + 2] = ms, digits end
+  change(known, bit.bor, partitions)
 end
-if known < partitions then all = nil end
+if digits_of(known) ~= ('f'):rep(8 * WORDS) then all = '0' end
 
 -- Effects: none can fail.
-if #set > 0 then redis.call('HSET', watermarks, 'all', all or '0', unpack(set)) end
-return {'noted', all or '0'}
+redis.call('HSET', watermarks, 'all', all, unpack(write))
+if #gone > 0 then redis.call('HDEL', watermarks, unpack(gone)) end
+return {'noted', all}

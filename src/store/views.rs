@@ -4,6 +4,7 @@
 //! A view is derived from the logs of the tenants: indexes per day whose rows say where an entry lies. It is whole up to a
 //! time, the smallest of the partitions' watermarks; a query serves what lies before.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -205,11 +206,8 @@ impl Store {
         reached: &[(Partition, i64)],
     ) -> Result<i64, StoreError> {
         let key = self.keys().watermarks(view.as_str());
-        let names: Vec<String> = reached.iter().map(|(p, _)| p.to_string()).collect();
-        let mut args = vec![Arg::from(i64::from(Partition::COUNT))];
-        for (name, (_, ms)) in names.iter().zip(reached) {
-            args.extend([Arg::from(name), Arg::from(*ms)]);
-        }
+        let args: Vec<String> = sets_of(reached).into_iter().flatten().collect();
+        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
         let value = self
             .call_on(Lane::Background, &SET_WATERMARKS, &[key], &args)
             .await?;
@@ -233,6 +231,21 @@ impl Store {
             redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
         Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
+}
+
+/// Each time and the partitions that it is told of, a bit each in hexadecimal digits.
+fn sets_of(reached: &[(Partition, i64)]) -> Vec<[String; 2]> {
+    const DIGITS: usize = Partition::COUNT as usize / 4;
+    let mut sets: BTreeMap<i64, [u8; DIGITS]> = BTreeMap::new();
+    for (partition, ms) in reached {
+        let place = usize::from(partition.index());
+        let set = sets.entry(*ms).or_insert([0; DIGITS]);
+        set[place / 4] |= 8 >> (place % 4);
+    }
+    let digits = |set: [u8; DIGITS]| set.iter().map(|digit| format!("{digit:x}")).collect();
+    let sets = sets.into_iter();
+    sets.map(|(ms, set)| [ms.to_string(), digits(set)])
+        .collect()
 }
 
 /// One call of `index_view.lua` that is being put together.
@@ -333,6 +346,18 @@ mod tests {
         for text in ["", "05f", "05f 1-1", "400 1-1 acme", "05f 1 acme"] {
             assert_eq!(Row::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn partitions_are_told_together_by_their_time() {
+        let partition = |index| Partition::new(index).expect("a partition");
+        let reached = [(partition(0), 7), (partition(5), 7), (partition(1023), 9)];
+        let sets = sets_of(&reached);
+        let (first, last) = (
+            format!("84{}", "0".repeat(254)),
+            format!("{}1", "0".repeat(255)),
+        );
+        assert_eq!(sets, [["7".to_owned(), first], ["9".to_owned(), last]]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod admin_audit_logs;
 mod admin_budget_states;
 mod admin_budgets;
 mod admin_edges;
+mod admin_events;
 mod admin_funding;
 mod admin_funding_rules;
 mod admin_http;

@@ -169,3 +169,31 @@ async fn a_view_reaches_as_far_as_its_last_partition_and_never_goes_back() {
     // Each view has its own.
     assert_eq!(store.watermark(View::Audit).await.expect("a time"), 0);
 }
+
+#[tokio::test]
+async fn however_many_tell_of_however_few_partitions_the_least_of_all_counts() {
+    let store = store(&shared().url());
+    let (mut model, base) = (vec![0; 1024], 1_700_000_000_000);
+    for round in 0..40 {
+        let some: Vec<(Partition, i64)> = Partition::all()
+            .filter(|_| rand::random_bool(if round < 4 { 0.6 } else { 0.2 }))
+            .map(|partition| (partition, base + rand::random_range(0..4) + round))
+            .collect();
+        for (partition, ms) in &some {
+            let known: &mut i64 = &mut model[usize::from(partition.index())];
+            *known = (*known).max(*ms);
+        }
+        let all = store
+            .set_watermarks(View::Events, &some)
+            .await
+            .expect("a time");
+        assert_eq!(all, *model.iter().min().expect("partitions"), "{round}");
+    }
+    assert!(model.iter().all(|ms| *ms > 0));
+    let key = store.keys().watermarks("events");
+    let mut count = redis::cmd("HLEN");
+    count.arg(&key);
+    let fields: i64 = redis::from_redis_value(store.query(&key, &count).await.expect("a reply"))
+        .expect("a number");
+    assert!(fields <= 44, "{fields}");
+}

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use budget_authority::dispatch::{EventFollower, ViewMetrics};
+use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
+use budget_authority::domain::reservation::Record;
 use budget_authority::store::views::Row;
 use budget_authority::store::{Day, Lease, Store};
 use redis::FromRedisValue;
+use serde_json::Value;
 
 /// How long followers of tests believe that logs are kept.
 pub const KEEP: Duration = Duration::from_secs(90 * 86_400);
@@ -38,6 +41,27 @@ pub async fn follow(store: &Store) {
         .expect("Redis answers")
         .more
     {}
+}
+
+/// An entry of a log.
+pub struct Told {
+    pub row: Row,
+    pub facts: Record,
+}
+
+impl Told {
+    /// The event as it must be shown.
+    pub fn envelope(&self) -> Value {
+        let entry = self.row.entry.to_string();
+        let event = StoredEvent {
+            partition: self.row.partition,
+            tenant: &self.row.tenant,
+            entry: &entry,
+            facts: &self.facts,
+        };
+        let envelope = event.envelope().expect("sound facts");
+        serde_json::from_str(&envelope).expect("JSON")
+    }
 }
 
 /// See the module documentation.
@@ -144,7 +168,13 @@ impl Chronicle {
 
     /// The rows that the logs of all tenants call for.
     pub async fn logged(&self) -> BTreeSet<String> {
-        let mut rows = BTreeSet::new();
+        let told = self.told().await;
+        told.iter().map(|told| told.row.member()).collect()
+    }
+
+    /// All that the logs of all tenants hold.
+    pub async fn told(&self) -> Vec<Told> {
+        let mut rows = Vec::new();
         for key in self.keys("{???}:events:*").await {
             let rest = key.split_once('{').expect("a partition").1;
             let (partition, rest) = rest.split_once("}:events:").expect("a log");
@@ -154,14 +184,14 @@ impl Chronicle {
             let tenant = rest.rsplit_once(':').expect("a day").0;
             let entries: Vec<(String, Vec<String>)> = self.run(&["XRANGE", &key, "-", "+"]).await;
             for (entry, facts) in entries {
-                let kind = facts.chunks(2).find(|pair| pair[0] == "type");
+                let facts = Record::from_pairs(facts);
                 let row = Row {
                     partition: Partition::parse(partition).expect("a partition"),
                     entry: EntryId::parse(&entry).expect("an entry"),
                     tenant: tenant.to_owned(),
-                    kind: kind.map(|pair| pair[1].clone()),
+                    kind: facts.get("type").map(str::to_owned),
                 };
-                rows.insert(row.member());
+                rows.push(Told { row, facts });
             }
         }
         rows

@@ -9,6 +9,7 @@ pub mod customer;
 pub mod desk;
 pub mod digest;
 pub mod estate;
+pub mod hall;
 pub mod holds;
 pub mod names;
 pub mod past;

@@ -1,0 +1,326 @@
+//! Who may ask, what is refused, and what cursors hold.
+
+use budget_authority::domain::moment::Moment;
+use budget_authority::store::Day;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::chronicle::{follow, partition_of};
+use crate::harness::hall::{EVENTS, Hall, shown, text};
+
+#[tokio::test]
+async fn rule_2_each_list_takes_its_own_kind_of_key() {
+    let hall = Hall::open().await;
+    let app = &hall.app;
+    let own = app.get_as_admin("/v1/events").await;
+    assert_eq!(own.error(), (401, "UNAUTHORIZED"));
+    for path in [EVENTS, &format!("{EVENTS}/evt_1")] {
+        assert_eq!(
+            app.get_with(&hall.key, path).await.error(),
+            (401, "UNAUTHORIZED")
+        );
+        assert_eq!(
+            app.send(app.request(Method::GET, path)).await.error(),
+            (401, "UNAUTHORIZED")
+        );
+    }
+    let none = app.send(app.request(Method::GET, "/v1/events")).await;
+    assert_eq!(none.error(), (401, "UNAUTHORIZED"));
+    // The path is another operation's as well, which stays what it was.
+    let wrong = app
+        .request(Method::DELETE, "/v1/events")
+        .header(app.names.key, &hall.key);
+    let wrong = app.send(wrong).await;
+    assert_eq!(wrong.error(), (405, "INVALID_REQUEST"));
+    let allowed = wrong.header("allow").expect("methods");
+    assert!(
+        allowed.contains("GET") && allowed.contains("POST"),
+        "{allowed}"
+    );
+    assert_eq!(
+        app.send(app.request(Method::DELETE, "/v1/events"))
+            .await
+            .status,
+        401
+    );
+    assert_eq!(
+        app.post_with(&hall.key, "/v1/events", &json!({}))
+            .await
+            .status,
+        400
+    );
+}
+
+#[tokio::test]
+async fn a_key_needs_the_permission_before_anything_else_about_the_request_counts() {
+    let hall = Hall::open().await;
+    let poor = Hall::key(
+        &hall.app,
+        "alpha",
+        json!({"permissions": ["balances:read"]}),
+    )
+    .await;
+    for query in [
+        "",
+        "?limit=0",
+        "?category=system",
+        "?from=2030-01-01T00:00:00Z&to=2020-01-01T00:00:00Z",
+    ] {
+        let path = format!("/v1/events{query}");
+        let said = hall.app.get_with(&poor, &path).await;
+        assert_eq!(said.error(), (403, "INSUFFICIENT_PERMISSIONS"), "{query}");
+        assert!(said.text("/message").contains("events:read"), "{said:?}");
+    }
+    for permission in ["events:read", "admin:read"] {
+        let key = Hall::key(&hall.app, "alpha", json!({"permissions": [permission]})).await;
+        let said = hall.app.get_with(&key, "/v1/events").await;
+        assert_eq!(said.header("x-service-tenant"), Some("alpha"));
+        assert_eq!(shown(&said).len(), 1, "{permission}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
+    let mut hall = Hall::open().await;
+    hall.happen().await;
+    let key = json!({"permissions": ["events:read"], "scope_filter": ["agent:a1"]});
+    let key = Hall::key(&hall.app, "alpha", key).await;
+    follow(&hall.app.world.store).await;
+    for query in ["", "scope=tenant:alpha/agent:a1"] {
+        let page = hall
+            .app
+            .get_with(&key, &format!("/v1/events?{query}"))
+            .await;
+        let events = shown(&page);
+        assert_eq!(events.len(), 5);
+        assert!(
+            events
+                .iter()
+                .all(|event| text(event, "scope").ends_with("/agent:a1"))
+        );
+        let correlation = text(&events[0], "correlation_id");
+        let page = hall
+            .app
+            .get_with(&key, &format!("/v1/events?correlation_id={correlation}"))
+            .await;
+        assert!(!shown(&page).is_empty());
+    }
+    let outside = hall
+        .app
+        .get_with(&key, "/v1/events?scope=tenant:alpha")
+        .await;
+    assert_eq!(outside.error(), (403, "FORBIDDEN"));
+}
+
+#[tokio::test]
+async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
+    let mut hall = Hall::open().await;
+    hall.happen().await;
+    follow(&hall.app.world.store).await;
+    let scoped = "scope=tenant:alpha";
+    for query in [
+        "",
+        "category=tenant",
+        "event_type=budget.debt_incurred",
+        scoped,
+        "from=2020-01-01T00:00:00Z",
+    ] {
+        let page = hall.own(&format!("{query}&limit=100")).await;
+        let events = shown(&page);
+        assert!(!events.is_empty(), "{query}");
+        for event in events {
+            let category = text(&event, "category");
+            assert!(
+                ["budget", "reservation", "tenant"].contains(&category),
+                "{query}: {event}"
+            );
+            assert_eq!(text(&event, "tenant_id"), "alpha");
+        }
+    }
+    for query in [
+        "category=api_key",
+        "category=policy",
+        "category=webhook",
+        "category=system",
+        "event_type=api_key.created",
+        "event_type=policy.created",
+        "event_type=webhook.created",
+        "event_type=system.high_latency",
+        "event_type=custom.x",
+        "event_type=moon.landed",
+        "category=moon",
+    ] {
+        assert_eq!(
+            hall.own(query).await.error(),
+            (400, "INVALID_REQUEST"),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn rule_69_a_correlation_id_does_not_lift_the_bounds_of_time() {
+    let mut hall = Hall::open().await;
+    hall.happen().await;
+    follow(&hall.app.world.store).await;
+    let id = "tenant_bulk_action:Suspend:req_1_2";
+    let all = hall.admin(&format!("correlation_id={id}")).await;
+    assert_eq!(shown(&all).len(), 3);
+    let ahead = format!("correlation_id={id}&from=2999-01-01T00:00:00Z");
+    for page in [
+        hall.admin(&ahead).await,
+        hall.admin(&format!("{ahead}&tenant_id=alpha")).await,
+        hall.own(&ahead).await,
+    ] {
+        assert!(shown(&page).is_empty());
+        assert_eq!(page.at("/has_more"), &json!(false));
+        assert!(page.body.get("next_cursor").is_none());
+    }
+}
+
+#[tokio::test]
+async fn rule_70_a_search_has_at_most_128_characters_and_a_blank_one_is_none() {
+    let hall = Hall::open().await;
+    follow(&hall.app.world.store).await;
+    let long = hall.admin(&format!("search={}", "é".repeat(129))).await;
+    assert_eq!(long.error(), (400, "INVALID_REQUEST"));
+    assert!(shown(&hall.admin(&format!("search={}", "é".repeat(128))).await).is_empty());
+    let blank = hall.admin(&format!("search={}", "%20".repeat(128))).await;
+    assert_eq!(shown(&blank).len(), 4);
+}
+
+#[tokio::test]
+async fn rule_73_an_unknown_parameter_is_ignored() {
+    let hall = Hall::open().await;
+    follow(&hall.app.world.store).await;
+    assert_eq!(
+        shown(&hall.admin("surprise=1&observe_mode=x").await).len(),
+        4
+    );
+    assert_eq!(
+        shown(&hall.own("surprise=1&tenant_id=beta&search=nothing").await).len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn wrong_parameters_are_refused_and_named() {
+    let hall = Hall::open().await;
+    for (query, part) in [
+        ("limit=0", "'limit': 0; it must be an integer from 1 to 100"),
+        ("limit=101", "'limit'"),
+        ("limit=x", "'limit'"),
+        ("category=custom", "'category'"),
+        ("event_type=word", "'event_type'"),
+        ("trace_id=abc", "'trace_id'"),
+        ("from=1790000000000", "'from'"),
+        ("to=soon", "'to'"),
+        ("sort_by=age", "'sort_by'"),
+        ("sort_dir=up", "'sort_dir'"),
+        ("cursor=abc", "cursor"),
+    ] {
+        let said = hall.admin(query).await;
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(said.text("/message").contains(part), "{said:?}");
+    }
+}
+
+fn next(said: &crate::harness::app::Said) -> String {
+    said.text("/next_cursor").to_owned()
+}
+
+#[tokio::test]
+async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
+    let mut hall = Hall::open().await;
+    hall.happen().await;
+    follow(&hall.app.world.store).await;
+    let refused = |said: &crate::harness::app::Said, why: &str| {
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{why}");
+        assert!(said.text("/message").contains("cursor"), "{said:?}");
+    };
+    let cursor = next(&hall.admin("category=budget&limit=2").await);
+    for query in [
+        "",
+        "category=policy",
+        "category=budget&event_type=budget.debt_incurred",
+        "category=budget&tenant_id=alpha",
+        "category=budget&scope=tenant:",
+        "category=budget&from=2020-01-01T00:00:00Z",
+        "category=budget&search=a",
+        "category=budget&correlation_id=a",
+        "category=budget&request_id=a",
+        "category=budget&trace_id=00000000000000000000000000000001",
+        "category=budget&sort_by=scope",
+        "category=budget&sort_dir=asc",
+    ] {
+        refused(
+            &hall.admin(&format!("{query}&cursor={cursor}")).await,
+            query,
+        );
+    }
+    // Another limit is no other list, and what the cursor says of the order need not be said again.
+    let page = hall
+        .admin(&format!("category=budget&limit=3&cursor={cursor}"))
+        .await;
+    assert_eq!(shown(&page).len(), 3);
+    let sorted = next(&hall.admin("sort_by=scope&sort_dir=asc&limit=2").await);
+    assert_eq!(
+        shown(&hall.admin(&format!("cursor={sorted}")).await).len(),
+        50
+    );
+
+    let own = next(&hall.own("limit=2").await);
+    refused(
+        &hall.admin(&format!("tenant_id=alpha&cursor={own}")).await,
+        "the operator's list",
+    );
+    refused(
+        &hall.own(&format!("category=budget&cursor={own}")).await,
+        "other filters",
+    );
+    let other = Hall::key(&hall.app, "beta", json!({"permissions": ["events:read"]})).await;
+    let said = hall
+        .app
+        .get_with(&other, &format!("/v1/events?cursor={own}"))
+        .await;
+    refused(&said, "another tenant");
+    let cursor = next(&hall.admin("tenant_id=alpha&limit=2").await);
+    refused(
+        &hall.own(&format!("cursor={cursor}")).await,
+        "the tenant's list",
+    );
+}
+
+#[tokio::test]
+async fn a_cursor_goes_on_when_the_event_that_it_names_is_gone() {
+    let mut hall = Hall::open().await;
+    hall.happen().await;
+    follow(&hall.app.world.store).await;
+    for query in [
+        "tenant_id=alpha",
+        "category=tenant",
+        "",
+        "tenant_id=alpha&sort_by=event_type",
+    ] {
+        let events = hall.walk(false, &format!("{query}&limit=100")).await;
+        let first = hall.admin(&format!("{query}&limit=10")).await;
+        assert_eq!(shown(&first), events[..10]);
+        // Retention takes the boundary away: the log of that day.
+        let last = &events[9];
+        let day_of = |event: &Value| {
+            let at = Moment::parse(text(event, "timestamp")).expect("a time");
+            Day::of_ms(at.as_ms())
+        };
+        let (tenant, day) = (text(last, "tenant_id"), day_of(last));
+        let keys = hall.app.world.store.keys();
+        let log = keys.events(partition_of(tenant), tenant, day);
+        let away = format!("{log}:away");
+        hall.chronicle.run::<String>(&["RENAME", &log, &away]).await;
+        let (query, from) = (format!("{query}&limit=10"), next(&first));
+        let rest = hall.walk_from(false, &query, &from).await;
+        let left = |event: &&Value| text(event, "tenant_id") != tenant || day_of(event) != day;
+        let expected: Vec<Value> = events[10..].iter().filter(left).cloned().collect();
+        assert_eq!(rest, expected, "{query}");
+        hall.chronicle.run::<String>(&["RENAME", &away, &log]).await;
+    }
+}
