@@ -141,8 +141,10 @@ impl Sealer {
                 reached.push((lease.partition, now_ms));
             }
         }
-        let watermark_ms = self.store.set_watermarks(View::Audit, &reached).await?;
-        self.view.lag(View::Audit, now_ms, watermark_ms);
+        if !reached.is_empty() {
+            let watermark_ms = self.store.set_watermarks(View::Audit, &reached).await?;
+            self.view.lag(View::Audit, now_ms, watermark_ms);
+        }
         self.lag_seconds.set((now_ms - oldest_ms) as f64 / 1_000.0);
         self.sealed.inc_by(pass.sealed);
         self.missing.inc_by(pass.missing);
