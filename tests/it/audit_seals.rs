@@ -8,7 +8,15 @@ use budget_authority::store::Day;
 use budget_authority::store::audit_chain::{Chain, Sealed};
 use budget_authority::store::views::View;
 
-use crate::harness::trail::{Trail, sealer};
+use budget_authority::verify::audit::verify_audit;
+use serde_json::json;
+use tokio::task::block_in_place;
+
+use crate::admin_audit_logs::{list, members};
+use crate::admin_http::{TENANTS, post};
+use crate::harness::app::TestApp;
+use crate::harness::redis::RedisCluster;
+use crate::harness::trail::{Trail, seal_everything, sealer};
 
 /// The chain as anybody can compute it from the log.
 fn expected(trail: &Trail) -> (Vec<(String, String)>, String) {
@@ -284,4 +292,25 @@ async fn the_view_is_whole_up_to_the_clock_at_which_nothing_more_was_found() {
         "{reached} {now_ms}"
     );
     assert_eq!(Day::of_ms(reached), store.today());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_cluster_the_chains_of_all_masters_are_sealed_shown_and_proved() {
+    let cluster = block_in_place(RedisCluster::start);
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let tenants: Vec<String> = (0..6).map(|number| format!("tenant-{number}")).collect();
+    for tenant in &tenants {
+        let body = json!({"tenant_id": tenant, "name": tenant});
+        assert_eq!(post(&app, TENANTS, body).await.status, 201);
+    }
+    let store = &app.world.store;
+    seal_everything(store).await;
+    let mut shown = members(&list(&app, "operation=createTenant").await, "tenant_id");
+    shown.sort();
+    assert_eq!(shown, tenants);
+    let report = verify_audit(store, &[], |_| {})
+        .await
+        .expect("the masters answer");
+    assert_eq!((report.chains.len(), report.findings), (6, vec![]));
+    assert!(report.chains.iter().all(|row| row.verified == 1));
 }
