@@ -4,7 +4,8 @@ close_api_keys: a step of a tenant's close: revokes up to a number of its API ke
 entry. One that has expired or was revoked before stays as it is.
 KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] api_keys  zset    KEYS[6] days       zset      KEYS[9] lease      hash
+KEYS[3] api_keys  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease   hash
 Keys built: the API keys that the list names, read before the first write.
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] api_key_prefix
@@ -12,7 +13,7 @@ Reply: clock now_ms | fenced | none | at phase
 none: there is no close to go on with.
 ]]
 -- @include time, tenant, days, events, audit, hash_fields, closing, closing_child
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease = unpack(KEYS)
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, api_key_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -33,8 +34,7 @@ for _, id in ipairs(ids) do
     open[#open + 1] = {id = id, name = record[2]}
   end
 end
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
@@ -44,7 +44,7 @@ for _, key in ipairs(open) do
   local facts = {'key_id', key.id, 'prior_status', 'ACTIVE', 'new_status', 'REVOKED'}
   if key.name then facts[7], facts[8] = 'name', key.name end
   event_append(events, 'api_key.revoked_via_tenant_cascade', nil, closing_data(facts))
-  closing_audit(closing, audit_log, chain, now, 'api_key.revoked_via_tenant_cascade', 'api_key', key.id, facts)
+  closing_audit(closing, audit_append, now, 'api_key.revoked_via_tenant_cascade', 'api_key', key.id, facts)
 end
 events_point(events)
 if #open > 0 then day_register(days, tenant_key, settings, tenant, day, now) end

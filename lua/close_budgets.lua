@@ -4,8 +4,8 @@ close_budgets: a step of a tenant's close: closes up to a number of its ledgers,
 What a ledger still holds belongs to records in quarantine, and returns as well.
 KEYS[1] tenant   hash             KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing  hash             KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] budgets  zset, lexical    KEYS[6] days       zset      KEYS[9] lease      hash
-KEYS[10] counts  hash
+KEYS[3] budgets  zset, lexical    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease   hash             KEYS[11] counts    hash
 Keys built: the ledgers that the list names, read before the first write.
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] budget_prefix
@@ -15,7 +15,7 @@ and the close tells of it and is tried again.
 ]]
 -- @include time, tenant, days, int64, budgets, events, audit, ledger_hold, ledger_quiet, holds, closing, closing_child
 -- @include counts
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease, counts = unpack(KEYS)
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -45,8 +45,7 @@ for _, member in ipairs(members) do
     open[#open + 1], spent_sums[#spent_sums + 1] = budget, name
   end
 end
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
@@ -64,7 +63,7 @@ for _, budget in ipairs(open) do
   end
   event_append(events, 'budget.closed_via_tenant_cascade', budget.scope, closing_data(closed))
   closed[#closed + 1], closed[#closed + 2] = 'scope', budget.scope
-  closing_audit(closing, audit_log, chain, now, 'budget.closed_via_tenant_cascade', 'budget', budget.ledger_id, closed)
+  closing_audit(closing, audit_append, now, 'budget.closed_via_tenant_cascade', 'budget', budget.ledger_id, closed)
 end
 if #open > 0 then
   redis.call('HDEL', closing_key, unpack(spent_sums))

@@ -4,7 +4,8 @@ close_tenant: ends a turn of whoever goes on with a tenant's close. After the la
 the intent goes; where something could not be closed, all is tried again later.
 KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] closings  zset    KEYS[6] days       zset      KEYS[9] lease      hash
+KEYS[3] closings  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease   hash
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] action end | pause | fail
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] what failed, or ''
 Reply: clock now_ms | fenced | none | at phase | closed | paused | incomplete again_in_ms, then what could not be closed
@@ -13,7 +14,7 @@ none: there is no close to go on with. at: the phases are not through.
 Writes: the audit entry of the request that closed, if it still waits; on closed the event and the end of the intent.
 ]]
 -- @include time, tenant, days, events, audit, closing_request
-local tenant_key, closing, closings, event_log, outbox, days, audit_log, chain, lease = unpack(KEYS)
+local tenant_key, closing, closings, event_log, outbox, days, audit_log, chain, unsealed, lease = unpack(KEYS)
 local tenant, day, day_start_ms, token, action, what = unpack(ARGV)
 local AGAIN_MS, AGAIN_MAX_MS = 30000, 1800000
 local now = now_ms()
@@ -27,13 +28,12 @@ if action == 'end' and phase ~= 'end' then return {'at', phase} end
 local _, settings = tenant_refusal(tenant_key)
 if settings[TENANT_STATUS] ~= 'CLOSED' then return {'none'} end
 redis.call('ZCARD', closings)
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 day_register(days, tenant_key, settings, tenant, day, now)
 if action == 'pause' then
-  closing_request_audit(closing, audit_log, chain, now, 200, true)
+  closing_request_audit(closing, audit_append, now, 200, true)
   redis.call('ZADD', closings, now, tenant)
   return {'paused'}
 end
@@ -42,7 +42,7 @@ if action == 'fail' or failures then
     failures, failed = (failures or 0) + 1, failed and failed .. ' ' .. what or what
     redis.call('HSET', closing, 'failures', failures, 'failed', failed)
   end
-  closing_request_audit(closing, audit_log, chain, now, 500, true)
+  closing_request_audit(closing, audit_append, now, 500, true)
   attempts = tonumber(attempts or 0)
   local again_in_ms = math.min(AGAIN_MS * 2 ^ math.min(attempts, 10), AGAIN_MAX_MS)
   redis.call('HDEL', closing, 'failures', 'failed')
@@ -52,7 +52,7 @@ if action == 'fail' or failures then
   for word in failed:gmatch('%S+') do reply[#reply + 1] = word end
   return reply
 end
-closing_request_audit(closing, audit_log, chain, now, 200, false)
+closing_request_audit(closing, audit_append, now, 200, false)
 if parent then
   local events = events_new(event_log, outbox, tenant, day, now,
     context .. '\ncorrelation_id ' .. (parent_correlation_id or correlation_id))

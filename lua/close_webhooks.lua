@@ -4,8 +4,8 @@ close_webhooks: a step of a tenant's close: disables up to a number of its subsc
 audit entry.
 KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] webhooks  zset    KEYS[6] days       zset      KEYS[9] lease      hash
-KEYS[10] counts   hash
+KEYS[3] webhooks  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease    hash    KEYS[11] counts    hash
 Keys built: the subscriptions that the list names, read before the first write.
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] webhook_prefix
@@ -13,7 +13,7 @@ Reply: clock now_ms | fenced | none | at phase
 none: there is no close to go on with.
 ]]
 -- @include time, tenant, days, events, audit, hash_fields, closing, closing_child, counts
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, lease, counts = unpack(KEYS)
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, webhook_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -34,8 +34,7 @@ for _, id in ipairs(ids) do
     open[#open + 1] = {id = id, status = record[1], name = record[2], version = tonumber(record[3]) or 0}
   end
 end
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, closing.context)
@@ -46,7 +45,7 @@ for _, webhook in ipairs(open) do
   local facts = {'subscription_id', webhook.id, 'prior_status', webhook.status, 'new_status', 'DISABLED'}
   if webhook.name then facts[7], facts[8] = 'name', webhook.name end
   event_append(events, 'webhook.disabled_via_tenant_cascade', nil, closing_data(facts))
-  closing_audit(closing, audit_log, chain, now, 'webhook.disabled_via_tenant_cascade', 'webhook_subscription',
+  closing_audit(closing, audit_append, now, 'webhook.disabled_via_tenant_cascade', 'webhook_subscription',
     webhook.id, facts)
 end
 events_point(events)

@@ -4,8 +4,8 @@ create_api_key: records an API key of a tenant. The secret is not among the argu
 is an idempotency key, the whole sealed, so that a repetition can show it again.
 KEYS[1] api_key    hash      KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
 KEYS[2] api_keys   zset      KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] tenant     hash      KEYS[6] days       zset      KEYS[9] expiring   zset
-KEYS[10] idempotency  hash  where there is a key
+KEYS[3] tenant     hash      KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] expiring  zset      KEYS[11] idempotency  hash  where there is a key
 ARGV[1] tenant               ARGV[5] key_hash             ARGV[8]  permissions, with a blank on either side
 ARGV[2] day yyyymmdd         ARGV[6] expires_at_ms or ''  ARGV[9]  context of events, lines of name and value
 ARGV[3] day_start_ms         ARGV[7] name                 ARGV[10] payload_hash    ARGV[11] sealed, or ''
@@ -16,7 +16,7 @@ Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcomeâ
 Writes on created: the tenant's list, what is to expire, the record, the event, the audit entry. Else nothing.
 ]]
 -- @include time, tenant, days, events, audit, idempotency
-local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, expiring, idempotency = unpack(KEYS)
+local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, expiring, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, key_id, key_hash, expires_text, name, permissions, context, payload_hash, sealed,
   registered_ms = unpack(ARGV, 1, 12)
 local fields_end = 13 + ARGV[13]
@@ -38,8 +38,10 @@ if math.abs(now - created) > CLOCKS_DIFFER_MS then created = now end
 local expires_at_ms = expires_text ~= '' and tonumber(expires_text) or created + KEY_LIFE_MS
 if expires_at_ms <= now then return {'expires_in_the_past'} end
 if redis.call('EXISTS', api_key) == 1 then return {'taken'} end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', expiring)
 
--- Effects: none can fail.
+-- Effects. First the index: it has not been read, and one of another type raises before anything else is written.
 redis.call('ZADD', api_keys, created, key_id)
 redis.call('ZADD', expiring, expires_at_ms, tenant .. ':' .. key_id)
 redis.call('HSET', api_key, 'hash', key_hash, 'tenant', tenant, 'status', 'ACTIVE', 'expires_at_ms', expires_at_ms,
@@ -49,7 +51,7 @@ local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.created', nil, {'data.key_id', key_id, 'data.key_name', name, 'data.new_status', 'ACTIVE',
   'data.permissions', permissions})
 events_point(events)
-audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'created', created, expires_at_ms, sealed}
 idempotency_keep(idempotency, payload_hash, reply)

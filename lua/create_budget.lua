@@ -4,7 +4,7 @@ create_budget: opens the ledger of one scope and unit.
 KEYS[1] api_key  hash    KEYS[4] budgets    zset, lexical    KEYS[7] days       zset
 KEYS[2] tenant   hash    KEYS[5] event_log  stream           KEYS[8] audit_log  stream  of the day
 KEYS[3] budget   hash    KEYS[6] outbox     stream           KEYS[9] chain      hash
-KEYS[10] counts  hash    KEYS[11] idempotency  hash  where there is a key
+KEYS[10] unsealed set    KEYS[11] counts    hash              KEYS[12] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] unit                ARGV[11] overage_policy or ''
 ARGV[2] tenant                            ARGV[7] member of budgets   ARGV[12] payload_hash
 ARGV[3] day yyyymmdd                      ARGV[8] ledger_id           ARGV[13] context of events, lines of name and value
@@ -16,7 +16,7 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
 Writes on created: the counts, the ledger, the tenant's list, the event, the audit entry. Else nothing.
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, counts, events, audit, idempotency
-local api_key, tenant_key, budget, budgets, event_log, outbox, days, audit_log, chain, counts, idempotency =
+local api_key, tenant_key, budget, budgets, event_log, outbox, days, audit_log, chain, unsealed, counts, idempotency =
   unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, scope, unit, member, ledger_id, allocated, overdraft_limit, overage_policy,
   payload_hash, context = unpack(ARGV, 1, 13)
@@ -33,21 +33,24 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 if redis.call('EXISTS', budget) == 1 then return {'duplicate'} end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', budgets)
 
--- Effects: none can fail. The figures that reserve and commit read stand first.
+-- Effects. First the counts: they have not been read, and a key of another type raises before anything else is written. Of
+-- the record, the figures that reserve and commit read stand first.
 counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
+redis.call('ZADD', budgets, 0, member)
 redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved', '0', 'spent', '0',
   'allocated', allocated, 'debt', '0', 'overdraft_limit', overdraft_limit, 'is_over_limit', '0')
 if overage_policy ~= '' then redis.call('HSET', budget, 'commit_overage_policy', overage_policy) end
 redis.call('HSET', budget, 'ledger_id', ledger_id, 'tenant', tenant, 'scope', scope, 'unit', unit,
   'created_at_ms', now, 'updated_at_ms', now, 'base_spent', '0', 'base_debt', '0', unpack(ARGV, 15, fields_end))
-redis.call('ZADD', budgets, 0, member)
 local reply = {'created', unpack(redis.call('HGETALL', budget))}
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'budget.created', scope, {'data.ledger_id', ledger_id, 'data.unit', unit,
   'data.operation', 'CREATE'})
 events_point(events)
-audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -4,8 +4,8 @@ create_webhook: records a subscription of a tenant or of the operator.
 KEYS[1] api_key   hash    KEYS[5] watch       hash      KEYS[9]  days       zset
 KEYS[2] tenant    hash    KEYS[6] thresholds  hash      KEYS[10] audit_log  stream  of the day
 KEYS[3] webhook   hash    KEYS[7] event_log   stream    KEYS[11] chain      hash
-KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] counts     hash
-KEYS[13] idempotency  hash  where there is a key
+KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] unsealed   set
+KEYS[13] counts   hash    KEYS[14] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[5] subscription_id    ARGV[8] payload_hash
 ARGV[2] owner                             ARGV[6] mode               ARGV[9] context of events, lines of name and value
 ARGV[3] day yyyymmdd                      ARGV[7] millionths         ARGV[10] n, then n names and values of the record,
@@ -17,8 +17,8 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
 Writes on created: the counts, the record, the owner's list, what it watches, the event, the audit entry. Else nothing.
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, counts, events, audit, idempotency
-local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, counts,
-  idempotency = unpack(KEYS)
+local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
+  counts, idempotency = unpack(KEYS)
 local key_hash, owner, day, day_start_ms, subscription_id, mode, millionths, payload_hash, context = unpack(ARGV, 1, 9)
 local fields_end = 10 + ARGV[10]
 
@@ -35,12 +35,15 @@ if tenant_refused then return {tenant_refused} end
 if mode == 'tenant' and not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
+watch_check(watch, thresholds)
+local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', webhooks)
 
--- Effects: none can fail.
+-- Effects. First the counts: they have not been read, and a key of another type raises before anything else is written.
 counts_move(counts, 'webhook', nil, 'ACTIVE')
+redis.call('ZADD', webhooks, 0, subscription_id)
 redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner, 'status', 'ACTIVE',
   'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, 11, fields_end))
-redis.call('ZADD', webhooks, 0, subscription_id)
 local version, union = watch_write(watch, thresholds, mode == 'tenant' and tenant_key, subscription_id, millionths)
 if mode == 'tenant' then version = nil end
 local reply = {'created', version or '', version and union or '', unpack(redis.call('HGETALL', webhook))}
@@ -48,7 +51,7 @@ local events = events_new(event_log, outbox, owner, day, now, context)
 event_append(events, 'webhook.created', nil, {'data.subscription_id', subscription_id, 'data.new_status', 'ACTIVE',
   'data.changed_fields', '', 'correlation_id', 'webhook_create:' .. subscription_id})
 events_point(events)
-audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, owner, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

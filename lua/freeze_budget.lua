@@ -3,8 +3,9 @@
 freeze_budget: freezes a ledger, or ends that: a frozen one takes no new reservation, no posted event and no funding.
 What is reserved already settles.
 KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] counts       hash
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
+KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] counts       hash
+KEYS[10] idempotency  hash  where there is a key
 ARGV[1] tenant          ARGV[4] scope                    ARGV[7] reason or ''
 ARGV[2] day yyyymmdd    ARGV[5] unit                     ARGV[8] payload_hash
 ARGV[3] day_start_ms    ARGV[6] status FROZEN | ACTIVE   ARGV[9] context of events, lines of name and value
@@ -14,7 +15,7 @@ Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcomeâ
 Writes on changed: the counts, the ledger, the event, the audit entry. Else nothing.
 ]]
 -- @include time, tenant, days, counts, events, audit, idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, counts, idempotency = unpack(KEYS)
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, counts, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, scope, unit, wanted, reason, payload_hash, context = unpack(ARGV, 1, 9)
 
 -- Refusals: read only.
@@ -30,8 +31,7 @@ local known = status == 'ACTIVE' or status == 'FROZEN' or status == 'CLOSED'
 if not (known and ledger_id) then return {'corrupt', budget_key} end
 if status == 'CLOSED' then return {'budget_closed'} end
 if status == wanted then return {'unchanged'} end
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 counts_move(counts, 'budget ' .. unit, status, wanted)
@@ -41,7 +41,7 @@ local data = {'data.ledger_id', ledger_id, 'data.unit', unit, 'data.operation', 
 if reason ~= '' then data[7], data[8] = 'data.reason', reason end
 event_append(events, wanted == 'FROZEN' and 'budget.frozen' or 'budget.unfrozen', scope, data)
 events_point(events)
-audit_append(audit_log, chain, now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 10)})
+audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 10)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'changed', unpack(redis.call('HGETALL', budget_key))}
 idempotency_keep(idempotency, payload_hash, reply)

@@ -3,8 +3,8 @@
 fund: moves what a ledger has been allocated, has spent or owes.
 KEYS[1] api_key  hash    KEYS[4] event_log  stream    KEYS[7] audit_log    stream  of the day
 KEYS[2] tenant   hash    KEYS[5] outbox     stream    KEYS[8] chain        hash
-KEYS[3] budget   hash    KEYS[6] days       zset      KEYS[9] strained     zset
-KEYS[10] idempotency  hash  where there is a key
+KEYS[3] budget   hash    KEYS[6] days       zset      KEYS[9] unsealed     set
+KEYS[10] strained zset   KEYS[11] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] unit               ARGV[11] foreign: 1 where the scope is of another
 ARGV[2] tenant                            ARGV[7] operation                   tenant than ARGV[2]
 ARGV[3] day yyyymmdd                      ARGV[8] amount  int64      ARGV[12] payload_hash
@@ -18,7 +18,7 @@ Writes on funded: the ledger and its base, its place among the strained, events,
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, int64, int64_wrapping, thresholds, thresholds_crossed, budgets, events
 -- @include funding, strained, audit, idempotency
-local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, strained, idempotency = unpack(KEYS)
+local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, strained, idempotency = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, scope, unit, operation, amount_text, spent_text, reason, foreign, payload_hash,
   context = unpack(ARGV, 1, 13)
 
@@ -45,6 +45,7 @@ local refused = funding_refusal(budget, operation, int64(amount_text), int64(spe
 if refused == 'corrupt' then return {'corrupt', budget_key} end
 if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budget.remaining)} end
 if refused then return {refused} end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 local before = budget.before
@@ -65,7 +66,7 @@ end
 local events = events_new(event_log, outbox, tenant, day, now, context)
 funding_events(events, budget, operation, unit, scope, thresholds_parse(settings[TENANT_THRESHOLDS]), request)
 events_point(events)
-audit_append(audit_log, chain, now, audit)
+audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -4,6 +4,7 @@ release: ends an active reservation without a charge; its hold returns to the bu
 KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[7] days       zset
 KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[8] audit_log  stream  of the day
 KEYS[3] reservation   hash    KEYS[6] outbox     stream    KEYS[9] chain      hash
+KEYS[10] unsealed     set, where there is an audit entry
 KEYS[2] and [4..9] are the owner's. Keys built: the budgets that the reservation names, read before the first write.
 ARGV[1] key_hash              ARGV[5] payload_hash         ARGV[9]  context of events, lines of name and value
 ARGV[2] tenant, of the key;   ARGV[6] key_digest  of the   ARGV[10] owner
@@ -16,8 +17,8 @@ Reply, first that holds: unauthorized why | forbidden permission | clock now_ms 
 Writes on released: the record, its due time, the budgets, events, the audit entry. Else nothing.
 ]]
 -- @include time, access, scope_filter, tenant, days, int64, thresholds, budgets, budgets_of_record
--- @include ledger_hold, ledger_quiet, reservation, audit
-local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain = unpack(KEYS)
+-- @include ledger_hold, ledger_quiet, reservation
+local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain, unsealed = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, payload_hash, key_digest, budget_prefix, permission, context, owner,
   reservation_id = unpack(ARGV, 1, 11)
 local kept_end = 12 + ARGV[12]
@@ -61,6 +62,11 @@ if not quiet then
   local unsound = ledgers_untellable(budgets, event_log, outbox)
   if unsound then return {'corrupt', unsound} end
 end
+local audit_append = nil
+if tenant == '' then
+  -- @include audit
+  audit_append = audit_trail(owner, audit_log, chain, unsealed, days)
+end
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything returns.
 redis.call('ZREM', due, reservation_id)
@@ -77,6 +83,6 @@ if not quiet then
   events_point(events)
   told = told or events.count > 0
 end
-if tenant == '' then audit_append(audit_log, chain, now, {unpack(ARGV, kept_end + 1)}) end
+if audit_append then audit_append(now, {unpack(ARGV, kept_end + 1)}) end
 if told then day_register(days, tenant_key, settings, owner, day, now) end
 return reply

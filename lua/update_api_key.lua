@@ -2,8 +2,8 @@
 --[[
 update_api_key: changes an API key that is still good; its next use is judged by what it is then.
 KEYS[1] api_key    hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] tenant     hash      KEYS[5] days       zset               KEYS[8] idempotency  hash  where there is a key
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day
+KEYS[2] tenant     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
 ARGV[1] tenant, the key's owner    ARGV[3] day_start_ms    ARGV[5] payload_hash
 ARGV[2] day yyyymmdd               ARGV[4] key_id          ARGV[6] context of events, lines of name and value
 ARGV[7] n, then n/2 times a field of the record and '=' and its value, or '' to remove it; then names and values of the
@@ -13,7 +13,7 @@ Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcomeâ
 Writes on updated: the record, the audit entry; the event where the key may do more, less or elsewhere. Else nothing.
 ]]
 -- @include time, tenant, days, events, audit, idempotency
-local api_key, tenant_key, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, key_id, payload_hash, context = unpack(ARGV, 1, 6)
 local sent_end = 7 + ARGV[7]
 
@@ -48,6 +48,7 @@ for i = 8, sent_end, 2 do
   if value == '' then removed[#removed + 1] = field else set[#set + 1], set[#set + 2] = field, value:sub(2) end
   if before[field] ~= nil and differs(before[field], value:sub(2)) then changed = true end
 end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 if #set > 0 then redis.call('HSET', api_key, unpack(set)) end
@@ -60,7 +61,7 @@ if changed then
   events_point(events)
 end
 local reply = {'updated', unpack(redis.call('HGETALL', api_key))}
-audit_append(audit_log, chain, now, {unpack(ARGV, sent_end + 1)})
+audit_append(now, {unpack(ARGV, sent_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -2,8 +2,9 @@
 --[[
 update_budget: changes what an operator set on a ledger, and judges anew whether it is over its limit.
 KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] strained     zset
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
+KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] strained     zset
+KEYS[10] idempotency  hash  where there is a key
 ARGV[1] tenant          ARGV[5] unit              ARGV[8] metadata JSON, '' or -
 ARGV[2] day yyyymmdd    ARGV[6] overdraft_limit   ARGV[9] payload_hash
 ARGV[3] day_start_ms            int64 or ''       ARGV[10] context of events, lines of name and value
@@ -15,7 +16,7 @@ Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcomeâ
 Writes on updated: the ledger, its place among the strained, events, the audit entry. Else nothing.
 ]]
 -- @include time, tenant, days, int64, budgets, strained, events, audit, idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, strained, idempotency = unpack(KEYS)
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, strained, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, scope, unit, limit_text, overage_policy, metadata, payload_hash, context =
   unpack(ARGV, 1, 10)
 
@@ -47,8 +48,7 @@ for _, member in ipairs({{'commit_overage_policy', overage_policy}, {'metadata',
     set[#set + 1], set[#set + 2], changed = name, value, true
   end
 end
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 if over ~= budget.over then strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
@@ -64,7 +64,7 @@ if over ~= budget.over then
     {'data.unit', unit, 'data.debt', debt, 'data.overdraft_limit', limit, 'data.is_over_limit', over and '1' or '0'})
 end
 events_point(events)
-audit_append(audit_log, chain, now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 11)})
+audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 11)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'updated', unpack(redis.call('HGETALL', budget_key))}
 idempotency_keep(idempotency, payload_hash, reply)

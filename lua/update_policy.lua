@@ -4,7 +4,7 @@ update_policy: changes a policy of a tenant. What is sent as it stands is no cha
 KEYS[1] api_key  hash    KEYS[4] policy_names  hash, name to id    KEYS[7] days       zset
 KEYS[2] tenant   hash    KEYS[5] event_log     stream              KEYS[8] audit_log  stream  of the day
 KEYS[3] policy   hash    KEYS[6] outbox        stream              KEYS[9] chain      hash
-KEYS[10] idempotency  hash  where there is a key
+KEYS[10] unsealed  set   KEYS[11] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[5] policy_id
 ARGV[2] tenant, the key's or the owner    ARGV[6] name, '' where it is not sent
 ARGV[3] day yyyymmdd                      ARGV[7] version of the tenant's policies from now on, random
@@ -19,7 +19,8 @@ Writes on updated: the policy, the audit entry; where something changed, the ten
 Else nothing.
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, events, audit, idempotency
-local api_key, tenant_key, policy, policy_names, event_log, outbox, days, audit_log, chain, idempotency = unpack(KEYS)
+local api_key, tenant_key, policy, policy_names, event_log, outbox, days, audit_log, chain, unsealed, idempotency =
+  unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, policy_id, name_sent, version, payload_hash, context = unpack(ARGV, 1, 9)
 local sent_end = 10 + ARGV[10]
 
@@ -49,6 +50,7 @@ for i = 11, sent_end, 3 do
     if changed[#changed] ~= member then changed[#changed + 1] = member end
   end
 end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 redis.call('HSET', policy, 'updated_at_ms', now, unpack(set))
@@ -66,7 +68,7 @@ if #changed > 0 then
   events_point(events)
 end
 local reply = {'updated', unpack(redis.call('HGETALL', policy))}
-audit_append(audit_log, chain, now, {'metadata.scope_pattern', scope_pattern, unpack(ARGV, sent_end + 1)})
+audit_append(now, {'metadata.scope_pattern', scope_pattern, unpack(ARGV, sent_end + 1)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -2,10 +2,10 @@
 --[[
 update_tenant: changes a tenant's settings or its status. To close it is to flip its status, from which moment on nothing
 that it owns can be changed; what ends all that follows the intent that is stored in the same step.
-KEYS[1] tenant     hash      KEYS[4] days       zset               KEYS[7] closing      hash
-KEYS[2] event_log  stream    KEYS[5] audit_log  stream  of the day KEYS[8] closings     zset
-KEYS[3] outbox     stream    KEYS[6] chain      hash               KEYS[9] counts       hash
-KEYS[10] idempotency  hash  where there is a key
+KEYS[1] tenant     hash      KEYS[4] days       zset               KEYS[7] unsealed     set
+KEYS[2] event_log  stream    KEYS[5] audit_log  stream  of the day KEYS[8] closing      hash
+KEYS[3] outbox     stream    KEYS[6] chain      hash               KEYS[9] closings     zset
+KEYS[10] counts    hash      KEYS[11] idempotency  hash  where there is a key
 ARGV[1] tenant               ARGV[5] payload_hash                  ARGV[8] of tenant.closed, where it differs, or ''
 ARGV[2] day yyyymmdd         ARGV[6] context of events, lines of   ARGV[9] request_part_ms: for so long the request itself
 ARGV[3] day_start_ms                 name and value                        goes on with a close, then others may
@@ -18,7 +18,7 @@ Writes on closing, updated: the counts, the record, the event, the audit entry. 
 where there is one already: then the audit entry.
 ]]
 -- @include time, tenant, days, counts, events, audit, closing_request, idempotency
-local tenant_key, event_log, outbox, days, audit_log, chain, closing, closings, counts, idempotency = unpack(KEYS)
+local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, closings, counts, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms =
   unpack(ARGV, 1, 9)
 local fields_end = 10 + ARGV[10]
@@ -56,8 +56,7 @@ end
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', closings)
-redis.call('XLEN', event_log)
-redis.call('XLEN', outbox)
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail. The guard stands from the first of them on.
 if flips then counts_move(counts, 'tenant', status, wanted) end
@@ -81,7 +80,7 @@ else
     end
   end
   audit[#audit + 1], audit[#audit + 2] = 'status', 200
-  audit_append(audit_log, chain, now, audit)
+  audit_append(now, audit)
 end
 local event_type = nil
 if flips then

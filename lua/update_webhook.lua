@@ -3,9 +3,9 @@
 update_webhook: writes what was computed from a subscription as it was read; nothing if it is another by now.
 KEYS[1] api_key  hash    KEYS[5] thresholds  hash      KEYS[9]  audit_log  stream  of the day
 KEYS[2] tenant   hash    KEYS[6] event_log   stream    KEYS[10] chain      hash
-KEYS[3] webhook  hash    KEYS[7] outbox      stream    KEYS[11] counts     hash
-KEYS[4] watch    hash    KEYS[8] days        zset      KEYS[12] failing    zset
-KEYS[13] idempotency  hash  where there is a key
+KEYS[3] webhook  hash    KEYS[7] outbox      stream    KEYS[11] unsealed   set
+KEYS[4] watch    hash    KEYS[8] days        zset      KEYS[12] counts     hash
+KEYS[13] failing zset    KEYS[14] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] version as read         ARGV[11] event_type, '' for no event
 ARGV[2] owner                             ARGV[7] status as read          ARGV[12] changed_fields, blanks between
 ARGV[3] day yyyymmdd                      ARGV[8] millionths watched, ''  ARGV[13] fields to drop, blanks between
@@ -19,8 +19,8 @@ audit entry. Else nothing.
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, webhook, counts, failing, events
 -- @include audit, idempotency
-local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, counts, failing,
-  idempotency = unpack(KEYS)
+local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed, counts,
+  failing, idempotency = unpack(KEYS)
 local key_hash, owner, day, day_start_ms, subscription_id, version, status, millionths, payload_hash, context, event_type,
   changed_fields, dropped = unpack(ARGV, 1, 13)
 local fields_end = 14 + ARGV[14]
@@ -38,6 +38,9 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
+watch_check(watch, thresholds)
+local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', failing)
 
 -- Effects: none can fail.
 local becomes, failures
@@ -66,7 +69,7 @@ if event_type ~= '' then
     'correlation_id', 'webhook_update:' .. subscription_id .. ':' .. request_id})
   events_point(events)
 end
-audit_append(audit_log, chain, now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, fields_end + 1)})
 day_register(days, tenant_key, settings, owner, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

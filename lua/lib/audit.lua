@@ -1,8 +1,24 @@
 --[[
-audit: appends one entry to a tenant's audit chain, numbered without gaps. Whoever seals the chain adds the hashes.
-entry: names and values.
+audit: appends entries to a tenant's audit chain, numbered without gaps, and names the tenant to whoever seals chains: he
+adds the hashes.
 ]]
-local function audit_append(audit_log, chain, now, entry)
-  local sequence = redis.call('HINCRBY', chain, 'sequence', 1)
-  redis.call('XADD', audit_log, '*', 'sequence', sequence, 'at_ms', now, unpack(entry))
+
+-- Asked before the effects, so that booking them cannot fail afterwards: raises where a key of another type stands in the
+-- way. Answers what appends an entry: function(now, entry), entry being names and values. event_log and outbox are nil
+-- where the script tells no event.
+local function audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+  redis.call('XLEN', audit_log)
+  redis.call('SCARD', unsealed)
+  redis.call('ZCARD', days)
+  if event_log then
+    redis.call('XLEN', event_log)
+    redis.call('XLEN', outbox)
+  end
+  local last = redis.call('HGET', chain, 'sequence') or '0'
+  if #last > 15 or not last:find('^%d+$') then error(chain .. ': the sequence is no number') end
+  return function(now, entry)
+    local sequence = redis.call('HINCRBY', chain, 'sequence', 1)
+    redis.call('XADD', audit_log, '*', 'sequence', sequence, 'at_ms', now, unpack(entry))
+    redis.call('SADD', unsealed, tenant)
+  end
 end

@@ -4,8 +4,14 @@ counted, exactly, and summed up in one entry for the minute. The counter keeps t
 the first request that was not booked.
 ]]
 
+-- Asked before the effects: raises where what the others write is of another type.
+local function audit_failures_check(counter, index)
+  redis.call('HLEN', counter)
+  redis.call('ZCARD', index)
+end
+
 -- Appends the entry that sums up a past minute, if it has one; how many it appended.
-local function audit_failures_flush(counter, index, member, audit_log, chain, now)
+local function audit_failures_flush(counter, index, member, audit_append, now)
   local kept, entry, suppressed = redis.call('HGETALL', counter), {}, nil
   for i = 1, #kept, 2 do
     if kept[i] == 'suppressed' then suppressed = kept[i + 1]
@@ -17,18 +23,18 @@ local function audit_failures_flush(counter, index, member, audit_log, chain, no
   redis.call('ZREM', index, member)
   if not suppressed then return 0 end
   entry[#entry + 1], entry[#entry + 2] = 'metadata.count', suppressed
-  audit_append(audit_log, chain, now, entry)
+  audit_append(now, entry)
   return 1
 end
 
-local function audit_failure_append(counter, index, member, per_minute, audit_log, chain, now, entry)
+local function audit_failure_append(counter, index, member, per_minute, audit_append, now, entry)
   local minute = now - now % 60000
   if tonumber(redis.call('HGET', counter, 'minute_ms') or 0) ~= minute then
-    audit_failures_flush(counter, index, member, audit_log, chain, now)
+    audit_failures_flush(counter, index, member, audit_append, now)
     redis.call('HSET', counter, 'minute_ms', minute)
   end
   if redis.call('HINCRBY', counter, 'count', 1) <= tonumber(per_minute) then
-    return audit_append(audit_log, chain, now, entry)
+    return audit_append(now, entry)
   end
   if redis.call('HINCRBY', counter, 'suppressed', 1) == 1 then
     redis.call('HSET', counter, unpack(entry))

@@ -10,7 +10,7 @@ local function closing_data(facts)
   return data
 end
 
-local function closing_audit(closing, audit_log, chain, now, event_type, resource_type, resource_id, facts)
+local function closing_audit(closing, audit_append, now, event_type, resource_type, resource_id, facts)
   local entry = {'operation', 'tenant_close_cascade', 'status', 200, 'resource_type', resource_type,
     'resource_id', resource_id}
   for name, value in closing.cause:gmatch('(%S+) ([^\n]*)') do
@@ -23,5 +23,5 @@ local function closing_audit(closing, audit_log, chain, now, event_type, resourc
     {'correlation_id', closing.correlation_id}}) do
     entry[#entry + 1], entry[#entry + 2] = 'metadata.' .. pair[1], pair[2]
   end
-  audit_append(audit_log, chain, now, entry)
+  audit_append(now, entry)
 end

@@ -20,7 +20,7 @@ local function closing_summary(key, in_progress)
   return summary
 end
 
-local function closing_request_audit(key, audit_log, chain, now, status, in_progress)
+local function closing_request_audit(key, audit_append, now, status, in_progress)
   local count = redis.call('HGET', key, 'audit')
   if not count then return end
   local entry, names = {}, {'audit'}
@@ -34,5 +34,5 @@ local function closing_request_audit(key, audit_log, chain, now, status, in_prog
     entry[#entry + 1], entry[#entry + 2] = 'metadata.cascade.' .. summary[i], summary[i + 1]
   end
   redis.call('HDEL', key, unpack(names))
-  audit_append(audit_log, chain, now, entry)
+  audit_append(now, entry)
 end

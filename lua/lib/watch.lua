@@ -24,6 +24,12 @@ local function watch_apply(tenant_key, watch, copied)
   redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), copied}, own))
 end
 
+-- Asked before the effects: raises where what watch_write reads is of another type.
+local function watch_check(watch, thresholds)
+  redis.call('HLEN', watch)
+  redis.call('HLEN', thresholds)
+end
+
 -- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then answers the version
 -- and the union that every partition must learn of, if they have changed.
 local function watch_write(watch, thresholds, tenant_key, subscription_id, millionths)

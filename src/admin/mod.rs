@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod audit;
+pub mod audit_logs;
 mod budget_lists;
 mod budget_states;
 mod budgets;

@@ -1,6 +1,7 @@
 //! The description of the API, made from the types that read and write it, and a page that shows it.
 
 mod admin;
+mod audit;
 mod events;
 mod operation;
 mod page;
@@ -34,6 +35,7 @@ pub fn document(dialect: Dialect) -> Value {
         admin::operations(),
         webhooks::operations(),
         events::operations(),
+        audit::operations(),
     ];
     for operation in operations.into_iter().flatten() {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));

@@ -128,7 +128,8 @@ impl<'q> Query<'q> {
         read(text).map(Some).ok_or_else(refused)
     }
 
-    fn refusal(&self, name: &str, what: &str) -> ApiError {
+    /// 400 naming a parameter and what is wrong with it.
+    pub fn refusal(&self, name: &str, what: &str) -> ApiError {
         ApiError::invalid(match self.wording {
             Wording::Runtime => format!("Invalid {name}: {what}"),
             Wording::Admin => format!("Invalid value for parameter '{name}': {what}"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::auth_failures::AuthFailures;
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::admin::audit_logs::AuditLogs;
 use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
 use crate::config::ServeConfig;
@@ -40,6 +41,8 @@ pub struct Handles {
     pub webhooks: Webhooks,
     /// Events.
     pub events: Events,
+    /// The audit log.
+    pub audit_logs: AuditLogs,
     /// The runtime plane's operations.
     pub ledger: Ledger,
     /// For what a handler must ask the store itself: the secret that seals cursors.
@@ -55,6 +58,7 @@ impl AppState {
     pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
         let http = &config.http;
         let event_days = config.retention.events.as_secs().div_ceil(86_400);
+        let audit_days = config.retention.audit.as_secs().div_ceil(86_400);
         let days = config.retention.reservations.as_secs().div_ceil(86_400);
         Self(Arc::new(Handles {
             access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
@@ -72,6 +76,10 @@ impl AppState {
             events: Events::new(
                 store.clone(),
                 i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
+            ),
+            audit_logs: AuditLogs::new(
+                store.clone(),
+                i64::try_from(audit_days).unwrap_or(i64::MAX / 100_000_000),
             ),
             ledger: Ledger::new(
                 store.clone(),

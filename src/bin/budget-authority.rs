@@ -10,7 +10,9 @@ use budget_authority::locate::sizes::{SizesArgs, sizes};
 use budget_authority::locate::{LocateArgs, locate};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
+use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
+use budget_authority::verify::audit::{AuditVerifyArgs, run_audit};
 use budget_authority::verify::{self, VerifyArgs};
 use clap::{Parser, Subcommand};
 
@@ -36,6 +38,20 @@ enum Verb {
     /// Look at the ledgers in Redis
     #[command(subcommand)]
     Ledger(LedgerVerb),
+    /// Look at the audit logs in Redis
+    #[command(subcommand)]
+    Audit(AuditVerb),
+}
+
+#[derive(Subcommand)]
+enum AuditVerb {
+    /// Prove that no entry was altered, dropped or inserted; exits with 0 if so, 1 if not, 2 if it cannot be told
+    Verify {
+        #[command(flatten)]
+        args: AuditVerifyArgs,
+        #[command(flatten)]
+        store: StoreVerbArgs,
+    },
 }
 
 #[derive(Subcommand)]
@@ -68,7 +84,16 @@ async fn main() -> ExitCode {
         Verb::Serve(args) => serve(*args).await.map_err(Into::into),
         Verb::Dev(args) => develop(args).await,
         Verb::Ledger(LedgerVerb::Verify { args, store }) => {
-            return verify_ledgers(&args, store).await;
+            return verified(store, async |store| {
+                verify::run(&store, &args, std::io::stdout()).await
+            })
+            .await;
+        }
+        Verb::Audit(AuditVerb::Verify { args, store }) => {
+            return verified(store, async |store| {
+                run_audit(&store, &args, std::io::stdout()).await
+            })
+            .await;
         }
         Verb::Bench(args) => return bench::run(*args).await,
         Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,
@@ -98,12 +123,13 @@ async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {
     Ok(dev::run(args, shutdown).await?)
 }
 
-async fn verify_ledgers(args: &VerifyArgs, store: StoreVerbArgs) -> ExitCode {
-    let opened = store
+/// Opens the store for a verification; its exit code, 2 where it could not begin.
+async fn verified(args: StoreVerbArgs, verify: impl AsyncFnOnce(Store) -> u8) -> ExitCode {
+    let opened = args
         .into_config()
         .and_then(|config| config.open(&prometheus::Registry::new()));
     match opened {
-        Ok(store) => ExitCode::from(verify::run(&store, args, std::io::stdout()).await),
+        Ok(store) => ExitCode::from(verify(store).await),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(2)

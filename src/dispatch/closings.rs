@@ -93,7 +93,18 @@ impl Closings {
                     continue;
                 };
                 let mut closer = Closer::new(&self.store, &tenant, Some(*lease));
-                match closer.run(TURN).await? {
+                let turn = match closer.run(TURN).await {
+                    Ok(turn) => turn,
+                    Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                    Err(failure) => {
+                        error!(
+                            tenant.id = %tenant, error = %failure,
+                            "the close of the tenant `{tenant}` cannot go on, and is tried again: {failure}"
+                        );
+                        continue;
+                    }
+                };
+                match turn {
                     Turn::Closed => {
                         pass.closed += 1;
                         self.closed.inc();

@@ -7,6 +7,7 @@ mod closings;
 mod key_expiry;
 mod leases;
 mod metrics;
+mod sealer;
 mod share;
 mod sums;
 mod thresholds;
@@ -22,6 +23,7 @@ pub use closings::{Closings, Reconciled};
 pub use key_expiry::{Expired, KeyExpiry};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{LeaseMetrics, ViewMetrics};
+pub use sealer::{Pass as SealPass, Sealer, Tail};
 pub use sums::{Flush, Sums};
 pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, Follow};
@@ -87,13 +89,26 @@ pub fn start(
     });
 
     let view_metrics = ViewMetrics::register(registry)?;
-    let follower = EventFollower::new(store.clone(), retention.events, view_metrics);
+    let follower = EventFollower::new(store.clone(), retention.events, view_metrics.clone());
     let (follower, held) = (Arc::new(follower), leases.clone());
     workers.repeat("views", RETRY, move || {
         let (follower, held) = (Arc::clone(&follower), held.clone());
         async move {
             let follow = follower.run_once(&held.current()).await?;
             Ok::<_, crate::store::StoreError>(rest(follow.pause()))
+        }
+    });
+
+    let sealer = Sealer::new(store.clone(), retention.audit, view_metrics, registry)?;
+    let (sealer, held) = (Arc::new(sealer), leases.clone());
+    workers.repeat("sealer", sealer::PERIOD, move || {
+        let (sealer, held) = (Arc::clone(&sealer), held.clone());
+        async move {
+            let pass = sealer
+                .run_once(&held.current(), |lease| held.lost(lease))
+                .await?;
+            let pass = if pass.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
         }
     });
 

@@ -96,6 +96,11 @@ pub enum AdminRefusal {
         /// How many can be.
         bound: usize,
     },
+    /// More audit entries match, or must be looked at, than a sort without an index can.
+    TooManyAuditEntries {
+        /// How many can be.
+        bound: usize,
+    },
     /// There is no such webhook subscription.
     WebhookNotFound,
     /// The address of a subscription is not admitted.

@@ -24,6 +24,8 @@ pub mod tenant;
 
 pub mod admin_refusal;
 pub mod api_key;
+pub mod audit;
+pub mod audit_query;
 pub mod budget_ledger;
 pub mod event;
 pub mod event_query;

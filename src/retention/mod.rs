@@ -2,8 +2,8 @@
 //!
 //! Scripts register each tenant and day that they write for. Retention looks at a registered day when something of it can
 //! be over: ended reservations and booked events first (their charges move into the base of the ledgers, so that these
-//! can still be recomputed), then the day's event log, then its audit log; a day of which nothing is left leaves the
-//! registry. Each step is one short script or command.
+//! can still be recomputed), then the day's event log, then its audit log, which only goes sealed; a day of which nothing is
+//! left leaves the registry. Each step is one short script or command.
 
 mod metrics;
 
@@ -15,7 +15,7 @@ pub use metrics::RetentionMetrics;
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
-use crate::store::purge::{Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES};
+use crate::store::purge::{DropAudit, Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES};
 use crate::store::{Day, Lease, Store, StoreError};
 use crate::sweep::ClockWatch;
 
@@ -36,6 +36,8 @@ const UNKNOWN_CALLERS: Duration = Duration::from_secs(30 * 86_400);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
+/// After how long past its time an audit log goes although older entries of its chain are missing.
+const OUT_OF_TURN_MS: i64 = 7 * DAY_MS;
 
 /// After how long what is over is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,7 +228,11 @@ impl Retention {
         next_ms[3] = over_ms + millis(audit);
         let look = Look {
             drop_events: next_ms[2] <= now_ms,
-            drop_audit: next_ms[3] <= now_ms,
+            drop_audit: match now_ms - next_ms[3] {
+                ..0 => DropAudit::No,
+                late if late < OUT_OF_TURN_MS => DropAudit::Oldest,
+                _ => DropAudit::Any,
+            },
             next_ms,
         };
         match self.store.retire(lease, tenant, day, look).await? {

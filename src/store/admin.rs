@@ -115,6 +115,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit_failures(partition, sentinel),
                 keys.audit_failures_due(partition),
+                keys.unsealed(partition),
             ];
             let mut args = vec![tenant.to_owned(), sentinel.to_owned()];
             push_day(&mut args, day);

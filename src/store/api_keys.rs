@@ -123,6 +123,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
                 keys.expiring(partition),
             ];
             key_names.extend(
@@ -228,6 +229,7 @@ impl Store {
             keys.days(partition),
             keys.audit(partition, tenant, day),
             keys.chain(partition, tenant),
+            keys.unsealed(partition),
         ];
         let idempotency = change.idempotency;
         key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));

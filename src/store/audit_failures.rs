@@ -17,6 +17,7 @@ impl Store {
             keys.audit_failures_due(partition),
             keys.audit(partition, sentinel, day),
             keys.chain(partition, sentinel),
+            keys.unsealed(partition),
             keys.days(partition),
             keys.lease(partition),
         ];

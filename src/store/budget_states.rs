@@ -103,6 +103,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
                 match script.name() == UPDATE_BUDGET.name() {
                     true => keys.strained(partition),
                     false => keys.counts(partition),

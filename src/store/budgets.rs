@@ -106,6 +106,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
                 keys.counts(partition),
             ];
             key_names.extend(
@@ -167,6 +168,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
                 keys.strained(partition),
             ];
             key_names.extend(

@@ -233,7 +233,7 @@ impl Store {
         self.run_close_step(&CLOSE_TENANT, &key_names, &args).await
     }
 
-    fn closing_keys(&self, tenant: &TenantId, list: String, day: Day) -> [String; 9] {
+    fn closing_keys(&self, tenant: &TenantId, list: String, day: Day) -> [String; 10] {
         let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
         [
             keys.tenant(partition, name),
@@ -244,6 +244,7 @@ impl Store {
             keys.days(partition),
             keys.audit(partition, name, day),
             keys.chain(partition, name),
+            keys.unsealed(partition),
             keys.lease(partition),
         ]
     }

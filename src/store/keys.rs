@@ -118,8 +118,12 @@ keys! {
     audit_failures_due() = "auditfail";
     /// Stream: a day's audit entries of a tenant.
     audit(tenant: &str, day: Day) = "audit:{}:{}";
-    /// Hash: the sequence of a tenant's audit chain.
+    /// Hash: how far a tenant's audit chain goes, how far it is sealed, and where it begins.
     chain(tenant: &str) = "chain:{}";
+    /// Hash: the seals of a day's audit entries by their numbers, and the hash of the last of them.
+    seals(tenant: &str, day: Day) = "seals:{}:{}";
+    /// Set: tenants, and names that stand for none, whose audit chain has entries without a seal.
+    unsealed() = "unsealed";
     /// Hash with a TTL: the stored outcome of an admin request, by the hash of its idempotency key.
     idempotency(tenant: &str, key_hash: &str) = "idem:{}:{}";
     /// Hash: the intent of a tenant's close, until all that it owns has ended.

@@ -105,6 +105,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
             ];
             let idempotency = change.idempotency;
             key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));
@@ -155,6 +156,7 @@ impl Store {
                 keys.days(partition),
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
+                keys.unsealed(partition),
             ];
             let idempotency = change.idempotency;
             key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));

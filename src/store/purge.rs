@@ -54,13 +54,24 @@ pub enum Purged {
     Fenced,
 }
 
+/// Whether an audit log goes that is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropAudit {
+    /// It stays.
+    No,
+    /// It goes if it is the oldest of its chain.
+    Oldest,
+    /// It goes, also where older entries are missing.
+    Any,
+}
+
 /// What the logs of a day have come to, and when to look at the day again while something of it is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Whether the event log's time is over.
     pub drop_events: bool,
     /// Whether the audit log's time is over.
-    pub drop_audit: bool,
+    pub drop_audit: DropAudit,
     /// When to look again at reservations, posts, events and audit entries, in milliseconds.
     pub next_ms: [i64; 4],
 }
@@ -161,6 +172,7 @@ impl Store {
             keys.posts(partition, name, day),
             keys.events(partition, name, day),
             keys.audit(partition, name, day),
+            keys.seals(partition, name, day),
             keys.chain(partition, name),
             keys.days(partition),
             keys.lease(partition),
@@ -171,7 +183,7 @@ impl Store {
             Arg::from(day.start_ms()),
             Arg::from(lease.token),
             Arg::from(look.drop_events),
-            Arg::from(look.drop_audit),
+            Arg::from(look.drop_audit as i64),
         ];
         args.extend(look.next_ms.map(Arg::from));
         let value = self

@@ -58,7 +58,7 @@ impl Store {
         let (partition, owner) = (give_back.owner.partition(), give_back.owner.as_str());
         let (keys, day) = (self.keys(), self.today());
         let (key_id, key_hash, tenant) = caller_words(caller);
-        let key_names = [
+        let mut key_names = vec![
             keys.api_key(partition, key_id),
             keys.tenant(partition, owner),
             keys.reservation(partition, give_back.reservation_id.as_str()),
@@ -69,6 +69,7 @@ impl Store {
             keys.audit(partition, owner, day),
             keys.chain(partition, owner),
         ];
+        key_names.extend(matches!(caller, Caller::Admin(_)).then(|| keys.unsealed(partition)));
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, owner));
         let mut args = vec![
             Arg::from(key_hash),

@@ -167,6 +167,8 @@ scripts! {
     COPY_THRESHOLDS = "copy_thresholds",
     /// Tells which dispatchers are alive.
     MEMBERS = "members",
+    /// Seals entries of an audit chain.
+    SEAL = "seal",
     /// Ends a look of retention at one day of a tenant.
     RETIRE = "retire",
     /// Reads ledgers at one moment.

@@ -116,6 +116,10 @@ pub const CORRELATION_ID: char = 'c';
 pub const REQUEST_ID: char = 'r';
 /// Of traces.
 pub const TRACE_ID: char = 't';
+/// Of what was acted upon.
+pub const RESOURCE_ID: char = 'o';
+/// Of API keys.
+pub const KEY_ID: char = 'k';
 
 /// How an index by ids names one: a letter for what kind of id it is, and 128 bits of its digest.
 pub fn id_digest(letter: char, id: &str) -> String {

@@ -113,6 +113,7 @@ impl Store {
                 keys.replays(partition),
                 keys.audit(partition, owner, day),
                 keys.chain(partition, owner),
+                keys.unsealed(partition),
                 keys.days(partition),
                 keys.tenant(partition, owner),
             ];

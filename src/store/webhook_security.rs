@@ -63,6 +63,7 @@ impl Store {
                 keys.webhook_security(partition),
                 keys.audit(partition, sentinel, day),
                 keys.chain(partition, sentinel),
+                keys.unsealed(partition),
                 keys.days(partition),
             ];
             let mut args = Vec::new();

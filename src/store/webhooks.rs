@@ -344,6 +344,7 @@ impl Store {
             keys.days(partition),
             keys.audit(partition, owner, day),
             keys.chain(partition, owner),
+            keys.unsealed(partition),
             keys.counts(partition),
         ]);
         names

@@ -1,4 +1,4 @@
-//! `ledger verify`: recomputes every ledger from its records and says what differs.
+//! `ledger verify`: recomputes every ledger from its records and says what differs. `audit verify` is in [`audit`].
 //!
 //! Checked is, for each ledger: `reserved` is the sum of the active holds; `spent` and `debt` are their base plus what the
 //! records charged; `remaining` is `allocated` less all three. For each tenant: an active reservation and its place among
@@ -12,6 +12,7 @@
 //! moved meanwhile (funding, retention), and any difference, makes the tenant be read again; a difference is reported
 //! when it shows twice alike.
 
+pub mod audit;
 mod collect;
 mod counts;
 mod inventory;

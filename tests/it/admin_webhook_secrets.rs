@@ -62,6 +62,7 @@ fn all_of_redis(app: &TestApp) -> String {
                 desk.redis()
                     .run::<Vec<String>>(&["ZRANGE", &key, "0", "-1"])
             ),
+            "set" => format!("{:?}", desk.redis().run::<Vec<String>>(&["SMEMBERS", &key])),
             "string" => desk.redis().run::<String>(&["GET", &key]),
             other => panic!("{key} is a {other}"),
         };

@@ -6,7 +6,7 @@ use budget_authority::store::Day;
 use redis::Value;
 use serde_json::json;
 
-use crate::harness::app::{Said, TestApp};
+use crate::harness::app::{ADMIN_KEY, Said, TestApp};
 
 const ROOT: &str = "tenant:acme";
 
@@ -172,5 +172,90 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
         assert_eq!(app.sweep().await, 0, "nothing is looked at twice");
         let said = app.create("next", sound, 1_000, json!({})).await;
         assert_eq!(said.status, 200, "the tenant goes on: {said:?}");
+    }
+}
+
+/// All that is written to tell of a change, each of another type in turn.
+#[tokio::test]
+async fn an_operators_change_that_could_not_be_told_changes_nothing() {
+    for (index, release) in [
+        (0, false),
+        (1, false),
+        (2, false),
+        (3, false),
+        (4, false),
+        (5, false),
+        (2, true),
+        (3, true),
+        (4, true),
+    ] {
+        let (app, id) = stage().await;
+        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let (partition, tenant) = (caller.partition, caller.tenant.as_str());
+        let today = Day::of_ms(app.now_ms().await);
+        let key = [
+            keys.events(partition, tenant, today),
+            keys.outbox(partition),
+            keys.audit(partition, tenant, today),
+            keys.chain(partition, tenant),
+            keys.unsealed(partition),
+            keys.days(partition),
+        ][index]
+            .clone();
+        app.world.redis(&["DEL", &key]).await;
+        app.world
+            .redis(&["SET", &key, "not what it should be"])
+            .await;
+        let before = everything(&app).await;
+        let said = if release {
+            app.admin_release(&id, "r").await
+        } else {
+            let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
+            let body = json!({"operation": "CREDIT", "amount": {"unit": "TOKENS", "amount": 5}, "idempotency_key": "f"});
+            let request = app.request(reqwest::Method::POST, path).json(&body);
+            app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await
+        };
+        assert_eq!(said.status, 500, "{key}: {said:?}");
+        let mut after = everything(&app).await;
+        // The refused request may be booked where it can be.
+        after.retain(|name, _| before.contains_key(name));
+        let ledger = app.ledger_key(0, ROOT);
+        assert!(after[&ledger] == before[&ledger], "{key}");
+        assert!(
+            after[&app.reservation_key(&id)] == before[&app.reservation_key(&id)],
+            "{key}"
+        );
+        assert!(
+            after[&keys.due(partition, tenant)] == before[&keys.due(partition, tenant)],
+            "{key}"
+        );
+    }
+}
+
+/// A chain whose number cannot be counted on, and what the scripts of subscriptions read of thresholds.
+#[tokio::test]
+async fn a_subscription_that_could_not_be_watched_or_booked_is_not_made() {
+    for index in 0..4 {
+        let (app, _) = stage().await;
+        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let (partition, tenant) = (caller.partition, caller.tenant.as_str());
+        let key = [
+            keys.chain(partition, tenant),
+            keys.watch(partition, tenant),
+            keys.thresholds(partition),
+            keys.webhooks(partition, tenant),
+        ][index]
+            .clone();
+        match index {
+            0 => app.world.redis(&["HSET", &key, "sequence", "1x"]).await,
+            _ => app.world.redis(&["SET", &key, "no hash"]).await,
+        };
+        let path = "/v1/admin/webhooks?tenant_id=acme";
+        let body = json!({"url": "https://93.184.216.34/x", "event_types": ["budget.created"]});
+        let request = app.request(reqwest::Method::POST, path).json(&body);
+        let said = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
+        assert_eq!(said.status, 500, "{key}: {said:?}");
+        let made = everything(&app).await;
+        assert!(!made.keys().any(|name| name.contains(":webhook:")), "{key}");
     }
 }

@@ -40,10 +40,6 @@ impl EventListQuery {
     /// 400 naming the parameter.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
         let query = Query::parse_admin(query);
-        let is_trace = |text: &str| {
-            let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-            (text.len() == 32 && text.bytes().all(hex)).then(|| text.to_owned())
-        };
         let search = query.text("search", query::SEARCH_CHARS_MAX)?;
         let filter = EventFilter {
             tenant: query.get("tenant_id")?.map(str::to_owned),
@@ -207,6 +203,12 @@ impl TenantEventsQuery {
     }
 }
 
+/// A trace id: 32 lower-case hexadecimal digits.
+pub(super) fn is_trace(text: &str) -> Option<String> {
+    let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == 32 && text.bytes().all(hex)).then(|| text.to_owned())
+}
+
 /// `category.action`, lower case.
 fn is_type(text: &str) -> bool {
     let charset =
@@ -217,7 +219,7 @@ fn is_type(text: &str) -> bool {
 }
 
 /// Both bounds; from after to is an empty page here, not a mistake.
-fn window(query: &Query<'_>) -> Result<Window, ApiError> {
+pub(super) fn window(query: &Query<'_>) -> Result<Window, ApiError> {
     let moment = |name: &str| {
         // The `+` of an offset that was not escaped arrives as a blank.
         let read = |text: &str| Moment::parse(&text.trim().replace(' ', "+")).map(Moment::as_ms);

@@ -1,6 +1,8 @@
 //! The admin plane: what operators and dashboards call.
 
 pub mod api_keys;
+pub mod audit_logs;
+pub mod audit_queries;
 pub mod auth;
 pub mod budget_states;
 pub mod budgets;
@@ -97,6 +99,7 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/webhooks/{subscription_id}/replay",
             post(webhook::replay),
         )
+        .route("/v1/admin/audit/logs", get(audit_logs::list_audit_logs))
         .route("/v1/admin/events", get(events::list_events))
         .route("/v1/admin/events/{event_id}", get(events::get_event))
         .route(

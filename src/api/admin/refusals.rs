@@ -208,6 +208,14 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                  narrow the list with from and to, or sort by timestamp"
             ),
         ),
+        R::TooManyAuditEntries { bound } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "Invalid value for parameter 'sort_by': more than {bound} audit entries match or would have to be looked \
+                 at; narrow the list with from and to, or sort by timestamp"
+            ),
+        ),
         R::WebhookNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::WebhookNotFound,

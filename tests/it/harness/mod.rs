@@ -22,6 +22,7 @@ pub mod resharding;
 pub mod scene;
 pub mod slow;
 pub mod stage;
+pub mod trail;
 pub mod wire;
 pub mod world;
 

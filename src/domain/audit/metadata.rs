@@ -1,0 +1,128 @@
+//! What an operation adds to its audit entry.
+//!
+//! A field `metadata.<name>` holds a text, or what the table here says of the name: an integer, a flag (`1`, `true`), a
+//! list with blanks between. `metadata.<object>.<name>` is a member of an object. A field `metadata_json.<name>` holds JSON,
+//! which is shown as it is.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+const INTEGERS: &[&str] = &[
+    "allocated",
+    "allowed_url_pattern_count",
+    "amount",
+    "api_keys_revoked",
+    "blocked_cidr_count",
+    "budgets_closed",
+    "count",
+    "default_reservation_ttl_ms",
+    "duration_ms",
+    "events_queued",
+    "failed",
+    "failures_count",
+    "max_reservation_extensions",
+    "max_reservation_ttl_ms",
+    "new_spent",
+    "overdraft_limit",
+    "previous_spent",
+    "priority",
+    "released_amount",
+    "released_reserved_amount",
+    "reservations_released",
+    "response_status",
+    "response_time_ms",
+    "skipped",
+    "succeeded",
+    "total_matched",
+    "webhooks_disabled",
+];
+const FLAGS: &[&str] = &[
+    "allow_http",
+    "caps_updated",
+    "in_progress",
+    "spent_override_provided",
+    "success",
+];
+const LISTS: &[&str] = &["event_types", "failed_resources", "permissions"];
+
+/// The members, by name.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Metadata(BTreeMap<String, Value>);
+
+/// The value of a member.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// An integer.
+    Integer(i64),
+    /// A flag.
+    Flag(bool),
+    /// A list of texts.
+    Texts(Vec<String>),
+    /// An object.
+    Object(Metadata),
+    /// Anything, as it was stored.
+    Json(Box<RawValue>),
+}
+
+impl Metadata {
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a member.
+    pub fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Reads those among an entry's names and values.
+    pub(super) fn read(fields: &[String]) -> Self {
+        let mut metadata = Self::default();
+        for pair in fields.chunks_exact(2) {
+            let (name, value) = (pair[0].as_str(), pair[1].as_str());
+            if let Some(name) = name.strip_prefix("metadata_json.") {
+                let json = RawValue::from_string(value.to_owned());
+                metadata.put(name, json.map_or_else(|_| text(value), Value::Json));
+            } else if let Some(name) = name.strip_prefix("metadata.") {
+                match name.split_once('.') {
+                    None => metadata.put(name, typed(name, value)),
+                    Some((object, name)) => metadata.member(object, name, typed(name, value)),
+                }
+            }
+        }
+        metadata
+    }
+
+    fn member(&mut self, object: &str, name: &str, value: Value) {
+        let members = self
+            .0
+            .entry(object.to_owned())
+            .or_insert_with(|| Value::Object(Self::default()));
+        if let Value::Object(members) = members {
+            members.put(name, value);
+        }
+    }
+}
+
+fn typed(name: &str, value: &str) -> Value {
+    if INTEGERS.contains(&name) {
+        return value.parse().map_or_else(|_| text(value), Value::Integer);
+    }
+    if FLAGS.contains(&name) {
+        return Value::Flag(["1", "true"].contains(&value));
+    }
+    if LISTS.contains(&name) {
+        let words = value.split_whitespace().map(str::to_owned);
+        return Value::Texts(words.collect());
+    }
+    text(value)
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.to_owned())
+}

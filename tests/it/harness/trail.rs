@@ -1,0 +1,188 @@
+//! An audit chain of a tenant, and whoever seals it.
+
+use std::time::Duration;
+
+use budget_authority::admin::Failure;
+use budget_authority::dispatch::{SealPass, Sealer, ViewMetrics};
+use budget_authority::domain::cause::Actor;
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::store::lease::Taken;
+use budget_authority::store::{Day, Lease, Store};
+use budget_authority::verify::audit::{AuditReport, verify_audit};
+use prometheus::Registry;
+use redis::FromRedisValue;
+
+use super::desk::{Desk, cause, tenant_id};
+use super::holds::lease;
+
+pub const KEEP: Duration = Duration::from_secs(400 * 86_400);
+const LEASE: Duration = Duration::from_secs(60);
+
+pub struct Trail {
+    pub desk: Desk,
+    pub tenant: &'static str,
+}
+
+pub fn sealer(store: &Store) -> Sealer {
+    let registry = Registry::new();
+    let views = ViewMetrics::register(&registry).expect("a fresh registry");
+    Sealer::new(store.clone(), KEEP, views, &registry).expect("a fresh registry")
+}
+
+/// Seals what every partition has, and brings it to the view over all logs.
+pub async fn seal_everything(store: &Store) {
+    let partitions: Vec<_> = Partition::all().collect();
+    let alive = ["d".to_owned()];
+    let taken = store.take_leases("d", LEASE, &alive, LEASE, &partitions);
+    let leases: Vec<_> = taken
+        .await
+        .expect("an answer")
+        .into_iter()
+        .map(|taken| match taken {
+            Some(Taken::Mine(lease)) => lease,
+            other => panic!("no lease: {other:?}"),
+        })
+        .collect();
+    let sealer = sealer(store);
+    while sealer
+        .run_once(&leases, |_| {})
+        .await
+        .expect("Redis answers")
+        .more
+    {}
+}
+
+/// Appends an entry as a script does, but at any time.
+pub fn append(store: &Store, tenant: &str, at_ms: i64, fields: &[(&str, &str)]) {
+    let redis = super::redis::shared();
+    let partition = TenantId::parse(tenant).map_or(Partition::FIRST, |id| id.partition());
+    let (keys, day) = (store.keys(), Day::of_ms(at_ms));
+    let chain = keys.chain(partition, tenant);
+    let sequence: i64 = redis.run(&["HINCRBY", &chain, "sequence", "1"]);
+    let (sequence, at) = (sequence.to_string(), at_ms.to_string());
+    let (log, id) = (keys.audit(partition, tenant, day), format!("{at_ms}-*"));
+    let mut words = vec!["XADD", &log, &id, "sequence", &sequence, "at_ms", &at];
+    words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
+    redis.run::<String>(&words);
+    redis.run::<i64>(&["SADD", &keys.unsealed(partition), tenant]);
+}
+
+impl Trail {
+    /// A tenant without entries.
+    pub async fn new() -> Self {
+        Self::on(Desk::new()).await
+    }
+
+    pub async fn on(desk: Desk) -> Self {
+        let trail = Self {
+            desk,
+            tenant: "acme",
+        };
+        let key = trail.desk.tenant_key("acme");
+        let fields = ["tenant_id", "acme", "name", "Acme", "status", "ACTIVE"];
+        let mut words = vec!["HSET", key.as_str()];
+        words.extend(fields);
+        trail.redis::<i64>(&words);
+        trail
+    }
+
+    pub fn partition(&self) -> Partition {
+        tenant_id(self.tenant).partition()
+    }
+
+    pub fn redis<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        self.desk.redis().run(words)
+    }
+
+    pub fn chain_key(&self) -> String {
+        self.desk.store.keys().chain(self.partition(), self.tenant)
+    }
+
+    pub fn log_key(&self) -> String {
+        let store = &self.desk.store;
+        store
+            .keys()
+            .audit(self.partition(), self.tenant, store.today())
+    }
+
+    pub fn seals_key(&self) -> String {
+        let store = &self.desk.store;
+        store
+            .keys()
+            .seals(self.partition(), self.tenant, store.today())
+    }
+
+    /// So many more entries of today.
+    pub async fn book(&self, entries: usize) {
+        let (cause, tenant) = (cause(Actor::Admin), tenant_id(self.tenant));
+        for _ in 0..entries {
+            let failure = Failure {
+                cause: &cause,
+                method: "POST",
+                path: "/v1/admin/budgets",
+                status: 409,
+                code: "DUPLICATE_RESOURCE",
+                message: "no",
+                tenant: Some(&tenant),
+                partition: None,
+            };
+            self.desk.admin.audit_failure(&failure).await;
+        }
+    }
+
+    /// So many entries of a past day, as a script left them then.
+    pub async fn entries_of(&self, day: Day, entries: i64) {
+        let (keys, partition) = (self.desk.store.keys(), self.partition());
+        let log = keys.audit(partition, self.tenant, day);
+        let chain = self.chain_key();
+        for turn in 0..entries {
+            let at_ms = (day.start_ms() + 1_000 * turn).to_string();
+            let sequence: i64 = self.redis(&["HINCRBY", &chain, "sequence", "1"]);
+            let sequence = sequence.to_string();
+            let id = format!("{at_ms}-0");
+            self.redis::<String>(&[
+                "XADD",
+                &log,
+                &id,
+                "sequence",
+                &sequence,
+                "at_ms",
+                &at_ms,
+                "operation",
+                "fundBudget",
+                "status",
+                "200",
+            ]);
+        }
+        let (days, member) = (keys.days(partition), format!("{}:{day}", self.tenant));
+        self.redis::<i64>(&["ZADD", &days, "1", &member]);
+        self.redis::<i64>(&["SADD", &keys.unsealed(partition), self.tenant]);
+    }
+
+    pub async fn lease(&self) -> Lease {
+        lease(&self.desk.store, self.partition(), "d", LEASE).await
+    }
+
+    /// Seals all that is there.
+    pub async fn seal(&self) -> SealPass {
+        let (sealer, lease) = (sealer(&self.desk.store), self.lease().await);
+        let mut sum = SealPass::default();
+        loop {
+            let pass = sealer
+                .run_once(&[lease], |_| {})
+                .await
+                .expect("Redis answers");
+            sum.sealed += pass.sealed;
+            sum.missing += pass.missing;
+            sum.failed += pass.failed;
+            if !pass.more {
+                return sum;
+            }
+        }
+    }
+
+    pub async fn report(&self) -> AuditReport {
+        let report = verify_audit(&self.desk.store, &[], |_| {}).await;
+        report.expect("Redis answers")
+    }
+}
