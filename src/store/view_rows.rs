@@ -1,6 +1,7 @@
 //! Reading the rows of views: along the time of all rows or of one kind of them, or of those that belong to an id.
 
 use redis::{Cmd, Value};
+use tracing::error;
 
 use super::views::{Row, View, id_member};
 use super::{Day, Store, StoreError};
@@ -85,8 +86,13 @@ impl Store {
     ) -> Result<Vec<usize>, StoreError> {
         let command = |day: &Day| self.range(view, index, *day, span, None);
         let commands: Vec<_> = days.iter().map(command).collect();
-        let replies = self.query_all(&commands).await?;
-        let count = |reply| redis::from_redis_value::<usize>(reply).unwrap_or(0);
+        let replies = self.query_each(&commands).await?;
+        let count = |reply: Result<Value, StoreError>| {
+            let count = reply.inspect_err(|error| {
+                error!("a day of a view cannot be read, and is left out of lists: {error}")
+            });
+            redis::from_redis_value::<usize>(count.unwrap_or(Value::Int(0))).unwrap_or(0)
+        };
         Ok(replies.into_iter().map(count).collect())
     }
 

@@ -1,12 +1,15 @@
 //! How much a list looks at, and what it does about damage.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use budget_authority::admin::events::{Bounds, EventPage, EventQuery, Events};
 use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::event_query::{EventFilter, EventSort};
 use budget_authority::domain::ids::RequestId;
 
-use crate::harness::chronicle::{Chronicle, follow, partition_of};
-use crate::harness::desk::{admin_key, refusal};
+use crate::harness::chronicle::{Chronicle, everywhere, follow, follower, partition_of};
+use crate::harness::desk::{Desk, admin_key, refusal};
 use crate::harness::hall::{EVENTS, Hall, shown, text};
 use crate::harness::redis::shared;
 use crate::harness::store;
@@ -331,4 +334,55 @@ async fn over_all_tenants_nothing_is_shown_that_some_partition_may_still_precede
     assert_eq!(shown(&hall.admin("tenant_id=alpha").await).len(), 2);
     follow(store).await;
     assert_eq!(shown(&hall.admin("").await).len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells() {
+    let store = store(&shared().url());
+    let over = Arc::new(AtomicBool::new(false));
+    let followers: Vec<_> = (0..2)
+        .map(|_| {
+            let (store, over) = (store.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let pass = follower(&store).run_once(&everywhere()).await;
+                    pass.expect("Redis answers");
+                }
+            })
+        })
+        .collect();
+    let writer = tokio::spawn({
+        let desk = Desk::on(store.clone());
+        async move {
+            for number in 0..150 {
+                desk.tenant(&format!("tenant-{number}")).await;
+            }
+        }
+    });
+    let events = Events::new(store.clone(), 90);
+    let mut polls = Vec::new();
+    while !writer.is_finished() {
+        let query = EventQuery {
+            limit: 1_000,
+            ..query(EventSort::Timestamp, EventFilter::default())
+        };
+        let page = list(&events, &query).await;
+        polls.push((page.as_of_ms.expect("a time"), page.events.len()));
+    }
+    writer.await.expect("it ends");
+    over.store(true, Ordering::Relaxed);
+    for follower in followers {
+        follower.await.expect("it ends");
+    }
+    let told = Chronicle::on(&store).told().await;
+    assert!(
+        polls.len() > 10 && polls.iter().any(|(_, count)| *count > 0),
+        "{polls:?}"
+    );
+    for (as_of_ms, count) in polls {
+        let before = told
+            .iter()
+            .filter(|told| told.facts.integer("at_ms").expect("a time") < as_of_ms);
+        assert_eq!(count, before.count(), "{as_of_ms}");
+    }
 }

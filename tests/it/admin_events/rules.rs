@@ -24,6 +24,12 @@ async fn rule_2_each_list_takes_its_own_kind_of_key() {
             (401, "UNAUTHORIZED")
         );
     }
+    // An admin key beside it, even a wrong one, counts for nothing.
+    let both = app
+        .request(Method::GET, "/v1/events")
+        .header(app.names.key, &hall.key)
+        .header("X-Admin-API-Key", "wrong");
+    assert_eq!(app.send(both).await.status, 200);
     let none = app.send(app.request(Method::GET, "/v1/events")).await;
     assert_eq!(none.error(), (401, "UNAUTHORIZED"));
     // The path is another operation's as well, which stays what it was.

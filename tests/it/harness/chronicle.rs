@@ -32,8 +32,9 @@ pub fn everywhere() -> Vec<Lease> {
     Partition::all().map(lease).collect()
 }
 
-/// Follows until nothing is left.
+/// Follows until nothing is left. What happened before the call lies before the watermark then.
 pub async fn follow(store: &Store) {
+    tokio::time::sleep(Duration::from_millis(2)).await;
     let follower = follower(store);
     while follower
         .run_once(&everywhere())
