@@ -153,8 +153,8 @@ fn index_of(filter: &EventFilter) -> ViewIndex {
 /// Whether every row of an index comes onto the page.
 fn is_plain(query: &EventQuery) -> bool {
     let filter = &query.filter;
-    let narrowed = filter.event_type.is_some() || filter.category.is_some();
-    !(filter.asks_facts() || narrowed && filter.tenant.is_some())
+    let narrow = filter.event_type.is_some() || filter.category.is_some();
+    !(filter.asks_facts() || narrow && filter.tenant.is_some())
 }
 
 /// The row where the last page ended, where pages are in order of time.
