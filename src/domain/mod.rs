@@ -25,6 +25,7 @@ pub mod tenant;
 pub mod admin_refusal;
 pub mod api_key;
 pub mod budget_ledger;
+pub mod bulk;
 pub mod event;
 pub mod event_type;
 pub mod tenant_record;

@@ -3,6 +3,8 @@
 pub mod api_keys;
 pub mod budget_states;
 pub mod budgets;
+pub mod bulk_actions;
+pub mod bulk_handlers;
 pub mod extract;
 pub mod handlers;
 pub mod identify;
@@ -23,6 +25,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
+use bulk_handlers as bulk;
 use webhook_handlers as webhook;
 
 /// The operations. What is not among them is up to [`nowhere`].
@@ -80,6 +83,15 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/webhooks/{subscription_id}/replay",
             post(webhook::replay),
         )
+        // The tenant of this very name is to be reached too.
+        .route(
+            "/v1/admin/tenants/bulk-action",
+            post(bulk::tenants)
+                .get(bulk::get_tenant)
+                .patch(bulk::update_tenant),
+        )
+        .route("/v1/admin/webhooks/bulk-action", post(bulk::webhooks))
+        .route("/v1/admin/budgets/bulk-action", post(bulk::budgets))
         .route(
             "/v1/admin/config/webhook-security",
             get(webhook::get_security).put(webhook::put_security),

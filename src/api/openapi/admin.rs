@@ -1,5 +1,6 @@
 //! The operations of the admin plane.
 
+mod bulk_actions;
 mod policies;
 
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use crate::domain::tenant::TenantStatus;
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = own_operations();
     operations.extend(policies::operations());
+    operations.extend(bulk_actions::operations());
     operations
 }
 
