@@ -8,7 +8,8 @@ KEYS[3] closings  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
 KEYS[10] lease   hash
 ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] action end | pause | fail
 ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] what failed, or ''
-Reply: clock now_ms | fenced | none | at phase | closed | paused | incomplete again_in_ms, then what could not be closed
+Reply: clock now_ms | fenced | none | at phase | closed anything: 1 or 0 | paused
+  | incomplete again_in_ms, then what could not be closed
 end: the phases are through. pause: the turn's time is over. fail: a step raised an error.
 none: there is no close to go on with. at: the phases are not through.
 Writes: the audit entry of the request that closed, if it still waits; on closed the event and the end of the intent.
@@ -53,6 +54,10 @@ if action == 'fail' or failures then
   return reply
 end
 closing_request_audit(closing, audit_append, now, 200, false)
+local anything, counts = 0, closing_summary(closing, false)
+for i = 2, 8, 2 do
+  if tostring(counts[i]) ~= '0' then anything = 1 end
+end
 if parent then
   local events = events_new(event_log, outbox, tenant, day, now,
     context .. '\ncorrelation_id ' .. (parent_correlation_id or correlation_id))
@@ -64,4 +69,4 @@ if parent then
 end
 redis.call('UNLINK', closing)
 redis.call('ZREM', closings, tenant)
-return {'closed'}
+return {'closed', anything}

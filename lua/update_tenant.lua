@@ -17,7 +17,7 @@ closing: the status is or was CLOSED, and steps may be due.
 Writes on closing, updated: the counts, the record, the event, the audit entry. On closing the intent instead of the last two, save
 where there is one already: then the audit entry.
 ]]
--- @include time, tenant, days, counts, events, audit, closing_request, idempotency
+-- @include time, tenant, days, counts, events, tenant_flip, audit, closing_request, idempotency
 local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, closings, counts, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms =
   unpack(ARGV, 1, 9)
@@ -44,15 +44,7 @@ for i = 11, fields_end, 2 do
   end
 end
 local flips = wanted ~= '' and wanted ~= status
-local closed_at_ms, told, first_correlation_id =
-  unpack(redis.call('HMGET', tenant_key, 'closed_at_ms', 'closed_told', 'close_correlation_id'))
-if flips then set[#set + 1], set[#set + 2] = 'status', wanted end
-if flips and wanted == 'SUSPENDED' then set[#set + 1], set[#set + 2] = 'suspended_at_ms', now end
-if wanted == 'CLOSED' and not closed_at_ms then set[#set + 1], set[#set + 2] = 'closed_at_ms', now end
-if wanted == 'CLOSED' and not first_correlation_id then
-  first_correlation_id = correlation_id
-  set[#set + 1], set[#set + 2] = 'close_correlation_id', correlation_id
-end
+local first_correlation_id, told = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', closings)
@@ -64,14 +56,9 @@ redis.call('HSET', tenant_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', tenant_key, unpack(removed)) end
 local audit = {unpack(ARGV, fields_end + 1)}
 if begins then
-  redis.call('HSET', closing, 'phase', 'reservations', 'offset', 0, 'begun_ms', now, 'context', context,
-    'correlation_id', first_correlation_id)
-  if not told then
-    redis.call('HSET', closing, 'parent', '1', 'previous_status', status)
-    if parent_correlation_id ~= '' then redis.call('HSET', closing, 'parent_correlation_id', parent_correlation_id) end
-  end
+  tenant_close_begin(closing, closings, tenant, now, {context = context, correlation_id = first_correlation_id, told = told,
+    previous_status = status, parent_correlation_id = parent_correlation_id, request_part_ms = request_part_ms})
   closing_request_keep(closing, audit)
-  redis.call('ZADD', closings, now + request_part_ms, tenant)
 else
   if wanted == 'CLOSED' then
     local summary = closing_summary(closing, true)
@@ -82,17 +69,13 @@ else
   audit[#audit + 1], audit[#audit + 2] = 'status', 200
   audit_append(now, audit)
 end
-local event_type = nil
-if flips then
-  event_type = wanted == 'SUSPENDED' and 'tenant.suspended' or wanted == 'ACTIVE' and 'tenant.reactivated' or nil
-elseif #changed > 0 then
-  event_type = of_settings and 'tenant.settings_changed' or 'tenant.updated'
-end
 local events = events_new(event_log, outbox, tenant, day, now, context)
-if event_type then
-  local data = {'data.changed_fields', table.concat(changed, ' ')}
-  if flips then data[3], data[4], data[5], data[6] = 'data.previous_status', status, 'data.new_status', wanted end
-  event_append(events, event_type, nil, data)
+local changed_fields = table.concat(changed, ' ')
+if flips then
+  tenant_flip_event(events, status, wanted, changed_fields)
+elseif #changed > 0 then
+  event_append(events, of_settings and 'tenant.settings_changed' or 'tenant.updated', nil,
+    {'data.changed_fields', changed_fields})
 end
 events_point(events)
 day_register(days, tenant_key, settings, tenant, day, now)

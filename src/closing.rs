@@ -46,6 +46,7 @@ pub struct Closer<'a> {
     tenant: &'a TenantId,
     lease: Option<Lease>,
     phase: Phase,
+    anything: bool,
 }
 
 impl<'a> Closer<'a> {
@@ -57,7 +58,13 @@ impl<'a> Closer<'a> {
             lease,
             // The first step tells if it is another.
             phase: Phase::Reservations,
+            anything: false,
         }
+    }
+
+    /// Whether the close that this turn brought to its end had ended anything, by whomever.
+    pub fn ended_anything(&self) -> bool {
+        self.anything
     }
 
     /// Takes steps until the close is over, at most for about `time`.
@@ -123,7 +130,11 @@ impl<'a> Closer<'a> {
                 None
             }
             CloseStep::SweepFirst(_) | CloseStep::WrongDay => None,
-            CloseStep::Nothing | CloseStep::Closed => Some(Turn::Closed),
+            CloseStep::Nothing => Some(Turn::Closed),
+            CloseStep::Closed { anything } => {
+                self.anything = anything;
+                Some(Turn::Closed)
+            }
             CloseStep::Paused => Some(Turn::Paused),
             CloseStep::Incomplete {
                 again_in_ms,

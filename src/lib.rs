@@ -11,6 +11,7 @@ pub mod store;
 pub mod egress;
 
 pub mod admin;
+pub mod bulk;
 pub mod closing;
 pub mod ledger;
 

@@ -8,7 +8,7 @@ use super::{Admin, AdminError, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::Unit;
 use crate::domain::budget_ledger::BudgetLedger;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{AdminCaller, Caller};
 use crate::domain::funding::BudgetStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::words::words;
@@ -153,6 +153,21 @@ pub struct BudgetQuery {
     pub limit: usize,
 }
 
+impl BudgetQuery {
+    /// All that match, in the order of scopes.
+    fn all(filter: BudgetFilter) -> Self {
+        Self {
+            tenant_id: None,
+            filter,
+            sort: BudgetSort::Scope,
+            descending: false,
+            any_order: false,
+            after: None,
+            limit: 1,
+        }
+    }
+}
+
 /// A page of budgets.
 #[derive(Debug)]
 pub struct BudgetPage {
@@ -239,6 +254,25 @@ impl Admin {
             }
         }
         Ok(page)
+    }
+
+    /// Tells `found` of every ledger of a tenant that matches, however many there are. For operations of the admin key.
+    pub(super) async fn each_budget(
+        &self,
+        tenant: &TenantId,
+        filter: &BudgetFilter,
+        mut found: impl FnMut(&BudgetLedger),
+    ) -> Result<(), AdminError> {
+        let caller = Caller::Admin(AdminCaller::vouched());
+        let query = BudgetQuery::all(filter.clone());
+        let mut walk = Walk::gathering(&self.store, &caller, &query, Some(tenant.clone()));
+        while let Step::Rows(rows) = walk.step(None).await? {
+            let ledgers = rows.iter().filter_map(|row| row.ledger.as_ref());
+            ledgers
+                .filter(|ledger| filter.matches(ledger))
+                .for_each(&mut found);
+        }
+        Ok(())
     }
 
     /// All that match, `None` where too many would have to be looked at.

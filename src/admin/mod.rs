@@ -6,6 +6,7 @@ pub mod audit_logs;
 mod budget_lists;
 mod budget_states;
 mod budgets;
+mod bulk_actions;
 pub mod events;
 mod overview;
 mod policies;
@@ -28,6 +29,7 @@ pub use audit::Failure;
 pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
 pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
+pub use bulk_actions::BulkRequest;
 pub use overview::{
     FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
 };

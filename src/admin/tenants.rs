@@ -207,7 +207,7 @@ impl Admin {
     }
 
     /// The matches among the next entries of the directory, and the last of these unless the directory ends there.
-    async fn directory_step(
+    pub(super) async fn directory_step(
         &self,
         query: &TenantQuery,
         after: Option<&str>,

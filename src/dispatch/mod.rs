@@ -3,6 +3,7 @@
 //! Each worker is a value whose `run_once()` does one bounded pass and says what it found; only [`start`] knows timers.
 //! A dispatcher can be killed at any moment: after [`ALIVE`] others take its partitions over and go on.
 
+mod bulks;
 mod closings;
 mod key_expiry;
 mod leases;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tokio::sync::Mutex;
 
+pub use bulks::{Bulks, Resumed};
 pub use closings::{Closings, Reconciled};
 pub use key_expiry::{Expired, KeyExpiry};
 pub use leases::{ALIVE, BEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -152,6 +154,17 @@ pub fn start(
             let pass = closings
                 .run_once(&held.current(), |lease| held.lost(lease))
                 .await?;
+            let pass = if pass.more { Pass::Full } else { Pass::Idle };
+            Ok::<_, crate::store::StoreError>(pass)
+        }
+    });
+
+    let bulks = Arc::new(Bulks::new(store.clone(), registry)?);
+    let held = leases.clone();
+    workers.repeat("bulk_actions", bulks::PERIOD, move || {
+        let (bulks, held) = (Arc::clone(&bulks), held.clone());
+        async move {
+            let pass = bulks.run_once(&held.current()).await?;
             let pass = if pass.more { Pass::Full } else { Pass::Idle };
             Ok::<_, crate::store::StoreError>(pass)
         }

@@ -101,6 +101,18 @@ pub enum AdminRefusal {
         /// How many can be.
         bound: usize,
     },
+    /// More rows match than a bulk action may have.
+    TooManyMatched {
+        /// How many match.
+        total: usize,
+    },
+    /// Another number of rows matches than was expected.
+    CountMismatch {
+        /// How many match.
+        total: usize,
+    },
+    /// The bulk action under this key is still on its way.
+    BulkInProgress,
     /// There is no such webhook subscription.
     WebhookNotFound,
     /// The address of a subscription is not admitted.

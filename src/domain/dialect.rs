@@ -49,6 +49,9 @@ pub struct Words {
     /// `source` of the admin plane's events.
     pub admin_source: &'static str,
 
+    /// Why a row of a bulk action is skipped whose webhook is gone.
+    pub gone_row: &'static str,
+
     /// What API keys start with.
     pub api_key_prefix: &'static str,
     /// What an API key may start with: those that are given out, and those reserved for tests.
@@ -70,6 +73,7 @@ static SERVICE: Words = Words {
     evidence_url_member: "service_evidence_url",
     runtime_source: "service-server",
     admin_source: "service-admin",
+    gone_row: "MISSING",
     api_key_prefix: "sk_live_",
     api_key_prefixes: &["sk_live_", "sk_test_"],
 };
@@ -89,6 +93,7 @@ static CYCLES: Words = Words {
     evidence_url_member: "cycles_evidence_url",
     runtime_source: "cycles-server",
     admin_source: "cycles-admin",
+    gone_row: "ALREADY_DELETED",
     api_key_prefix: "cyc_live_",
     api_key_prefixes: &["cyc_live_", "cyc_test_"],
 };

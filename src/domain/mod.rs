@@ -27,6 +27,7 @@ pub mod api_key;
 pub mod audit;
 pub mod audit_query;
 pub mod budget_ledger;
+pub mod bulk;
 pub mod event;
 pub mod event_query;
 pub mod event_type;

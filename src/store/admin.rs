@@ -4,7 +4,7 @@ use super::clock::Day;
 use super::error::StoreError;
 use super::reply::Reply;
 use super::script::{ADMIN_ACCESS, AUDIT_FAILURE, GET_RECORD, Script};
-use super::{Arg, Store};
+use super::{Arg, Lane, Store};
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
@@ -150,11 +150,22 @@ impl Store {
         script: &Script,
         build: impl Fn(Day) -> (Vec<String>, Vec<String>),
     ) -> Result<(String, Reply), StoreError> {
+        self.admin_call_on(Lane::Request, script, build).await
+    }
+
+    /// The same on the given lane.
+    pub(super) async fn admin_call_on(
+        &self,
+        lane: Lane,
+        script: &Script,
+        build: impl Fn(Day) -> (Vec<String>, Vec<String>),
+    ) -> Result<(String, Reply), StoreError> {
         let mut asked = 0;
         loop {
             let (keys, args) = build(self.today());
             let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
-            let mut reply = Reply::new(script, self.call(script, &keys, &args).await?)?;
+            let reply = self.call_on(lane, script, &keys, &args).await?;
+            let mut reply = Reply::new(script, reply)?;
             let word = reply.next_str()?;
             asked += 1;
             if word != "clock" || asked == DAYS_MAX {

@@ -65,7 +65,10 @@ pub enum CloseStep {
     /// There is no close to go on with.
     Nothing,
     /// The close is over: this step told of it.
-    Closed,
+    Closed {
+        /// Whether there was anything to be ended.
+        anything: bool,
+    },
     /// The turn is over, the close is not.
     Paused,
     /// Something cannot be closed.
@@ -267,7 +270,9 @@ impl Store {
             }
             "sweep_first" => CloseStep::SweepFirst(reply.next_i64()?),
             "none" => CloseStep::Nothing,
-            "closed" => CloseStep::Closed,
+            "closed" => CloseStep::Closed {
+                anything: reply.next_i64()? == 1,
+            },
             "paused" => CloseStep::Paused,
             "incomplete" => CloseStep::Incomplete {
                 again_in_ms: reply.next_i64()?,

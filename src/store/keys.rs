@@ -130,6 +130,12 @@ keys! {
     closing(tenant: &str) = "closing:{}";
     /// Sorted set: tenants that are being closed, by when others than the request go on with it.
     closings() = "closings";
+    /// Hash: the claim of a bulk action, by the hash of its idempotency key; with a TTL once it is done.
+    bulk(tenant: &str, key_hash: &str) = "bulk:{}:{}";
+    /// Sorted set: `<tenant>:<hash>` of bulk actions that are not done, by when others go on with it.
+    bulks() = "bulks";
+    /// Hash with a TTL: what became of the partition's rows of a bulk action.
+    bulk_rows(claim_id: &str) = "bulkrow:{}";
     /// Hash: one webhook subscription, its secrets sealed.
     webhook(subscription_id: &str) = "webhook:{}";
     /// Sorted set, lexical: an owner's subscriptions.

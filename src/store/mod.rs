@@ -14,6 +14,8 @@ mod batch;
 pub mod budget_lists;
 pub mod budget_states;
 pub mod budgets;
+pub mod bulk;
+pub mod bulk_rows;
 mod call;
 pub mod clock;
 pub mod closing;

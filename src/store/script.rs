@@ -137,6 +137,18 @@ scripts! {
     CLOSE_API_KEYS = "close_api_keys",
     /// Ends a turn at a tenant's close, or the close.
     CLOSE_TENANT = "close_tenant",
+    /// Tells who does a bulk action.
+    BULK_CLAIM = "bulk_claim",
+    /// Funds ledgers for one.
+    BULK_FUND = "bulk_fund",
+    /// Changes a tenant's status for one.
+    BULK_TENANT = "bulk_tenant",
+    /// Changes or removes subscriptions for one.
+    BULK_WEBHOOKS = "bulk_webhooks",
+    /// Keeps what became of rows of one.
+    BULK_SETTLE = "bulk_settle",
+    /// Ends one.
+    BULK_FINISH = "bulk_finish",
     /// Changes what an operator set on a ledger.
     UPDATE_BUDGET = "update_budget",
     /// Freezes a ledger, or ends that.
@@ -194,6 +206,7 @@ parts! {
     "audit_failures",
     "budgets",
     "budgets_of_record",
+    "bulk",
     "closing",
     "counts",
     "failing",
@@ -222,6 +235,7 @@ parts! {
     "reservation",
     "scope_filter",
     "tenant",
+    "tenant_flip",
     "thresholds",
     "thresholds_crossed",
     "ledger_quiet",

@@ -115,6 +115,20 @@ impl Store {
             .collect())
     }
 
+    /// Takes subscriptions that are gone out of the directory.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn leave_webhook_directory(&self, ids: &[&str]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let directory = self.keys().webhook_directory();
+        let mut leave = redis::cmd("ZREM");
+        leave.arg(&directory).arg(ids);
+        self.query(&directory, &leave).await.map(drop)
+    }
+
     /// The records of these subscriptions without their secrets; those that are gone are left out.
     ///
     /// # Errors

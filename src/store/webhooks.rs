@@ -284,10 +284,7 @@ impl Store {
         let (word, mut reply) = self.admin_call(&DELETE_WEBHOOK, build).await?;
         match outcome(word, &mut reply)?.as_str() {
             "deleted" => {
-                let directory = self.keys().webhook_directory();
-                let mut leave = redis::cmd("ZREM");
-                leave.arg(&directory).arg(id);
-                self.query(&directory, &leave).await?;
+                self.leave_webhook_directory(&[id]).await?;
                 Ok(Watched::read(&mut reply)?)
             }
             "not_found" => Err(AdminRefusal::WebhookNotFound.into()),

@@ -1,5 +1,7 @@
 //! What the description says about requests is what is enforced: every bound, word and type of every member.
 
+mod samples;
+
 use budget_authority::api::admin::api_keys::ApiKeyCreateRequest;
 use budget_authority::api::admin::api_keys::update::ApiKeyUpdateRequest;
 use budget_authority::api::admin::auth::validate::ApiKeyValidationRequest;
@@ -7,6 +9,9 @@ use budget_authority::api::admin::budget_states::{
     BudgetStatusTransitionRequest, BudgetUpdateRequest,
 };
 use budget_authority::api::admin::budgets::{BudgetCreateRequest, BudgetFundingRequest};
+use budget_authority::api::admin::bulk_actions::{
+    BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,
+};
 use budget_authority::api::admin::policies::{PolicyCreateRequest, PolicyUpdateRequest};
 use budget_authority::api::admin::tenant_update::TenantUpdateRequest;
 use budget_authority::api::admin::tenants::TenantCreateRequest;
@@ -21,12 +26,22 @@ use budget_authority::api::runtime::release::ReleaseRequest;
 use budget_authority::api::runtime::reserve::ReservationCreateRequest;
 use budget_authority::domain::fields::Problems;
 use budget_authority::domain::json::Json;
+use samples::{limits, resolved, sample, violations};
 use serde_json::{Map, Value, json};
 
 type Read = fn(Json) -> Result<(), Problems>;
 
 /// Every request with a body, by the name of its schema.
-const REQUESTS: [(&str, Read); 19] = [
+const REQUESTS: [(&str, Read); 22] = [
+    ("TenantBulkActionRequest", |body| {
+        TenantBulkActionRequest::from_json(body).map(drop)
+    }),
+    ("WebhookBulkActionRequest", |body| {
+        WebhookBulkActionRequest::from_json(body).map(drop)
+    }),
+    ("BudgetBulkActionRequest", |body| {
+        BudgetBulkActionRequest::from_json(body).map(drop)
+    }),
     ("TenantUpdateRequest", |body| {
         TenantUpdateRequest::from_json(body).map(drop)
     }),
@@ -104,8 +119,13 @@ fn what_is_described_is_enforced_naming_the_member() {
     for (name, read) in REQUESTS {
         let schema = &document["components"]["schemas"][name];
         let mut good = sample(&document, schema);
-        if let Some(operation) = good.get_mut("operation") {
-            *operation = json!("RESET_SPENT"); // The only one that goes with `spent`.
+        for member in ["operation", "action"] {
+            if good.get("spent").is_some() && good.get(member).is_some() {
+                good[member] = json!("RESET_SPENT"); // The only one that goes with `spent`.
+            }
+        }
+        if let Some(filter) = good.get_mut("filter").and_then(Value::as_object_mut) {
+            filter.remove("observe_mode");
         }
         let request = Request {
             name,
@@ -153,9 +173,15 @@ impl Request<'_> {
             checks += 1;
         }
         for (member, property) in schema["properties"].as_object().unwrap_or(&Map::new()) {
-            let required = schema["required"]
-                .as_array()
-                .is_some_and(|names| names.contains(&json!(member)));
+            // Described because the protocol has it, and never accepted.
+            if member == "observe_mode" {
+                continue;
+            }
+            let in_effect = self.name == "BudgetBulkActionRequest" && member == "amount";
+            let required = in_effect
+                || schema["required"]
+                    .as_array()
+                    .is_some_and(|names| names.contains(&json!(member)));
             place.push(Step::Member(member.clone()));
             let null = self.with(place, Value::Null);
             let absent = self.without(place);
@@ -249,8 +275,17 @@ impl Request<'_> {
         // The other operations go without it: the one rule that a description cannot tell.
         let other =
             |operation: &str| ["CREDIT", "DEBIT", "RESET", "REPAY_DEBT"].contains(&operation);
-        if body["operation"].as_str().is_some_and(other) {
+        let named = [&body["operation"], &body["action"]];
+        if named.into_iter().filter_map(Value::as_str).any(other) {
             body.as_object_mut().expect("an object").remove("spent");
+        }
+        let share = |name: &str| {
+            let share = body["filter"][name].as_f64();
+            share.filter(|share| (0.0..=1.0).contains(share))
+        };
+        let shares = share("utilization_min").zip(share("utilization_max"));
+        if shares.is_some_and(|(least, most)| least > most) {
+            body["filter"]["utilization_max"] = json!(1);
         }
         (self.read)(Json::parse(body.to_string().as_bytes()).expect("JSON"))
     }
@@ -266,132 +301,4 @@ fn path_of(place: &[Step]) -> String {
         }
     }
     path
-}
-
-fn resolved(document: &Value, schema: &Value) -> Value {
-    match schema["$ref"].as_str() {
-        Some(reference) => document
-            .pointer(&reference[1..])
-            .expect("it leads somewhere")
-            .clone(),
-        None => schema.clone(),
-    }
-}
-
-/// A value that satisfies a schema, with every member that it has.
-fn sample(document: &Value, schema: &Value) -> Value {
-    let schema = resolved(document, schema);
-    if let Some(words) = schema["enum"].as_array() {
-        return words[0].clone();
-    }
-    match schema["type"].as_str().expect("a type") {
-        "string" if schema["format"] == "date-time" => json!("2099-07-04T12:00:00Z"),
-        "string" if schema["example"].is_string() => schema["example"].clone(),
-        "string" => json!("acme"),
-        "number" => schema.get("minimum").cloned().unwrap_or(json!(0.5)),
-        "integer" => schema.get("minimum").cloned().unwrap_or(json!(0)),
-        "boolean" => json!(true),
-        "array" => json!([sample(document, &schema["items"])]),
-        _ => {
-            let mut object = Map::new();
-            for (name, property) in schema["properties"].as_object().unwrap_or(&Map::new()) {
-                object.insert(name.clone(), sample(document, property));
-            }
-            if schema["additionalProperties"].is_object() {
-                object.insert(
-                    "key".to_owned(),
-                    sample(document, &schema["additionalProperties"]),
-                );
-            }
-            Value::Object(object)
-        }
-    }
-}
-
-/// Values that break one rule of a schema each.
-fn violations(schema: &Value) -> Vec<Value> {
-    let kind = schema["type"].as_str().expect("a type");
-    let of_kinds = [
-        ("string", json!("text")),
-        ("integer", json!(7)),
-        ("boolean", json!(true)),
-        ("array", json!([])),
-        ("object", json!({})),
-    ];
-    let mut bad: Vec<Value> = of_kinds
-        .into_iter()
-        .filter(|(other, _)| *other != kind && !(*other == "integer" && kind == "number"))
-        .map(|(_, value)| value)
-        .collect();
-    if kind == "integer" {
-        bad.extend([
-            json!("7"),
-            json!(7.5),
-            json!(7.0),
-            json!(9_223_372_036_854_775_808_u64),
-        ]);
-    }
-    if let Some(words) = schema["enum"].as_array() {
-        bad.extend([json!("SURPRISE"), json!(""), json!("a\u{0}")]);
-        bad.extend(
-            words[0]
-                .as_str()
-                .map(|word| json!(word.to_ascii_lowercase()))
-                .filter(|word| !words.contains(word)),
-        );
-    }
-    if schema["format"] == "date-time" {
-        bad.extend([
-            json!("yesterday"),
-            json!("2026-07-04"),
-            json!("1790000000000"),
-        ]);
-    }
-    if schema["pattern"].is_string() {
-        bad.extend([json!("a/b"), json!("a b c"), json!("äää"), json!("acme\n")]);
-    }
-    if kind == "number" {
-        bad.push(json!("0.5"));
-        let bound = |name: &str| schema[name].as_f64();
-        bad.extend(bound("minimum").map(|min| json!(min - 0.001)));
-        bad.extend(bound("maximum").map(|max| json!(max + 0.001)));
-        return bad;
-    }
-    let bound = |name: &str| schema[name].as_i64();
-    bad.extend(bound("minimum").map(|min| json!(min - 1)));
-    bad.extend(bound("maximum").map(|max| json!(max + 1)));
-    bad.extend(bound("minLength").map(|min| json!("a".repeat(min as usize - 1))));
-    bad.extend(bound("maxLength").map(|max| json!("a".repeat(max as usize + 1))));
-    bad.extend(bound("maxItems").map(|max| json!(vec!["a"; max as usize + 1])));
-    bad.extend(bound("maxProperties").map(|max| entries(max + 1)));
-    bad
-}
-
-/// Values at the very end of what a schema allows.
-fn limits(schema: &Value) -> Vec<Value> {
-    let bound = |name: &str| schema[name].as_i64();
-    let mut good = Vec::new();
-    good.extend(bound("minimum").map(|min| json!(min)));
-    good.extend(bound("maximum").map(|max| json!(max)));
-    if schema["type"] == "integer" && bound("maximum").is_none() {
-        good.push(json!(i64::MAX));
-    }
-    good.extend(bound("minLength").map(|min| json!("a".repeat(min as usize))));
-    let wide = if schema["pattern"].is_string() {
-        "a"
-    } else {
-        "漢"
-    };
-    good.extend(bound("maxLength").map(|max| json!(wide.repeat(max as usize))));
-    good.extend(bound("maxItems").map(|max| json!(vec!["a"; max as usize])));
-    good.extend(bound("maxProperties").map(entries));
-    good.extend(schema["enum"].as_array().into_iter().flatten().cloned());
-    good
-}
-
-fn entries(count: i64) -> Value {
-    (0..count)
-        .map(|index| (format!("k{index}"), json!("v")))
-        .collect::<Map<_, _>>()
-        .into()
 }

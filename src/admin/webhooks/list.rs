@@ -147,7 +147,7 @@ impl Webhooks {
 }
 
 impl WebhookQuery {
-    fn matches(&self, subscription: &Subscription) -> bool {
+    pub(in crate::admin) fn matches(&self, subscription: &Subscription) -> bool {
         let search = self.search.as_ref().map(|search| search.to_lowercase());
         let found = |text: &str, search: &str| text.to_lowercase().contains(search);
         self.status

@@ -51,6 +51,9 @@ admin_body!(
     super::tenant_update::TenantUpdateRequest,
     super::budget_states::BudgetUpdateRequest,
     super::budget_states::BudgetStatusTransitionRequest,
+    super::bulk_actions::TenantBulkActionRequest,
+    super::bulk_actions::WebhookBulkActionRequest,
+    super::bulk_actions::BudgetBulkActionRequest,
 );
 
 /// A body that was read and found right.

@@ -6,6 +6,8 @@ pub mod audit_queries;
 pub mod auth;
 pub mod budget_states;
 pub mod budgets;
+pub mod bulk_actions;
+pub mod bulk_handlers;
 pub mod event_queries;
 pub mod events;
 pub mod extract;
@@ -29,6 +31,7 @@ use axum::routing::{MethodRouter, get, patch, post};
 
 use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
+use bulk_handlers as bulk;
 use webhook_handlers as webhook;
 
 /// The operations. What is not among them is up to [`nowhere`].
@@ -102,6 +105,15 @@ pub fn routes(state: &AppState) -> Router {
         .route("/v1/admin/audit/logs", get(audit_logs::list_audit_logs))
         .route("/v1/admin/events", get(events::list_events))
         .route("/v1/admin/events/{event_id}", get(events::get_event))
+        // The tenant of this very name is to be reached too.
+        .route(
+            "/v1/admin/tenants/bulk-action",
+            post(bulk::tenants)
+                .get(bulk::get_tenant)
+                .patch(bulk::update_tenant),
+        )
+        .route("/v1/admin/webhooks/bulk-action", post(bulk::webhooks))
+        .route("/v1/admin/budgets/bulk-action", post(bulk::budgets))
         .route(
             "/v1/admin/config/webhook-security",
             get(webhook::get_security).put(webhook::put_security),

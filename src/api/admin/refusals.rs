@@ -10,6 +10,7 @@ use crate::api::errors::{ApiError, Code};
 use crate::api::refusals::store_error;
 use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
+use crate::domain::bulk::ROWS_MAX;
 use crate::domain::printable::printable;
 use crate::domain::refusal::BadCredential;
 
@@ -216,6 +217,20 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                  at; narrow the list with from and to, or sort by timestamp"
             ),
         ),
+        R::TooManyMatched { total } => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Code::LimitExceeded,
+            format!(
+                "Invalid filter: {total} rows match, and a bulk action has at most {ROWS_MAX}; narrow the filter"
+            ),
+        )
+        .with_details(json!({"total_matched": total})),
+        R::CountMismatch { total } => ApiError::conflict(
+            Code::CountMismatch,
+            format!("{total} rows match, another number than expected_count; nothing was changed"),
+        )
+        .with_details(json!({"total_matched": total})),
+        R::BulkInProgress => ApiError::unavailable("the bulk action is still on its way", 1),
         R::WebhookNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::WebhookNotFound,

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod budgets;
+mod bulk_actions;
 mod policies;
 
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ pub(super) fn operations() -> Vec<Operation> {
     operations.extend(api_keys::operations());
     operations.extend(budgets::operations());
     operations.extend(policies::operations());
+    operations.extend(bulk_actions::operations());
     operations
 }
 

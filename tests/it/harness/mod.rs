@@ -3,6 +3,7 @@
 pub mod account;
 pub mod app;
 pub mod books;
+pub mod bulk;
 pub mod chronicle;
 pub mod client;
 pub mod customer;

@@ -1,0 +1,172 @@
+//! What became of the rows of a bulk action.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Bulk;
+
+/// What became of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as asked.
+    Succeeded,
+    /// It is a tenant that is closed; that all it owned ends goes on.
+    SucceededInProgress,
+    /// It could not be done.
+    Failed {
+        /// The word of the error.
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// There was nothing to do.
+    Skipped(String),
+    /// Not settled: the tenant is closed, by this action if `fresh`, and its close goes on.
+    Closing {
+        /// Whether it was open before.
+        fresh: bool,
+    },
+}
+
+impl Outcome {
+    /// A failure.
+    pub fn failed(code: &str, message: &str) -> Self {
+        Self::Failed {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    /// The text that is kept.
+    pub fn stored(&self) -> String {
+        match self {
+            Self::Succeeded => "succeeded".to_owned(),
+            Self::SucceededInProgress => "succeeded in_progress".to_owned(),
+            Self::Failed { code, message } => format!("failed {code} {message}"),
+            Self::Skipped(reason) => format!("skipped {reason}"),
+            Self::Closing { fresh: true } => "closing".to_owned(),
+            Self::Closing { fresh: false } => "closing_again".to_owned(),
+        }
+    }
+
+    /// Reads it.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        Some(match (word, rest) {
+            ("succeeded", "") => Self::Succeeded,
+            ("succeeded", "in_progress") => Self::SucceededInProgress,
+            ("skipped", reason) if !reason.is_empty() => Self::Skipped(reason.to_owned()),
+            ("failed", rest) => {
+                let (code, message) = rest.split_once(' ').unwrap_or((rest, ""));
+                Self::failed(code, message)
+            }
+            ("closing", "") => Self::Closing { fresh: true },
+            ("closing_again", "") => Self::Closing { fresh: false },
+            _ => return None,
+        })
+    }
+}
+
+/// What became of one row of a bulk action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkActionRowOutcome {
+    /// Names the row.
+    pub id: String,
+    /// Why it failed, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error_code: Option<String>,
+    /// Why it failed, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub message: Option<String>,
+    /// Why there was nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<String>,
+}
+
+/// The answer to a bulk action.
+#[derive(Debug, Serialize)]
+pub struct BulkResult {
+    action: &'static str,
+    total_matched: usize,
+    /// Rows that are as asked.
+    pub succeeded: Vec<BulkActionRowOutcome>,
+    /// Rows that could not be done.
+    pub failed: Vec<BulkActionRowOutcome>,
+    /// Rows that were so already.
+    pub skipped: Vec<BulkActionRowOutcome>,
+    idempotency_key: String,
+    /// Tenants whose close goes on.
+    #[serde(skip)]
+    pub in_progress: Vec<String>,
+}
+
+impl BulkResult {
+    /// Sorts the rows by their outcomes, in their order. One that is not settled counts as failed.
+    pub fn of<'a>(bulk: &Bulk, outcome_of: impl Fn(&str) -> Option<&'a Outcome>) -> Self {
+        let mut result = Self {
+            action: bulk.action.as_str(),
+            total_matched: bulk.rows.len(),
+            succeeded: Vec::new(),
+            failed: Vec::new(),
+            skipped: Vec::new(),
+            idempotency_key: bulk.idempotency_key.clone(),
+            in_progress: Vec::new(),
+        };
+        for row in &bulk.rows {
+            let mut shown = BulkActionRowOutcome {
+                id: row.id.clone(),
+                error_code: None,
+                message: None,
+                reason: None,
+            };
+            match outcome_of(&row.id) {
+                Some(Outcome::Succeeded) => result.succeeded.push(shown),
+                Some(Outcome::SucceededInProgress) => {
+                    result.in_progress.push(row.id.clone());
+                    result.succeeded.push(shown);
+                }
+                Some(Outcome::Failed { code, message }) => {
+                    shown.error_code = Some(code.clone());
+                    shown.message = Some(message.clone());
+                    result.failed.push(shown);
+                }
+                Some(Outcome::Skipped(reason)) => {
+                    shown.reason = Some(reason.clone());
+                    result.skipped.push(shown);
+                }
+                Some(Outcome::Closing { .. }) | None => {
+                    shown.error_code = Some("INTERNAL_ERROR".to_owned());
+                    shown.message = Some("The row was not done".to_owned());
+                    result.failed.push(shown);
+                }
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_read_back_as_they_are_kept() {
+        for outcome in [
+            Outcome::Succeeded,
+            Outcome::SucceededInProgress,
+            Outcome::failed("BUDGET_EXCEEDED", "Only 5 TOKENS remain"),
+            Outcome::Skipped("ALREADY_IN_TARGET_STATE".to_owned()),
+            Outcome::Closing { fresh: true },
+            Outcome::Closing { fresh: false },
+        ] {
+            assert_eq!(Outcome::from_stored(&outcome.stored()), Some(outcome));
+        }
+        for text in ["", "skipped", "done", "succeeded x"] {
+            assert_eq!(Outcome::from_stored(text), None, "{text}");
+        }
+    }
+}
