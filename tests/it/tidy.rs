@@ -101,6 +101,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PEXPIREAT'",
     "'PERSIST'",
     "'SET'",
     "'RPUSH'",
