@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::admin_http::{KEYS, TENANTS, get, post};
 use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::client::PATIENT;
 use crate::harness::desk::tenant_id;
 use crate::harness::redis::shared;
 
@@ -313,7 +314,7 @@ async fn a_create_that_is_refused_or_repeated_leaves_nothing_in_the_directory() 
 #[tokio::test]
 async fn only_an_order_without_an_index_has_a_bound() {
     const KEYS_MADE: usize = 10_001;
-    let app = TestApp::spawn().await;
+    let app = TestApp::spawn_on(&shared().url(), PATIENT).await;
     tenant(&app, "aaa").await;
     let id = key(&app, "aaa", "one").await;
     let (keys, partition) = (app.world.store.keys(), tenant_id("aaa").partition());
