@@ -29,6 +29,7 @@ mod auth;
 mod auth_failures;
 mod balances;
 mod bench;
+mod clients;
 mod closed_tenant;
 mod closing;
 mod closing_goes_on;
