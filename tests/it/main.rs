@@ -59,6 +59,7 @@ mod lifecycle;
 mod lists;
 mod logs;
 mod lua_scripts;
+mod matrix;
 mod model;
 mod need;
 mod node_down;
