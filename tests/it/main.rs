@@ -81,6 +81,7 @@ mod release;
 mod reserve;
 mod retention;
 mod round_trips;
+mod rules;
 mod serving;
 mod settings;
 mod stalls;

@@ -2,6 +2,7 @@
 //! refused. The operations come from the description of the API, so that a new one without its row fails; which keys open one
 //! comes from there too, so that what is described is what holds.
 
+mod anywhere;
 mod rows;
 mod victim;
 
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
 use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::harness::app::{ADMIN_KEY, Said, TestApp};
 use crate::harness::receiver::public_names;
@@ -27,6 +29,7 @@ struct Operation {
     runtime: bool,
     by_tenants: bool,
     by_admin: bool,
+    has_body: bool,
 }
 
 fn operations() -> Vec<Operation> {
@@ -45,10 +48,22 @@ fn operations() -> Vec<Operation> {
                 runtime: operation["tags"][0] == "runtime",
                 by_tenants: security.contains("ApiKeyAuth"),
                 by_admin: security.contains("AdminKeyAuth"),
+                has_body: operation["requestBody"].is_object(),
             });
         }
     }
     found
+}
+
+/// Every operation with its row.
+fn described() -> Vec<(Operation, Row)> {
+    let mut rows = rows();
+    let with_row = |operation: Operation| {
+        let found = rows.iter().position(|row| row.operation == operation.id);
+        let found = found.unwrap_or_else(|| panic!("{} has no row", operation.id));
+        (operation, rows.swap_remove(found))
+    };
+    operations().into_iter().map(with_row).collect()
 }
 
 /// Who asks.
@@ -138,6 +153,36 @@ impl Who {
     }
 }
 
+/// The path of an operation on what is the victim's.
+fn path_of(operation: &Operation, victim: &Victim) -> String {
+    let mut path = operation.path.clone();
+    for (name, id) in &victim.ids {
+        path = path.replace(&format!("{{{name}}}"), id);
+    }
+    assert!(
+        !path.contains('{'),
+        "{path}: the victim has nothing of that name"
+    );
+    path
+}
+
+async fn send(
+    app: &TestApp,
+    method: Method,
+    path: &str,
+    header: Option<(&str, String)>,
+    body: Option<Value>,
+) -> Said {
+    let mut request = app.request(method, path);
+    if let Some((name, key)) = header {
+        request = request.header(name, key);
+    }
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    app.send(request).await
+}
+
 /// Sends the request of a row about a victim.
 async fn ask(
     app: &TestApp,
@@ -147,26 +192,16 @@ async fn ask(
     victim: &Victim,
     other: &Victim,
 ) -> Said {
-    let mut path = operation.path.clone();
-    for (name, id) in &victim.ids {
-        path = path.replace(&format!("{{{name}}}"), id);
-    }
-    assert!(
-        !path.contains('{'),
-        "{path}: the victim has nothing of that name"
-    );
     let (query, body) = (row.request)(victim, who == Who::Admin);
-    if !query.is_empty() {
-        path = format!("{path}?{query}");
-    }
-    let mut request = app.request(operation.method.clone(), &path);
-    if let Some((name, key)) = who.header(app, victim, other) {
-        request = request.header(name, key);
-    }
-    if let Some(body) = body {
-        request = request.json(&body);
-    }
-    app.send(request).await
+    let path = format!("{}?{query}", path_of(operation, victim));
+    send(
+        app,
+        operation.method.clone(),
+        &path,
+        who.header(app, victim, other),
+        body,
+    )
+    .await
 }
 
 /// Checks a row under every kind of key.
@@ -282,10 +317,11 @@ fn every_path_that_is_served_is_described() {
 async fn check_those(choose: fn(&Operation) -> bool) {
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
     let other = Victim::new(&app, Fate::Active).await;
-    let rows = rows();
-    for operation in operations().iter().filter(|operation| choose(operation)) {
-        let row = rows.iter().find(|row| row.operation == operation.id);
-        check(&app, operation, row.expect("a row"), &other).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| choose(operation))
+    {
+        check(&app, operation, row, &other).await;
     }
 }
 
