@@ -32,6 +32,7 @@ mod bench;
 mod clients;
 mod closed_tenant;
 mod closing;
+mod closing_cluster;
 mod closing_goes_on;
 mod closing_kill;
 mod closing_races;
