@@ -30,6 +30,7 @@ mod auth_failures;
 mod balances;
 mod bench;
 mod clients;
+mod clocks;
 mod closed_tenant;
 mod closing;
 mod closing_cluster;
