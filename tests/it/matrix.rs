@@ -3,10 +3,11 @@
 //! comes from there too, so that what is described is what holds.
 
 mod anywhere;
+mod closing;
 mod rows;
 mod victim;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,7 +1,5 @@
 //! What holds for every operation alike, so that it is tried on each that is described.
 
-use std::collections::BTreeMap;
-
 use super::*;
 
 /// A request under a good key, with more in its query or its body.
