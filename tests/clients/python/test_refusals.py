@@ -1,4 +1,8 @@
-"""What is refused, as the client sees it: status, code and exception."""
+"""What is refused, as the client sees it: status, code and exception.
+
+Each error of the service names its trace, as the protocol has it. This version of the library knows no such member, so its own
+ErrorResponse does not read the body, and its exceptions have the code and the message, but neither request id nor details.
+"""
 
 import time
 import unittest

@@ -111,3 +111,86 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
         }
     }
 }
+
+/// Dashboards send the header with everything.
+#[tokio::test]
+async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
+    let app = TestApp::spawn_reaching(public_names(), &["--dialect", "cycles"]).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| !operation.has_body)
+    {
+        for (content, body) in [("none", ""), ("an empty object", "{}")] {
+            if operation.method == Method::GET && !body.is_empty() {
+                continue;
+            }
+            let victim = Victim::new(&app, Fate::Active).await;
+            let who = if operation.by_tenants {
+                Who::Owner
+            } else {
+                Who::Admin
+            };
+            let (query, _) = (row.request)(&victim, !operation.by_tenants);
+            let path = format!("{}?{query}", path_of(operation, &victim));
+            let (name, key) = who.header(&app, &victim, &victim).expect("a key");
+            let request = app
+                .request(operation.method.clone(), &path)
+                .header(name, key);
+            let request = request
+                .header("Content-Type", "application/json")
+                .body(body);
+            let said = app.send(request).await;
+            let code = said.at("/error").as_str().unwrap_or_default();
+            assert_eq!(
+                (said.status.as_u16(), code),
+                row.good,
+                "{} with {content}: {said:?}",
+                operation.id
+            );
+        }
+    }
+}
+
+/// What the operator may do with what a tenant owns that is closed or suspended: reads all of it, and changes nothing where
+/// it is closed; makes nothing new where it is suspended.
+#[tokio::test]
+async fn the_status_of_a_tenant_decides_over_each_operation_of_the_operator() {
+    // They change nothing that the tenant owns, or answer for each row apart.
+    let open = [
+        "createTenant",
+        "updateTenant",
+        "validateApiKey",
+        "updateWebhookSecurityConfig",
+        "bulkActionTenants",
+        "bulkActionBudgets",
+        "bulkActionWebhooks",
+    ];
+    let new = ["createBudget", "createPolicy", "createApiKey"];
+    let app = TestApp::spawn_reaching(public_names(), &[]).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| operation.by_admin)
+    {
+        let id = operation.id.as_str();
+        for fate in [Fate::Closed, Fate::Suspended] {
+            let expected = match fate {
+                _ if operation.method == Method::GET || open.contains(&id) => row.good,
+                Fate::Closed => (409, "TENANT_CLOSED"),
+                _ if new.contains(&id) => (400, "INVALID_REQUEST"),
+                _ => row.good,
+            };
+            let victim = Victim::new(&app, fate).await;
+            let before = victim.dump(&app).await;
+            let said = ask(&app, operation, row, Who::Admin, &victim, &victim).await;
+            let code = said.at("/error").as_str().unwrap_or_default();
+            assert_eq!(
+                (said.status.as_u16(), code),
+                expected,
+                "{id}, {fate:?}: {said:?}"
+            );
+            if expected.0 >= 400 {
+                assert_eq!(victim.dump(&app).await, before, "{id}, {fate:?}");
+            }
+        }
+    }
+}
