@@ -17,9 +17,9 @@ from runcycles import (
 )
 from service import ACTION, JOURNAL, Tenant, fresh, tokens
 
-# With so short bounds the heartbeat extends a lease of 13 seconds within its first two.
-EAGER = {"connect_timeout": 0.5, "read_timeout": 0.4}
-LEASE_MS = 13_000
+# With these bounds the heartbeat first extends a lease of 19 seconds after two.
+EAGER = {"connect_timeout": 1.0, "read_timeout": 2.0}
+LEASE_MS = 19_000
 
 
 def eventually(condition, seconds=20):
