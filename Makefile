@@ -11,18 +11,21 @@ run: ## Run the development stack: Redis, API, workers and a demo tenant
 	cargo run --release --bin budget-authority -- dev $(ARGS)
 
 test: lint ## Check format and lints, then run all tests
-	@.ci/need curl redis-server redis-sentinel
+	@.ci/need curl redis-server redis-sentinel python openssl
+	tests/clients/prepare
 	cargo test --quiet
 
 lint: ## Check format, Rust and Lua
 	@.ci/need cargo cc rustfmt clippy luacheck
 	cargo fmt --check
+	cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
 	cargo clippy --quiet --all-targets -- -D warnings
 	luacheck --quiet lua
 
 fmt: ## Format the Rust code
 	@.ci/need cargo rustfmt
 	cargo fmt
+	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
 
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server

@@ -141,7 +141,9 @@ pub enum AdminRefusal {
     },
     /// The subscription was tested too often in this minute.
     TestedTooOften {
-        /// From when on it may be tested again, in milliseconds.
+        /// How long until it may be tested again, in milliseconds.
+        retry_in_ms: i64,
+        /// From when on, on the store's clock, in milliseconds.
         until_ms: i64,
     },
     /// An outcome that shows a secret cannot be kept without a key to seal it.

@@ -309,6 +309,7 @@ impl Store {
         match reply.next_str()?.as_str() {
             "counted" => Ok(()),
             "limited" => Err(AdminRefusal::TestedTooOften {
+                retry_in_ms: reply.next_i64()?,
                 until_ms: reply.next_i64()?,
             }
             .into()),

@@ -82,10 +82,15 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     stale.token -= 1;
     let closings = Closings::new(estate.desk.store.clone(), &Registry::new()).expect("names");
     let mut lost = 0;
-    closings
-        .run_once(&[stale], |_| lost += 1)
-        .await
-        .expect("Redis answers");
+    // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
+    for _ in 0..2_000 {
+        if lost > 0 {
+            break;
+        }
+        let pass = closings.run_once(&[stale], |_| lost += 1).await;
+        assert_eq!(pass.expect("Redis answers").closed, 0);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     assert_eq!(lost, 1);
     assert!(
         estate

@@ -6,6 +6,7 @@ mod operator;
 mod operator_steps;
 mod policies;
 mod pure;
+mod settle;
 mod sides;
 mod steps;
 

@@ -117,6 +117,18 @@ fn tests_need_more_and_only_that_is_installed() {
 }
 
 #[test]
+fn what_the_client_libraries_stand_on_is_installed_where_it_is_missing() {
+    let machine = Machine::of(true, &["apt-get"]);
+    // As on Debian without its package for virtual environments.
+    machine.program("python3", "exit 1");
+    let outcome = machine.need(&["python", "openssl"]);
+    let expected = apt(false, "python3 python3-venv pkg-config libssl-dev");
+    assert_eq!((outcome.code, outcome.called), (Some(0), expected));
+    let machine = Machine::of(true, &["apt-get", "python3", "pkg-config"]);
+    assert_eq!(machine.need(&["python", "openssl"]).called, [""; 0]);
+}
+
+#[test]
 fn parts_of_rust_come_by_rustup() {
     let machine = Machine::of(true, &["rustup"]);
     // As rustup's own stand-in for a component that is not installed.

@@ -47,7 +47,7 @@ async fn on_three_masters() {
 
 /// Moves the slots of `keys` from master to master, one after the other and key by key, until told to stop; answers how
 /// many it moved.
-fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<AtomicBool>) -> usize {
+pub fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<AtomicBool>) -> usize {
     let mut moves = 0;
     for key in keys.iter().cycle() {
         if stop.load(Ordering::Relaxed) {

@@ -1,7 +1,6 @@
 //! From what the admin plane refuses to what the wire says.
 
-use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use serde_json::json;
 
 use crate::admin::AdminError;
@@ -280,7 +279,10 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                 "Validation failed: from: the window holds more than {bound} events; none was queued; narrow from and to"
             ),
         }),
-        R::TestedTooOften { until_ms } => tested_too_often(until_ms),
+        R::TestedTooOften {
+            retry_in_ms,
+            until_ms,
+        } => tested_too_often(retry_in_ms, until_ms),
         R::NotRepeatable => ApiError::invalid(
             "X-Idempotency-Key is not possible here: the answer shows a secret, and there is no key to keep it under",
         ),
@@ -295,17 +297,11 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
     }
 }
 
-fn tested_too_often(until_ms: i64) -> ApiError {
-    let until_s = until_ms.div_euclid(1000).max(0);
-    // The store's clock decides; by the replica's it may look a little different.
-    let now_s = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
-    let wait_s = until_s.unsigned_abs().saturating_sub(now_s).clamp(1, 60);
+/// Both headers in whole seconds; minutes end on one.
+fn tested_too_often(retry_in_ms: i64, until_ms: i64) -> ApiError {
     let message = "The webhook was tested too often in this minute";
-    ApiError::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
-        .with_header(RETRY_AFTER, HeaderValue::from(wait_s))
-        .with_header(RATE_LIMIT_RESET, HeaderValue::from(until_s))
+    let seconds = (retry_in_ms.max(0) as u64).div_ceil(1000);
+    ApiError::limited(message, seconds).with_header(RATE_LIMIT_RESET, (until_ms / 1000).into())
 }
 
 fn no_tenant(tenant: &str) -> String {

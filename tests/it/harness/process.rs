@@ -12,8 +12,12 @@ use super::redis::free_port;
 pub struct Process {
     program: &'static str,
     arguments: Vec<String>,
+    environment: Environment,
     child: Option<Child>,
 }
+
+/// Variables that a process has besides those of the tests.
+pub type Environment = Vec<(&'static str, String)>;
 
 /// An API replica.
 pub struct Replica {
@@ -24,18 +28,25 @@ pub struct Replica {
 impl Process {
     /// A dispatcher on a deployment.
     pub fn dispatcher(redis_url: &str, prefix: &str) -> Self {
+        Self::dispatcher_in(Environment::new(), redis_url, prefix)
+    }
+
+    /// The same with more in its environment.
+    pub fn dispatcher_in(environment: Environment, redis_url: &str, prefix: &str) -> Self {
         Self::start(
             env!("CARGO_BIN_EXE_budget-dispatcher"),
             &["--redis-url", redis_url, "--key-prefix", prefix],
+            environment,
         )
     }
 
-    fn start(program: &'static str, arguments: &[&str]) -> Self {
+    fn start(program: &'static str, arguments: &[&str], environment: Environment) -> Self {
         let mut arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
         arguments.extend(["--metrics-listen", "off", "--log", "warn"].map(str::to_owned));
         let mut process = Self {
             program,
             arguments,
+            environment,
             child: None,
         };
         process.restart();
@@ -47,6 +58,7 @@ impl Process {
         self.kill();
         let mut command = Command::new(self.program);
         command.args(&self.arguments).stdin(Stdio::null());
+        command.envs(self.environment.iter().cloned());
         if std::env::var_os("RUST_LOG").is_none() {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
@@ -100,6 +112,16 @@ impl Drop for Process {
 impl Replica {
     /// An API replica of a deployment, on a port of its own, which it keeps over restarts.
     pub fn start(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+        Self::start_in(Environment::new(), redis_url, prefix, settings)
+    }
+
+    /// The same with more in its environment.
+    pub fn start_in(
+        environment: Environment,
+        redis_url: &str,
+        prefix: &str,
+        settings: &[&str],
+    ) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let listen = address.to_string();
         let mut arguments = vec!["serve", "--redis-url", redis_url, "--key-prefix", prefix];
@@ -107,7 +129,11 @@ impl Replica {
         arguments.extend(["--listen", &listen]);
         arguments.extend(settings);
         Self {
-            process: Process::start(env!("CARGO_BIN_EXE_budget-authority"), &arguments),
+            process: Process::start(
+                env!("CARGO_BIN_EXE_budget-authority"),
+                &arguments,
+                environment,
+            ),
             address,
         }
     }

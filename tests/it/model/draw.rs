@@ -7,6 +7,9 @@ use proptest::prelude::*;
 
 use super::policies::{PATTERNS, Rule};
 
+/// An overage policy, or none.
+pub type Overage = Option<OveragePolicy>;
+
 /// One step. Selectors are taken modulo what there is.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -58,24 +61,37 @@ pub enum Step {
     Fund {
         tenant: usize,
         place: usize,
+        unit: usize,
         operation: usize,
         amount: i64,
         spent: Option<i64>,
+        key: Option<usize>,
     },
     Govern {
         tenant: usize,
         name: usize,
         rule: Rule,
     },
-    Limit {
+    /// A change of a ledger.
+    Change {
         tenant: usize,
         place: usize,
-        limit: i64,
+        unit: usize,
+        limit: Option<i64>,
+        overage: Option<Overage>,
     },
     Freeze {
         tenant: usize,
         place: usize,
+        unit: usize,
         frozen: bool,
+    },
+    /// A change of a tenant.
+    Settle {
+        tenant: usize,
+        suspended: bool,
+        overage: Overage,
+        extensions: i64,
     },
     Close {
         tenant: usize,
@@ -115,9 +131,13 @@ fn allocation() -> impl Strategy<Value = i64> {
     prop_oneof![4 => 40..200i64, 1 => amount()]
 }
 
+fn overage() -> impl Strategy<Value = Overage> {
+    (0..4usize).prop_map(|which| OveragePolicy::ALL.get(which).copied())
+}
+
 /// Mostly wide patterns, so that they meet requests and each other.
 fn rule() -> impl Strategy<Value = Rule> {
-    let overage = (0..4usize).prop_map(|which| OveragePolicy::ALL.get(which).copied());
+    let overage = overage();
     let extensions = prop::option::weighted(0.5, 0..3i64);
     let parts = (0..PATTERNS.len(), 0..3i64, overage, extensions);
     let active = prop::bool::weighted(0.8);
@@ -170,12 +190,15 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..16usize, 0..14usize).prop_map(|(which, key)| Step::Extend { which, key }),
         3 => (place(), amount(), 0..5usize, 0..12usize).prop_map(
             |((tenant, place, unit), actual, policy, key)| Step::Post { tenant, place, unit, actual, policy, key }),
-        3 => (0..2usize, 0..5usize, 0..5usize, amount(), prop::option::weighted(0.3, amount())).prop_map(
-            |(tenant, place, operation, amount, spent)| Step::Fund { tenant, place, operation, amount, spent }),
+        3 => (place(), 0..5usize, amount(), prop::option::weighted(0.3, amount()), prop::option::weighted(0.3, 0..4usize)).prop_map(
+            |((tenant, place, unit), operation, amount, spent, key)| Step::Fund { tenant, place, unit, operation, amount, spent, key }),
         3 => (0..2usize, 0..3usize, rule()).prop_map(|(tenant, name, rule)| Step::Govern { tenant, name, rule }),
-        1 => (0..2usize, 0..5usize, limit()).prop_map(|(tenant, place, limit)| Step::Limit { tenant, place, limit }),
-        2 => (0..2usize, 0..5usize, prop::bool::weighted(0.4)).prop_map(
-            |(tenant, place, frozen)| Step::Freeze { tenant, place, frozen }),
+        2 => (place(), prop::option::of(limit()), prop::option::of(overage())).prop_map(
+            |((tenant, place, unit), limit, overage)| Step::Change { tenant, place, unit, limit, overage }),
+        2 => (place(), prop::bool::weighted(0.4)).prop_map(
+            |((tenant, place, unit), frozen)| Step::Freeze { tenant, place, unit, frozen }),
+        1 => (0..2usize, prop::bool::weighted(0.3), overage(), 0..4i64).prop_map(
+            |(tenant, suspended, overage, extensions)| Step::Settle { tenant, suspended, overage, extensions }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         1 => open(),

@@ -5,7 +5,7 @@ use budget_authority::domain::funding::FundingOperation;
 use super::pure::{Model, Name, Said};
 
 impl Model {
-    /// Funds a ledger in TOKENS; `spent` counts for RESET_SPENT alone.
+    /// Funds a ledger; `spent` counts for RESET_SPENT alone.
     pub fn fund(
         &mut self,
         name: &Name,

@@ -2,18 +2,36 @@
 
 use budget_authority::domain::reservation::Status;
 
+use super::draw::Overage;
 use super::pure::{Model, Name, Said};
 
 impl Model {
-    /// Sets how much debt is allowed, and judges the flag anew.
-    pub fn limit(&mut self, name: &Name, limit: i128) -> Said {
+    /// Sets how much debt is allowed and what an overage does, and judges the flag anew.
+    pub fn change(&mut self, name: &Name, limit: Option<i128>, overage: Option<Overage>) -> Said {
         if let Some(refused) = self.unchangeable(name) {
             return refused;
         }
+        match overage {
+            Some(Some(policy)) => drop(self.overages.insert(name.clone(), policy)),
+            Some(None) => drop(self.overages.remove(name)),
+            None => {}
+        }
         let book = self.books.get_mut(name).expect("a ledger of the model");
-        book.limit = limit;
-        book.over = book.debt > limit;
+        book.limit = limit.unwrap_or(book.limit);
+        book.over = book.debt > book.limit;
         Said::Extended
+    }
+
+    /// Sets what a tenant says, and whether it is suspended.
+    pub fn settle(&mut self, tenant: usize, suspended: bool, overage: Overage, extensions: i64) {
+        let (known, _) = self.settings.get(&tenant).copied().unwrap_or((None, 0));
+        // What is not in a change stays.
+        self.settings
+            .insert(tenant, (overage.or(known), extensions));
+        match suspended {
+            true => self.suspended.insert(tenant),
+            false => self.suspended.remove(&tenant),
+        };
     }
 
     /// Freezes a ledger, or ends that.
@@ -49,6 +67,7 @@ impl Model {
     pub fn close(&mut self, tenant: usize) {
         self.sweep(tenant);
         self.closed.insert(tenant);
+        self.suspended.remove(&tenant);
         for held in self.held.iter_mut().filter(|held| held.tenant == tenant) {
             if held.status == Status::Active {
                 held.status = Status::Released;

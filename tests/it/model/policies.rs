@@ -8,7 +8,7 @@ use budget_authority::domain::policy::{
     OveragePolicy, Policy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
 };
 
-use super::pure::Model;
+use super::pure::{Model, Name};
 use crate::harness::desk::{admin_key, ask};
 use crate::harness::world::World;
 
@@ -36,13 +36,15 @@ pub struct Rule {
 pub type Rules = BTreeMap<(usize, usize), (Rule, Policy)>;
 
 impl Model {
-    /// What counts for a reservation made now: its overage policy and how often it may be extended.
+    /// What counts for a reservation made now: its overage policy and how often it may be extended. `deepest` is the
+    /// ledger of its deepest scope that has one.
     pub fn terms(
         &self,
-        tenant: usize,
         path: &str,
+        deepest: &Name,
         requested: Option<OveragePolicy>,
     ) -> (OveragePolicy, usize) {
+        let tenant = deepest.0;
         let of_tenant = self.policies.iter().filter(|((of, _), _)| *of == tenant);
         let matching = of_tenant
             .map(|(_, policy)| policy)
@@ -53,8 +55,12 @@ impl Model {
             (rule.priority, segments, made.created_at, id)
         });
         let rule = counting.map(|(rule, _)| rule);
-        let overage = requested.or(rule.and_then(|rule| rule.overage));
-        let extensions = rule.and_then(|rule| rule.extensions).unwrap_or(10);
+        let (of_tenant, extensions) = self.settings.get(&tenant).copied().unwrap_or((None, 10));
+        let overage = requested
+            .or(rule.and_then(|rule| rule.overage))
+            .or(self.overages.get(deepest).copied())
+            .or(of_tenant);
+        let extensions = rule.and_then(|rule| rule.extensions).unwrap_or(extensions);
         (
             overage.unwrap_or(OveragePolicy::AllowIfAvailable),
             usize::try_from(extensions).expect("not negative"),

@@ -67,8 +67,14 @@ pub struct Model {
     pub policies: super::policies::Rules,
     /// Ledgers that are frozen.
     pub frozen: HashSet<Name>,
+    /// What a commit above its estimate does to a ledger that says so.
+    pub overages: HashMap<Name, OveragePolicy>,
     /// Tenants that are closed.
     pub closed: HashSet<usize>,
+    /// Tenants that are suspended.
+    pub suspended: HashSet<usize>,
+    /// What tenants say of overage, and how often they allow to extend, where nothing else does.
+    pub settings: HashMap<usize, (Option<OveragePolicy>, i64)>,
 }
 
 impl Model {
@@ -125,6 +131,9 @@ impl Model {
         if self.closed.contains(&tenant) {
             return Said::Deny("TENANT_CLOSED");
         }
+        if self.suspended.contains(&tenant) {
+            return Said::Deny("TENANT_SUSPENDED");
+        }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
@@ -152,14 +161,17 @@ impl Model {
         if self.closed.contains(&tenant) {
             return Said::Refused("TenantClosed");
         }
-        let (policy, extensions_max) = self.terms(tenant, path, requested);
+        if self.suspended.contains(&tenant) {
+            return Said::Refused("TenantSuspended");
+        }
         let names = self.budgeted(tenant, path, unit);
-        if names.is_empty() {
+        let Some(deepest) = names.last() else {
             return match self.mismatch(tenant, path) {
                 true => Said::Refused("UnitMismatch"),
                 false => Said::Refused("BudgetNotFound"),
             };
-        }
+        };
+        let (policy, extensions_max) = self.terms(path, deepest, requested);
         if let Some(reason) = self.denial(&names, amount) {
             return Said::Deny(reason);
         }
@@ -185,7 +197,7 @@ impl Model {
     }
 
     /// Charges `overage` beyond `estimate` on all ledgers or on none; the amount charged beyond, or the refusal.
-    fn charge(
+    pub fn charge(
         &mut self,
         names: &[Name],
         estimate: i128,
@@ -223,128 +235,6 @@ impl Model {
         Ok(charge)
     }
 
-    pub fn commit(
-        &mut self,
-        index: usize,
-        unit: Unit,
-        actual: i128,
-        key: &str,
-        hash: &str,
-    ) -> Said {
-        let held = self.held[index].clone();
-        if held.status == Status::Committed && held.finish.as_ref().is_some_and(|f| f.0 == key) {
-            return match held.finish.is_some_and(|f| f.1 == hash) {
-                true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))]
-                    .1
-                    .clone(),
-                false => Said::Refused("IdempotencyMismatch"),
-            };
-        }
-        if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
-        }
-        match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
-            Status::Active => {}
-        }
-        if unit != held.unit {
-            return Said::Refused("UnitMismatch");
-        }
-        let overage = actual - held.estimate;
-        let beyond = if overage > 0 {
-            if held.policy == OveragePolicy::Reject {
-                return Said::Refused("OverageRejected");
-            }
-            if held
-                .names
-                .iter()
-                .any(|name| self.books[name].remaining() < overage)
-            {
-                self.sweep(held.tenant);
-            }
-            match self.charge(&held.names, held.estimate, overage, held.policy) {
-                Ok(beyond) => beyond,
-                Err(reason) => return Said::Deny(reason),
-            }
-        } else {
-            for name in &held.names {
-                let book = self.book(name);
-                book.reserved -= held.estimate;
-                book.spent += actual;
-            }
-            overage
-        };
-        let said = Said::Done {
-            charged: held.estimate + beyond,
-            books: self.snapshot(&held.names),
-        };
-        self.held[index].status = Status::Committed;
-        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
-        self.answered.insert(
-            (held.tenant, "commit", format!("{index} {key}")),
-            (hash.to_owned(), said.clone()),
-        );
-        said
-    }
-
-    pub fn release(&mut self, index: usize, key: &str, hash: &str) -> Said {
-        let held = self.held[index].clone();
-        if held.status == Status::Released && held.finish.as_ref().is_some_and(|f| f.0 == key) {
-            return match held.finish.is_some_and(|f| f.1 == hash) {
-                true => self.answered[&(held.tenant, "release", format!("{index} {key}"))]
-                    .1
-                    .clone(),
-                false => Said::Refused("IdempotencyMismatch"),
-            };
-        }
-        if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
-        }
-        match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
-            Status::Active => {}
-        }
-        for name in &held.names {
-            self.book(name).reserved -= held.estimate;
-        }
-        let said = Said::Done {
-            charged: held.estimate,
-            books: self.snapshot(&held.names),
-        };
-        self.held[index].status = Status::Released;
-        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
-        self.answered.insert(
-            (held.tenant, "release", format!("{index} {key}")),
-            (hash.to_owned(), said.clone()),
-        );
-        said
-    }
-
-    pub fn extend(&mut self, index: usize, key: &str) -> Said {
-        let held = &mut self.held[index];
-        if held.extensions.iter().any(|seen| seen == key) {
-            return Said::Extended;
-        }
-        if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
-        }
-        match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
-            Status::Active => {}
-        }
-        if held.extensions.len() >= held.extensions_max {
-            return Said::Refused("TooManyExtensions");
-        }
-        held.extensions.push(key.to_owned());
-        Said::Extended
-    }
-
     pub fn post(
         &mut self,
         tenant: usize,
@@ -356,14 +246,17 @@ impl Model {
         if self.closed.contains(&tenant) {
             return Said::Refused("TenantClosed");
         }
-        let (policy, _) = self.terms(tenant, path, requested);
+        if self.suspended.contains(&tenant) {
+            return Said::Refused("TenantSuspended");
+        }
         let names = self.budgeted(tenant, path, unit);
-        if names.is_empty() {
+        let Some(deepest) = names.last() else {
             return match self.mismatch(tenant, path) {
                 true => Said::Refused("UnitMismatch"),
                 false => Said::Refused("BudgetNotFound"),
             };
-        }
+        };
+        let (policy, _) = self.terms(path, deepest, requested);
         if names.iter().any(|name| self.frozen.contains(name)) {
             return Said::Refused("Inactive");
         }

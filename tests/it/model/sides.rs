@@ -74,6 +74,7 @@ pub fn refused(error: LedgerError) -> Said {
         LedgerError::Refused(Refusal::BudgetNotFound) => Said::Refused("BudgetNotFound"),
         LedgerError::Refused(Refusal::IdempotencyMismatch) => Said::Refused("IdempotencyMismatch"),
         LedgerError::Refused(Refusal::TenantClosed(_)) => Said::Refused("TenantClosed"),
+        LedgerError::Refused(Refusal::TenantSuspended(_)) => Said::Refused("TenantSuspended"),
         LedgerError::Refused(Refusal::Inactive { .. }) => Said::Refused("Inactive"),
         LedgerError::Refused(Refusal::Expired) => Said::Refused("Expired"),
         LedgerError::Refused(Refusal::Finalized(_)) => Said::Refused("Finalized"),

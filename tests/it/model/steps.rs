@@ -293,12 +293,15 @@ pub async fn run(
             };
             (said, model.extend(index, &format!("key-{key_number}")))
         }
-        Step::Fund { .. } | Step::Limit { .. } | Step::Freeze { .. } | Step::Close { .. } => {
-            operator_steps::take(world, model, step).await
-        }
+        Step::Fund { .. }
+        | Step::Change { .. }
+        | Step::Freeze { .. }
+        | Step::Settle { .. }
+        | Step::Close { .. } => operator_steps::take(world, model, step).await,
         Step::Govern { tenant, name, rule } => {
-            // A closed tenant's policies change no more; admin_policy_order.rs has the refusal.
-            if !model.closed.contains(&tenant) {
+            // A closed tenant's policies change no more, and a suspended one gets none; admin_policy_order.rs has the refusals.
+            let known = model.policies.contains_key(&(tenant, name));
+            if !model.closed.contains(&tenant) && (known || !model.suspended.contains(&tenant)) {
                 govern(world, model, tenant, name, rule).await;
             }
             (Said::Extended, Said::Extended)

@@ -1,0 +1,79 @@
+//! The published client libraries of the public protocol, unchanged, against the real service in their dialect. What they
+//! check is in `tests/clients`; here they get a service, and a tenant that is closed while its key still stands.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::redis::shared;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+/// Where `prepare` puts what it makes.
+fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"));
+    target.join("clients")
+}
+
+/// Runs a program to its end; it must succeed, or all that it said is shown.
+async fn succeed(mut command: Command) {
+    let shown = format!("{command:?}");
+    let run = tokio::task::spawn_blocking(move || command.output());
+    let output = run.await.expect("no panic").expect("it starts");
+    assert!(
+        output.status.success(),
+        "{shown}: {}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+}
+
+/// Installs what a client needs, unless it is there.
+async fn prepare(client: &str) {
+    let mut command = Command::new(folder().join("prepare"));
+    command.arg(client);
+    succeed(command).await;
+}
+
+/// Runs the checks of a client against a service of its own.
+async fn check(mut command: Command) {
+    let app = TestApp::spawn_on(&shared().url(), &["--dialect", "cycles"]).await;
+    let closed = &app.world.callers[1].tenant;
+    let record = app
+        .world
+        .store
+        .keys()
+        .tenant(closed.partition(), closed.as_str());
+    app.world
+        .redis(&["HSET", &record, "status", "CLOSED"])
+        .await;
+    command
+        .env("BUDGET_URL", format!("http://{}", app.address))
+        .env("BUDGET_ADMIN_KEY", ADMIN_KEY)
+        .env("BUDGET_CLOSED_TENANT", closed.as_str())
+        .env("BUDGET_CLOSED_KEY", &app.world.keys[1]);
+    succeed(command).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_published_python_client_works_unchanged() {
+    prepare("python").await;
+    let mut command = Command::new(target().join("python/bin/python"));
+    command.args(["-B", "-W", "error::ResourceWarning", "-m", "unittest"]);
+    command.current_dir(folder().join("python"));
+    check(command).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_published_rust_client_works_unchanged() {
+    prepare("rust").await;
+    let mut command = Command::new("cargo");
+    command.args(["test", "--quiet", "--locked", "--manifest-path"]);
+    command.arg(folder().join("rust/Cargo.toml"));
+    command.arg("--target-dir").arg(target().join("rust"));
+    check(command).await;
+}

@@ -1,0 +1,196 @@
+//! What holds for every operation alike, so that it is tried on each that is described.
+
+use super::*;
+
+/// A request under a good key, with more in its query or its body.
+async fn asked_with(
+    app: &TestApp,
+    operation: &Operation,
+    row: &Row,
+    query: &str,
+    member: Option<&str>,
+) -> Said {
+    let victim = Victim::new(app, Fate::Active).await;
+    let by_admin = !operation.by_tenants;
+    let (known, mut body) = (row.request)(&victim, by_admin);
+    if let (Some(member), Some(body)) = (member, body.as_mut()) {
+        body[member] = json!(1);
+    }
+    let who = if by_admin { Who::Admin } else { Who::Owner };
+    let path = format!("{}?{known}&{query}", path_of(operation, &victim));
+    let header = who.header(app, &victim, &victim);
+    send(app, operation.method.clone(), &path, header, body).await
+}
+
+#[tokio::test]
+async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refused() {
+    let app = TestApp::spawn_reaching(public_names(), &[]).await;
+    let mut with_body = 0;
+    for (operation, row) in &described() {
+        let said = asked_with(&app, operation, row, "surprise=1&surprise=", None).await;
+        let code = said.at("/error").as_str().unwrap_or_default();
+        assert_eq!(
+            (said.status.as_u16(), code),
+            row.good,
+            "{}: {said:?}",
+            operation.id
+        );
+        if !operation.has_body {
+            continue;
+        }
+        let said = asked_with(&app, operation, row, "", Some("surprise")).await;
+        assert_eq!(
+            said.error(),
+            (400, "INVALID_REQUEST"),
+            "{}: {said:?}",
+            operation.id
+        );
+        assert!(
+            said.text("/message").contains("surprise"),
+            "{}: {said:?}",
+            operation.id
+        );
+        with_body += 1;
+    }
+    assert!(with_body > 15, "{with_body}");
+}
+
+/// That both ids are there, and are those of the body where there is an error, `TestApp::send` checks of every response.
+#[tokio::test]
+async fn rule_84_every_response_names_its_request_and_its_trace() {
+    for dialect in ["service", "cycles"] {
+        let app = TestApp::spawn_reaching(public_names(), &["--dialect", dialect]).await;
+        let victim = Victim::new(&app, Fate::Active).await;
+        let mut methods: BTreeMap<String, (Vec<Method>, bool)> = BTreeMap::new();
+        for (operation, row) in &described() {
+            let path = path_of(operation, &victim);
+            let entry = methods.entry(path.clone()).or_default();
+            entry.0.push(operation.method.clone());
+            entry.1 |= operation.runtime;
+            let nobody = send(&app, operation.method.clone(), &path, None, None).await;
+            assert_eq!(nobody.status, 401, "{}", operation.id);
+            let good = asked_with(&app, operation, row, "", None).await;
+            assert_eq!(good.status, row.good.0, "{}: {good:?}", operation.id);
+        }
+        for (path, (known, runtime)) in &methods {
+            // Elsewhere than on the runtime plane a tenant's key opens nothing that is not described.
+            let who = if *runtime { Who::Owner } else { Who::Admin };
+            for method in [
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ] {
+                if known.contains(&method) {
+                    continue;
+                }
+                let header = who.header(&app, &victim, &victim);
+                let said = send(&app, method.clone(), path, header, None).await;
+                assert_eq!(
+                    said.error(),
+                    (405, "INVALID_REQUEST"),
+                    "{method} {path}: {said:?}"
+                );
+                let allowed = said.header("allow").unwrap_or_default();
+                assert!(
+                    known.iter().all(|known| allowed.contains(known.as_str())),
+                    "{path}: {allowed}"
+                );
+            }
+        }
+        for path in ["/v1/nothing", "/v1/admin/nothing", "/nothing"] {
+            let who = if path.contains("admin") {
+                Who::Admin
+            } else {
+                Who::Owner
+            };
+            let header = who.header(&app, &victim, &victim);
+            let said = send(&app, Method::GET, path, header, None).await;
+            assert_eq!(said.error(), (404, "NOT_FOUND"), "{path}: {said:?}");
+        }
+    }
+}
+
+/// Dashboards send the header with everything.
+#[tokio::test]
+async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
+    let app = TestApp::spawn_reaching(public_names(), &["--dialect", "cycles"]).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| !operation.has_body)
+    {
+        for (content, body) in [("none", ""), ("an empty object", "{}")] {
+            if operation.method == Method::GET && !body.is_empty() {
+                continue;
+            }
+            let victim = Victim::new(&app, Fate::Active).await;
+            let who = if operation.by_tenants {
+                Who::Owner
+            } else {
+                Who::Admin
+            };
+            let (query, _) = (row.request)(&victim, !operation.by_tenants);
+            let path = format!("{}?{query}", path_of(operation, &victim));
+            let (name, key) = who.header(&app, &victim, &victim).expect("a key");
+            let request = app
+                .request(operation.method.clone(), &path)
+                .header(name, key);
+            let request = request
+                .header("Content-Type", "application/json")
+                .body(body);
+            let said = app.send(request).await;
+            let code = said.at("/error").as_str().unwrap_or_default();
+            assert_eq!(
+                (said.status.as_u16(), code),
+                row.good,
+                "{} with {content}: {said:?}",
+                operation.id
+            );
+        }
+    }
+}
+
+/// What the operator may do with what a tenant owns that is closed or suspended: reads all of it, and changes nothing where
+/// it is closed; makes nothing new where it is suspended.
+#[tokio::test]
+async fn the_status_of_a_tenant_decides_over_each_operation_of_the_operator() {
+    // They change nothing that the tenant owns, or answer for each row apart.
+    let open = [
+        "createTenant",
+        "updateTenant",
+        "validateApiKey",
+        "updateWebhookSecurityConfig",
+        "bulkActionTenants",
+        "bulkActionBudgets",
+        "bulkActionWebhooks",
+    ];
+    let new = ["createBudget", "createPolicy", "createApiKey"];
+    let app = TestApp::spawn_reaching(public_names(), &[]).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| operation.by_admin)
+    {
+        let id = operation.id.as_str();
+        for fate in [Fate::Closed, Fate::Suspended] {
+            let expected = match fate {
+                _ if operation.method == Method::GET || open.contains(&id) => row.good,
+                Fate::Closed => (409, "TENANT_CLOSED"),
+                _ if new.contains(&id) => (400, "INVALID_REQUEST"),
+                _ => row.good,
+            };
+            let victim = Victim::new(&app, fate).await;
+            let before = victim.dump(&app).await;
+            let said = ask(&app, operation, row, Who::Admin, &victim, &victim).await;
+            let code = said.at("/error").as_str().unwrap_or_default();
+            assert_eq!(
+                (said.status.as_u16(), code),
+                expected,
+                "{id}, {fate:?}: {said:?}"
+            );
+            if expected.0 >= 400 {
+                assert_eq!(victim.dump(&app).await, before, "{id}, {fate:?}");
+            }
+        }
+    }
+}

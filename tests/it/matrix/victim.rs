@@ -1,0 +1,189 @@
+//! A tenant that owns something of each kind, and keys of each kind that ask for it.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::app::TestApp;
+use crate::harness::desk::tenant_id;
+
+/// All permissions that a tenant's key may have on operations, without those that stand for several.
+pub const ALL: [&str; 13] = [
+    "reservations:create",
+    "reservations:commit",
+    "reservations:release",
+    "reservations:extend",
+    "reservations:list",
+    "balances:read",
+    "budgets:read",
+    "budgets:write",
+    "policies:read",
+    "policies:write",
+    "webhooks:read",
+    "webhooks:write",
+    "events:read",
+];
+
+/// What logs, and counts, what was refused; a refusal may leave a trace here and nowhere else.
+const TRACES: [&str; 10] = [
+    "audit",
+    "chain",
+    "unsealed",
+    "events",
+    "outbox",
+    "days",
+    "denials",
+    "authfail",
+    "auditfail",
+    "lease",
+];
+
+/// See the module documentation.
+pub struct Victim {
+    pub name: String,
+    /// `{…}` of paths, and what else requests name.
+    pub ids: BTreeMap<&'static str, String>,
+    pub owner: String,
+    pub poor: String,
+    pub narrow: String,
+    pub revoked: String,
+    pub expired: String,
+}
+
+/// What is done to a tenant after it was furnished.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fate {
+    Active,
+    Suspended,
+    /// With keys that still stand, as between the flip and the end of a close.
+    Closed,
+}
+
+impl Victim {
+    /// A new tenant with a ledger, a hold, a policy, a subscription and keys.
+    pub async fn new(app: &TestApp, fate: Fate) -> Self {
+        let name = format!("v{:012x}", rand::random::<u64>() >> 16);
+        let post = async |path: &str, body: Value| {
+            let said = app.as_admin(Method::POST, path, &body).await;
+            assert!(said.status.is_success(), "{path} {body}: {said:?}");
+            said
+        };
+        post(
+            "/v1/admin/tenants",
+            json!({"tenant_id": name, "name": name}),
+        )
+        .await;
+        let scope = format!("tenant:{name}");
+        let budget = json!({
+            "tenant_id": name, "scope": scope, "unit": "TOKENS", "allocated": {"unit": "TOKENS", "amount": 1000},
+        });
+        post("/v1/admin/budgets", budget).await;
+        let policy = json!({"tenant_id": name, "name": "p", "scope_pattern": scope});
+        let policy = post("/v1/admin/policies", policy).await;
+        let hook = json!({"url": "https://hooks.example/in", "event_types": ["budget.funded"]});
+        let hook = post(&format!("/v1/admin/webhooks?tenant_id={name}"), hook).await;
+        let key = async |permissions: &[&str], filter: Value| {
+            let body = json!({
+                "tenant_id": name, "name": "k", "permissions": permissions, "scope_filter": filter,
+            });
+            let said = post("/v1/admin/api-keys", body).await;
+            (
+                said.text("/key_id").to_owned(),
+                said.text("/key_secret").to_owned(),
+            )
+        };
+        let (key_id, owner) = key(&ALL, json!([])).await;
+        let (revoked_id, revoked) = key(&ALL, json!([])).await;
+        let (expired_id, expired) = key(&ALL, json!([])).await;
+        let (_, poor) = key(&[], json!([])).await;
+        let (_, narrow) = key(&ALL, json!(["agent:elsewhere"])).await;
+        let held = json!({
+            "idempotency_key": "held", "subject": {"tenant": name}, "action": {"kind": "llm", "name": "m"},
+            "estimate": {"unit": "TOKENS", "amount": 10},
+        });
+        let held = app.post_with(&owner, "/v1/reservations", &held).await;
+        assert_eq!(held.status, 200, "{held:?}");
+
+        let path = format!("/v1/admin/api-keys/{revoked_id}");
+        let said = app.as_admin(Method::DELETE, &path, &json!({})).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        let partition = tenant_id(&name).partition();
+        let record = app.world.store.keys().api_key(partition, &expired_id);
+        app.world
+            .redis(&["HSET", &record, "expires_at_ms", "1000"])
+            .await;
+        let tenant = app.world.store.keys().tenant(partition, &name);
+        match fate {
+            Fate::Active => {}
+            Fate::Suspended => {
+                let path = format!("/v1/admin/tenants/{name}");
+                let body = json!({"status": "SUSPENDED"});
+                let said = app.as_admin(Method::PATCH, &path, &body).await;
+                assert_eq!(said.status, 200, "{said:?}");
+            }
+            Fate::Closed => drop(
+                app.world
+                    .redis(&["HSET", &tenant, "status", "CLOSED"])
+                    .await,
+            ),
+        }
+        let ids = BTreeMap::from([
+            ("tenant_id", name.clone()),
+            ("reservation_id", held.text("/reservation_id").to_owned()),
+            ("policy_id", policy.text("/policy_id").to_owned()),
+            ("key_id", key_id),
+            (
+                "subscription_id",
+                hook.text("/subscription/subscription_id").to_owned(),
+            ),
+            // No script of today answers the id of an event; any that names the partition will do to be refused.
+            ("event_id", format!("evt_{partition}_{}", "0".repeat(26))),
+        ]);
+        Self {
+            name,
+            ids,
+            owner,
+            poor,
+            narrow,
+            revoked,
+            expired,
+        }
+    }
+
+    pub fn scope(&self) -> String {
+        format!("tenant:{}", self.name)
+    }
+
+    /// Everything in the tenant's partition but traces of what was refused.
+    pub async fn dump(&self, app: &TestApp) -> BTreeMap<String, Vec<u8>> {
+        let partition = tenant_id(&self.name).partition();
+        let tag = format!("{{{partition}}}:");
+        let tenant = app.world.store.keys().tenant(partition, &self.name);
+        let pattern = format!("{}:{tag}*", app.world.store.keys().prefix());
+        let names: Vec<String> = app.read(&["KEYS", &pattern]).await;
+        let mut found = BTreeMap::new();
+        for name in names {
+            let kind = name.split_once(&tag).expect("a tag").1;
+            let kind = kind.split(':').next().expect("a word");
+            if TRACES.contains(&kind) {
+                continue;
+            }
+            let kind: String = app.read(&["TYPE", &name]).await;
+            let value: Option<Vec<u8>> = match kind.as_str() {
+                // Its order inside may change as it is read.
+                "hash" => {
+                    let mut fields: BTreeMap<String, String> = app.read(&["HGETALL", &name]).await;
+                    if name == tenant {
+                        fields.remove("day"); // The last one of which a key was registered.
+                    }
+                    Some(format!("{fields:?}").into_bytes())
+                }
+                _ => app.read(&["DUMP", &name]).await,
+            };
+            found.extend(value.map(|value| (name, value)));
+        }
+        assert!(found.len() > 8, "{:?}", found.keys());
+        found
+    }
+}

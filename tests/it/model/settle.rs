@@ -1,0 +1,131 @@
+//! What becomes of reservations, in plain arithmetic.
+
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::reservation::Status;
+
+use super::pure::{Model, Said};
+
+impl Model {
+    pub fn commit(
+        &mut self,
+        index: usize,
+        unit: Unit,
+        actual: i128,
+        key: &str,
+        hash: &str,
+    ) -> Said {
+        let held = self.held[index].clone();
+        if held.status == Status::Committed && held.finish.as_ref().is_some_and(|f| f.0 == key) {
+            return match held.finish.is_some_and(|f| f.1 == hash) {
+                true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))]
+                    .1
+                    .clone(),
+                false => Said::Refused("IdempotencyMismatch"),
+            };
+        }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        if unit != held.unit {
+            return Said::Refused("UnitMismatch");
+        }
+        let overage = actual - held.estimate;
+        let beyond = if overage > 0 {
+            if held.policy == OveragePolicy::Reject {
+                return Said::Refused("OverageRejected");
+            }
+            if held
+                .names
+                .iter()
+                .any(|name| self.books[name].remaining() < overage)
+            {
+                self.sweep(held.tenant);
+            }
+            match self.charge(&held.names, held.estimate, overage, held.policy) {
+                Ok(beyond) => beyond,
+                Err(reason) => return Said::Deny(reason),
+            }
+        } else {
+            for name in &held.names {
+                let book = self.book(name);
+                book.reserved -= held.estimate;
+                book.spent += actual;
+            }
+            overage
+        };
+        let said = Said::Done {
+            charged: held.estimate + beyond,
+            books: self.snapshot(&held.names),
+        };
+        self.held[index].status = Status::Committed;
+        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
+        self.answered.insert(
+            (held.tenant, "commit", format!("{index} {key}")),
+            (hash.to_owned(), said.clone()),
+        );
+        said
+    }
+
+    pub fn release(&mut self, index: usize, key: &str, hash: &str) -> Said {
+        let held = self.held[index].clone();
+        if held.status == Status::Released && held.finish.as_ref().is_some_and(|f| f.0 == key) {
+            return match held.finish.is_some_and(|f| f.1 == hash) {
+                true => self.answered[&(held.tenant, "release", format!("{index} {key}"))]
+                    .1
+                    .clone(),
+                false => Said::Refused("IdempotencyMismatch"),
+            };
+        }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        for name in &held.names {
+            self.book(name).reserved -= held.estimate;
+        }
+        let said = Said::Done {
+            charged: held.estimate,
+            books: self.snapshot(&held.names),
+        };
+        self.held[index].status = Status::Released;
+        self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
+        self.answered.insert(
+            (held.tenant, "release", format!("{index} {key}")),
+            (hash.to_owned(), said.clone()),
+        );
+        said
+    }
+
+    pub fn extend(&mut self, index: usize, key: &str) -> Said {
+        let held = &mut self.held[index];
+        if held.extensions.iter().any(|seen| seen == key) {
+            return Said::Extended;
+        }
+        if self.closed.contains(&held.tenant) {
+            return Said::Refused("TenantClosed");
+        }
+        match held.status {
+            Status::Expired => return Said::Refused("Expired"),
+            Status::Committed | Status::Released => return Said::Refused("Finalized"),
+            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Active => {}
+        }
+        if held.extensions.len() >= held.extensions_max {
+            return Said::Refused("TooManyExtensions");
+        }
+        held.extensions.push(key.to_owned());
+        Said::Extended
+    }
+}
