@@ -63,6 +63,7 @@ mod need;
 mod node_down;
 mod openapi;
 mod openapi_requests;
+mod operator;
 mod outage;
 mod overage;
 mod permissions;

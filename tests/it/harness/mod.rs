@@ -9,6 +9,7 @@ pub mod desk;
 pub mod digest;
 pub mod estate;
 pub mod holds;
+pub mod http;
 pub mod names;
 pub mod past;
 pub mod policies;
