@@ -86,10 +86,7 @@ impl Verb {
                 .with("to", search.until)
                 .with("search", search.text.as_ref())
         };
-        let mut rows = Vec::new();
-        client
-            .rows(page, "logs", Some(search.limit), |row| Ok(rows.push(row)))
-            .await?;
+        let rows = client.rows(page, "logs", Some(search.limit)).await?;
         output.table(COLUMNS, &rows, "no audit entries")
     }
 }

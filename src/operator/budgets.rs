@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{ArgGroup, Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{Call, Client};
 use super::error::OperatorError;
@@ -236,10 +236,7 @@ impl List {
                 .with("has_debt", self.has_debt.then_some(true))
                 .with("utilization_min", self.utilization_min)
         };
-        let mut rows = Vec::new();
-        client
-            .rows(page, "ledgers", self.limit, |row| Ok(rows.push(row)))
-            .await?;
+        let rows = client.rows(page, "ledgers", self.limit).await?;
         output.table(COLUMNS, &rows, "no budgets")
     }
 }
@@ -257,10 +254,7 @@ async fn show_tree(
             .with("sort_by", Some("scope"))
             .with("sort_dir", Some("asc"))
     };
-    let mut rows: Vec<Value> = Vec::new();
-    client
-        .rows(page, "ledgers", None, |row| Ok(rows.push(row)))
-        .await?;
+    let rows = client.rows(page, "ledgers", None).await?;
     if output.is_json() || rows.is_empty() {
         let nothing =
             format!("no budgets of {tenant}; `admin budget create SCOPE --allocated N` makes one");

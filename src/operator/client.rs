@@ -158,36 +158,34 @@ impl Client {
         self.judge(status, &text, key)
     }
 
-    /// Sends a list's request page after page, and shows each row, until `limit` rows or the end.
+    /// Sends a list's request page after page, until there are `limit` rows or no more.
     ///
     /// # Errors
-    /// Those of [`Self::send`] and of `row`.
+    /// Those of [`Self::send`].
     pub async fn rows(
         &self,
-        mut page: impl FnMut() -> Call,
+        page: impl Fn() -> Call,
         member: &str,
         limit: Option<usize>,
-        mut row: impl FnMut(Value) -> Result<(), OperatorError>,
-    ) -> Result<(), OperatorError> {
-        let (mut cursor, mut left) = (None::<String>, limit.unwrap_or(usize::MAX));
-        while left > 0 {
+    ) -> Result<Vec<Value>, OperatorError> {
+        let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+        let limit = limit.unwrap_or(usize::MAX);
+        while rows.len() < limit {
             let call = page()
-                .with("limit", Some(left.min(PAGE)))
+                .with("limit", Some((limit - rows.len()).min(PAGE)))
                 .with("cursor", cursor.take());
             let mut answer = self.send(call).await?;
-            let Some(Value::Array(rows)) = answer.get_mut(member).map(Value::take) else {
+            let Some(Value::Array(found)) = answer.get_mut(member).map(Value::take) else {
                 return Err(self.unreadable());
             };
-            for found in rows.into_iter().take(left) {
-                left -= 1;
-                row(found)?;
-            }
+            rows.extend(found);
             match (answer["has_more"].as_bool(), answer["next_cursor"].as_str()) {
                 (Some(true), Some(next)) => cursor = Some(next.to_owned()),
                 _ => break,
             }
         }
-        Ok(())
+        rows.truncate(limit);
+        Ok(rows)
     }
 
     fn judge(

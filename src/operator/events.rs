@@ -75,14 +75,9 @@ impl Tail {
         client: &Client,
         output: &mut Output<impl Write>,
     ) -> Result<(), OperatorError> {
-        let mut latest = Vec::new();
         let since = self.since.map(|since| since.to_string());
         let page = || self.page("desc", since.as_deref());
-        client
-            .rows(page, "events", Some(self.lines), |event| {
-                Ok(latest.push(event))
-            })
-            .await?;
+        let latest = client.rows(page, "events", Some(self.lines)).await?;
         let mut shown = Shown::default();
         for event in latest.iter().rev() {
             shown.is_new(event);
@@ -98,11 +93,8 @@ impl Tail {
         loop {
             tokio::time::sleep(PAUSE).await;
             let from = shown.until.clone().unwrap_or_else(|| begin.clone());
-            let mut fresh = Vec::new();
             let page = || self.page("asc", Some(&from));
-            client
-                .rows(page, "events", None, |event| Ok(fresh.push(event)))
-                .await?;
+            let fresh = client.rows(page, "events", None).await?;
             for event in fresh.iter().filter(|event| shown.is_new(event)) {
                 show(event, output)?;
             }

@@ -115,10 +115,7 @@ impl Verb {
                         .with("status", status.as_ref())
                         .with("search", search.as_ref())
                 };
-                let mut rows = Vec::new();
-                client
-                    .rows(page, "keys", limit, |row| Ok(rows.push(row)))
-                    .await?;
+                let rows = client.rows(page, "keys", limit).await?;
                 output.table(
                     COLUMNS,
                     &rows,

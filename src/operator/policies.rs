@@ -145,10 +145,7 @@ impl Verb {
                         .with("tenant_id", Some(&tenant))
                         .with("status", status.as_ref())
                 };
-                let mut rows = Vec::new();
-                client
-                    .rows(page, "policies", limit, |row| Ok(rows.push(row)))
-                    .await?;
+                let rows = client.rows(page, "policies", limit).await?;
                 output.table(COLUMNS, &rows, &format!("no policies of {tenant}"))
             }
             Self::Disable { policy_id } => status(client, output, &policy_id, "DISABLED").await,

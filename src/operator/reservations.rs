@@ -61,10 +61,7 @@ impl Verb {
                         .with("tenant", Some(&tenant))
                         .with("status", status.as_ref())
                 };
-                let mut rows = Vec::new();
-                client
-                    .rows(page, "reservations", Some(limit), |row| Ok(rows.push(row)))
-                    .await?;
+                let rows = client.rows(page, "reservations", Some(limit)).await?;
                 output.table(COLUMNS, &rows, &format!("no reservations of {tenant}"))
             }
             Self::Show { reservation_id } => output.object(

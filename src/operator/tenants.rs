@@ -134,9 +134,7 @@ impl Verb {
                         .with("status", status.as_ref())
                         .with("search", search.as_ref())
                 };
-                let mut rows = Vec::new();
-                let keep = |row| Ok(rows.push(row));
-                client.rows(page, "tenants", limit, keep).await?;
+                let rows = client.rows(page, "tenants", limit).await?;
                 output.table(
                     COLUMNS,
                     &rows,

@@ -64,6 +64,7 @@ mod node_down;
 mod openapi;
 mod openapi_requests;
 mod operator;
+mod operator_looks;
 mod outage;
 mod overage;
 mod permissions;

@@ -11,6 +11,7 @@ pub mod estate;
 pub mod holds;
 pub mod http;
 pub mod names;
+pub mod operator;
 pub mod past;
 pub mod policies;
 pub mod process;
