@@ -30,6 +30,7 @@ pub mod verify;
 pub mod config;
 pub mod dev;
 pub mod locate;
+pub mod operator;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;

@@ -70,6 +70,22 @@ pub struct BenchArgs {
         conflicts_with_all = ["bare", "compare"]
     )]
     pub(super) compare_stored: Vec<u64>,
+    /// Start them and a dispatcher, and measure pages of the admin plane with that many budgets, events and audit entries
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["bare", "compare", "compare_stored"]
+    )]
+    pub(super) compare_listed: Vec<u64>,
+    /// Start them, and measure a reserve under a tenant with that many policies: 0,100
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["bare", "compare", "compare_stored", "compare_listed"]
+    )]
+    pub(super) compare_policies: Vec<u64>,
 }
 
 impl BenchArgs {

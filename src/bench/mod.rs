@@ -13,12 +13,15 @@ mod error;
 #[cfg(test)]
 mod fake;
 mod ledger;
+mod listed;
 mod load;
 mod monitor;
+mod policed;
 mod provision;
 mod recorder;
 mod report;
 mod requests;
+mod scaling;
 mod script;
 mod session;
 mod stack;
@@ -67,6 +70,15 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
     }
     if !args.compare_stored.is_empty() {
         let scaling = stored::run(args).await?;
+        print(&scaling, args.json);
+        return Ok(scaling.is_well(args.max_error_rate));
+    }
+    if !args.compare_listed.is_empty() {
+        print(&listed::run(args).await?, args.json);
+        return Ok(true);
+    }
+    if !args.compare_policies.is_empty() {
+        let scaling = policed::run(args).await?;
         print(&scaling, args.json);
         return Ok(scaling.is_well(args.max_error_rate));
     }

@@ -138,7 +138,8 @@ impl Service {
         Ok(found)
     }
 
-    fn admin(&self) -> Result<Caller, BenchError> {
+    /// A caller under the admin key.
+    pub fn admin(&self) -> Result<Caller, BenchError> {
         let headers = headers(&self.admin, &ADMIN_KEY, &self.admin_key);
         Ok(Caller {
             connection: Connection::new(Arc::clone(&self.admin)),
@@ -160,7 +161,8 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    async fn post(
+    /// Posts once.
+    pub async fn post(
         &mut self,
         step: &'static str,
         path: &str,

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,16 +26,18 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 const KEY_PREFIX: &str = "ba";
 
-/// The two processes, in the order in which they end.
+/// The processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
     redis_port: u16,
+    dialect: Dialect,
     api: Process,
     _redis: Process,
     _folder: Folder,
 }
 
-struct Process(Child);
+/// A child that ends when it is dropped.
+pub(super) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -73,6 +75,7 @@ impl Stack {
                 dialect,
             },
             redis_port,
+            dialect,
             api,
             _redis: redis,
             _folder: folder,
@@ -89,6 +92,11 @@ impl Stack {
             KEY_PREFIX,
             self.service.dialect,
         )
+    }
+
+    /// A dispatcher, until it is dropped: it keeps the views of all tenants.
+    pub fn dispatcher(&self) -> Result<Process, BenchError> {
+        start_dispatcher(&redis_url(self.redis_port), self.dialect).map_err(BenchError::Stack)
     }
 
     /// Counts what Redis is sent from now on.
@@ -155,29 +163,38 @@ fn start_redis(folder: &Folder, port: u16) -> io::Result<Process> {
 
 /// This very program, with the defaults and nothing of our own environment.
 fn start_api(port: u16, redis_url: &str, admin_key: &str, dialect: Dialect) -> io::Result<Process> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = program(&std::env::current_exe()?, redis_url, dialect);
+    command
+        .arg("serve")
+        .args(["--listen", &format!("127.0.0.1:{port}")])
+        .args(["--allow-plaintext-secrets", "--shutdown-delay-ms", "0"])
+        .env("BUDGET_ADMIN_KEYS", admin_key);
+    child::spawn(command).map(Process)
+}
+
+/// The dispatcher that was built beside this program.
+fn start_dispatcher(redis_url: &str, dialect: Dialect) -> io::Result<Process> {
+    let path = std::env::current_exe()?.with_file_name("budget-dispatcher");
+    child::spawn(program(&path, redis_url, dialect)).map(Process)
+}
+
+fn program(path: &Path, redis_url: &str, dialect: Dialect) -> Command {
+    let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("BUDGET_") {
             command.env_remove(name);
         }
     }
     command
-        .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
-        .arg("--allow-plaintext-secrets")
-        .args([
-            "--metrics-listen",
-            "off",
-            "--log",
-            "error",
-            "--log-format",
-            "text",
-        ])
-        .args(["--shutdown-delay-ms", "0", "--redis-url", redis_url])
-        .args(["--key-prefix", KEY_PREFIX, "--dialect", dialect.as_str()])
-        .env("BUDGET_ADMIN_KEYS", admin_key)
+        .env("BUDGET_METRICS_LISTEN", "off")
+        .env("BUDGET_LOG", "error")
+        .env("BUDGET_LOG_FORMAT", "text")
+        .env("BUDGET_REDIS_URL", redis_url)
+        .env("BUDGET_KEY_PREFIX", KEY_PREFIX)
+        .env("BUDGET_DIALECT", dialect.as_str())
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    child::spawn(command).map(Process)
+    command
 }
 
 /// A port that was free a moment ago.

@@ -1,5 +1,6 @@
 //! The API and the operator's verbs.
 
+use std::io;
 use std::process::ExitCode;
 
 use budget_authority::api;
@@ -8,13 +9,15 @@ use budget_authority::config::{ServeArgs, StoreVerbArgs};
 use budget_authority::dev::{self, DevArgs};
 use budget_authority::locate::sizes::{SizesArgs, sizes};
 use budget_authority::locate::{LocateArgs, locate};
+use budget_authority::operator::{self, AdminArgs};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::verify::audit::{AuditVerifyArgs, run_audit};
 use budget_authority::verify::{self, VerifyArgs};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// Hard budget limits for autonomous agents: reserve before acting, commit what it cost, release the rest.
 #[derive(Parser)]
@@ -30,6 +33,8 @@ enum Verb {
     Serve(Box<ServeArgs>),
     /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
     Dev(DevArgs),
+    /// Manage tenants, keys, budgets and policies of a running service, and look at what happens there
+    Admin(Box<AdminArgs>),
     /// Measure a running service, and check its ledgers afterwards
     Bench(Box<BenchArgs>),
     /// Look at the keys in Redis
@@ -38,6 +43,11 @@ enum Verb {
     /// Look at the ledgers in Redis
     #[command(subcommand)]
     Ledger(LedgerVerb),
+    /// Print what makes a shell complete these commands
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// Look at the audit logs in Redis
     #[command(subcommand)]
     Audit(AuditVerb),
@@ -94,6 +104,12 @@ async fn main() -> ExitCode {
                 run_audit(&store, &args, std::io::stdout()).await
             })
             .await;
+        }
+        Verb::Admin(args) => return operator::run(*args).await,
+        Verb::Completions { shell } => {
+            let mut command = Cli::command();
+            clap_complete::generate(shell, &mut command, "budget-authority", &mut io::stdout());
+            Ok(())
         }
         Verb::Bench(args) => return bench::run(*args).await,
         Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,

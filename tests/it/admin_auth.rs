@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::admin_http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra};
 use crate::harness::app::{ADMIN_KEY, Said, TestApp};
 use crate::harness::desk::{Desk, tenant_id};
+use crate::harness::http;
 use crate::harness::redis::shared;
 
 const INTROSPECT: &str = "/v1/auth/introspect";
@@ -307,7 +308,7 @@ async fn introspection_is_answered_on_both_addresses_and_validation_on_the_opera
     let settings = ["--admin-listen", "127.0.0.1:0"];
     let app = TestApp::spawn_on(&shared().url(), &settings).await;
     let admin = app.admin_address.expect("an address of its own");
-    let client = reqwest::Client::new();
+    let client = http::client();
     for address in [app.address, admin] {
         for (header, value) in [
             ("X-Service-API-Key", app.world.keys[0].as_str()),

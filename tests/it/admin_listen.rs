@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::app::{ADMIN_KEY, ANY, TestApp, reserve_body};
+use crate::harness::http;
 use crate::harness::redis::shared;
 
 /// A service with two addresses.
@@ -32,7 +33,7 @@ impl Apart {
         (method, path, body): &(Method, &str, Value),
     ) -> (u16, String) {
         let url = format!("http://{address}{path}");
-        let mut request = reqwest::Client::new().request(method.clone(), url);
+        let mut request = http::client().request(method.clone(), url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -129,14 +130,14 @@ async fn probes_and_the_description_are_on_both() {
     let apart = Apart::spawn().await;
     for address in [apart.api, apart.admin] {
         for path in ["/live", "/ready", "/v1/openapi.json", "/docs"] {
-            let response = reqwest::get(format!("http://{address}{path}")).await;
+            let response = http::get(format!("http://{address}{path}")).await;
             assert_eq!(
                 response.expect("an answer").status(),
                 200,
                 "{address}{path}"
             );
         }
-        let metrics = reqwest::get(format!("http://{address}/metrics")).await;
+        let metrics = http::get(format!("http://{address}/metrics")).await;
         assert_ne!(metrics.expect("an answer").status(), 200);
     }
 }

@@ -25,6 +25,7 @@ use tokio::task::block_in_place;
 use crate::admin_bulk::stocked;
 use crate::harness::bulk::{BUDGETS, bulk, fund, ids, ledgers};
 use crate::harness::desk::{Desk, tenant_id, tokens};
+use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::{eventually, within};
@@ -323,7 +324,7 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
     };
     let url_of_action = format!("http://{}{BUDGETS}", replica.address);
     let call = |key: &str| {
-        reqwest::Client::new()
+        http::client()
             .request(Method::POST, &url_of_action)
             .header("X-Admin-API-Key", "bulk-admin-key")
             .json(&fund("umbra", "CREDIT", 1, key))

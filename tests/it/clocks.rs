@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::app::ADMIN_KEY;
 use crate::harness::client::{Client, PATIENT};
+use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::shared;
@@ -47,7 +48,7 @@ async fn replica(prefix: &str, seconds: i64) -> Replica {
     let replica = Replica::start_in(wrong_by(seconds), &shared().url(), prefix, &settings);
     replica.ready().await;
     // What it tells of itself shows that it is so.
-    let said = reqwest::get(format!("http://{}/live", replica.address))
+    let said = http::get(format!("http://{}/live", replica.address))
         .await
         .expect("an answer");
     let date = said.headers()["date"].to_str().expect("a text");
@@ -70,8 +71,7 @@ async fn as_admin(
     path: &str,
     body: &Value,
 ) -> reqwest::Response {
-    let request =
-        reqwest::Client::new().request(method, format!("http://{}{path}", replica.address));
+    let request = http::client().request(method, format!("http://{}{path}", replica.address));
     request
         .header("X-Admin-API-Key", ADMIN_KEY)
         .json(body)

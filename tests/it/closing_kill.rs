@@ -11,6 +11,7 @@ use crate::closing_goes_on::reconcile;
 use crate::harness::account::Account;
 use crate::harness::desk::{ask, new_key};
 use crate::harness::estate::Estate;
+use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::within;
@@ -180,7 +181,7 @@ async fn a_close_whose_processes_are_killed_three_times_converges_exactly() {
         "http://{}/v1/admin/tenants/acme",
         deployment.replica.address
     );
-    let request = reqwest::Client::new()
+    let request = http::client()
         .patch(&url)
         .header("X-Admin-API-Key", "closing-admin-key")
         .json(&json!({"status": "CLOSED"}));

@@ -9,6 +9,7 @@ use budget_authority::dev::child;
 use serde_json::Value;
 
 use crate::harness::eventually;
+use crate::harness::http;
 use crate::harness::redis::RedisServer;
 
 /// A running stack, and what it has said.
@@ -69,7 +70,7 @@ impl Stack {
     async fn stop(mut self, signal: i32) {
         self.signal(signal);
         assert!(self.ended().await.success());
-        assert!(reqwest::get(format!("{}/live", self.url)).await.is_err());
+        assert!(http::get(format!("{}/live", self.url)).await.is_err());
     }
 
     /// Pastes the printed lines into a shell, as they are; what each of them was answered, status and body.
@@ -196,7 +197,7 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
         stack.check_pasted(&desk, 400);
         assert_eq!(stack.told("admin key"), "k");
         let tenants = format!("{}/v1/admin/tenants", stack.url);
-        let request = reqwest::Client::new().get(tenants);
+        let request = http::client().get(tenants);
         let answer = request.header("X-Admin-API-Key", "k").send().await;
         assert_eq!(answer.expect("an answer").status(), 200);
         assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
@@ -214,7 +215,7 @@ async fn from_the_first_start_to_ready_takes_less_than_two_seconds() {
         let (desk, begun) = (Desk::new(), Instant::now());
         let stack = Stack::start(&desk, &[]).await;
         fastest = fastest.min(begun.elapsed());
-        let ready = reqwest::get(format!("{}/ready", stack.url)).await;
+        let ready = http::get(format!("{}/ready", stack.url)).await;
         assert_eq!(ready.expect("an answer").status(), 200);
     }
     assert!(fastest < Duration::from_secs(2), "{fastest:?}");

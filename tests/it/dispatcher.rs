@@ -7,6 +7,7 @@ use budget_authority::dev::child;
 use budget_authority::store::Store;
 
 use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::http;
 use crate::harness::redis::{free_port, shared};
 use crate::harness::{eventually, store};
 
@@ -38,7 +39,7 @@ impl Dispatcher {
     }
 
     async fn metric(&self, name: &str) -> Option<f64> {
-        let text = reqwest::get(format!("{}/metrics", self.metrics))
+        let text = http::get(format!("{}/metrics", self.metrics))
             .await
             .ok()?
             .text()
@@ -81,7 +82,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     let (first, second) = (Dispatcher::start(&store), Dispatcher::start(&store));
     first.holds(512.0).await;
     second.holds(512.0).await;
-    let ready = reqwest::get(format!("{}/ready", first.metrics))
+    let ready = http::get(format!("{}/ready", first.metrics))
         .await
         .expect("an answer");
     assert!(ready.status().is_success());

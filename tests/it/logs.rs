@@ -10,6 +10,7 @@ use tokio::time::Duration;
 
 use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
+use crate::harness::http;
 use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
 use crate::harness::world::{Start, World};
@@ -49,7 +50,7 @@ impl Service {
     async fn ready(&self) {
         let url = format!("http://{}/ready", self.address);
         eventually("the service is ready", async || {
-            let response = reqwest::get(&url).await.ok()?;
+            let response = http::get(&url).await.ok()?;
             response.status().is_success().then_some(())
         })
         .await;
@@ -85,7 +86,7 @@ async fn world(redis_url: &str, prefix: &str) -> World {
 
 /// Requests of all kinds, good and bad, with secrets wherever a client could put one.
 async fn exercise(address: SocketAddr, key: &str, secrets: &[&str]) {
-    let client = reqwest::Client::new();
+    let client = http::client();
     let mut bodies = vec![reserve_body("good", 10), json!({}), json!({"metadata": {}})];
     for secret in secrets {
         let mut odd = reserve_body("odd", 10);
@@ -192,7 +193,7 @@ async fn each_request_gets_a_line_with_its_ids_when_asked_for() {
     let settings = ["--log", "warn,access_log=debug"];
     let service = Service::start(&shared().url(), &prefix, &settings);
     service.ready().await;
-    let client = reqwest::Client::new();
+    let client = http::client();
     for (method, path, key, expected) in [
         ("POST", "/v1/reservations", world.keys[0].as_str(), 200),
         ("GET", "/v1/balances?tenant=acme", "sk_live_wrong", 401),
@@ -240,7 +241,7 @@ async fn a_service_without_admin_keys_says_so_at_its_start_and_refuses() {
     assert!(!open.log().contains(warning));
     for (service, expected) in [(&closed, 401), (&open, 200)] {
         let url = format!("http://{}/v1/admin/tenants", service.address);
-        let request = reqwest::Client::new().get(url);
+        let request = http::client().get(url);
         let request = request.header("X-Admin-API-Key", ADMIN_KEYS[0]);
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status().as_u16(), expected);

@@ -91,6 +91,8 @@ mod need;
 mod node_down;
 mod openapi;
 mod openapi_requests;
+mod operator;
+mod operator_looks;
 mod outage;
 mod overage;
 mod permissions;

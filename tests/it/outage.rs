@@ -14,6 +14,7 @@ use crate::harness::client::{ANSWER_WITHIN, Client, PATIENT};
 use crate::harness::customer::{Crowd, action, seed_ledgers, settle, tokens};
 use crate::harness::eventually;
 use crate::harness::holds;
+use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
 use crate::harness::slow::SlowWay;
@@ -78,7 +79,7 @@ async fn all_unavailable(app: &TestApp, client: &Client, reservations: &[String;
 }
 
 async fn probe(address: SocketAddr, path: &str) -> u16 {
-    let response = reqwest::get(format!("http://{address}{path}")).await;
+    let response = http::get(format!("http://{address}{path}")).await;
     response.expect("a response").status().as_u16()
 }
 
@@ -234,7 +235,7 @@ async fn a_service_that_starts_before_redis_waits_for_it() {
     block_in_place(|| server.kill());
     let replica = Replica::start(&server.url(), "early", &[]);
     eventually("it is alive", || async {
-        let response = reqwest::get(format!("http://{}/live", replica.address))
+        let response = http::get(format!("http://{}/live", replica.address))
             .await
             .ok()?;
         (response.status() == 200).then_some(())

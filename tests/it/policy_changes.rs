@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::http;
 use crate::harness::redis::RedisServer;
 use crate::harness::scene::ask_body;
 
@@ -87,7 +88,7 @@ async fn no_change_is_overlooked_in_a_flood_of_requests() {
     for client in 0..6 {
         let (changed, key, address) = (changed.clone(), key.clone(), addresses[client % 2]);
         clients.spawn(async move {
-            let http = reqwest::Client::new();
+            let http = http::client();
             for number in 0.. {
                 let least = changed.load(Ordering::SeqCst);
                 if least < 0 {

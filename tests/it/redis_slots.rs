@@ -16,6 +16,7 @@ use crate::harness::client::{Answer, Client, PATIENT};
 use crate::harness::customer::tokens;
 use crate::harness::eventually;
 use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::http;
 use crate::harness::redis::RedisCluster;
 use crate::harness::resharding::Resharding;
 use crate::harness::world::World;
@@ -319,7 +320,7 @@ async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() 
         let before = repetitions(&cold.world);
         let path = format!("http://{}/v1/decide", cold.address);
         let body = reserve_body("d", 1);
-        let (http, key) = (reqwest::Client::new(), cold.world.keys[0].clone());
+        let (http, key) = (http::client(), cold.world.keys[0].clone());
         let deciding = tokio::spawn(async move {
             let request = http.post(path).header("X-Service-API-Key", key);
             let answer = request.json(&body).send().await.expect("an answer");

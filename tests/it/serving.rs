@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::harness::app::{ANY, config};
+use crate::harness::http;
 use crate::harness::process::Replica;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::{eventually, store};
@@ -78,7 +79,7 @@ impl Service {
     }
 
     async fn status(&self, path: &str) -> StatusCode {
-        reqwest::get(self.url(path))
+        http::get(self.url(path))
             .await
             .expect("a response")
             .status()
@@ -113,13 +114,13 @@ async fn readiness_follows_redis_and_liveness_does_not() {
         "/live",
         "/actuator/health/liveness",
     ] {
-        let response = reqwest::get(service.url(path)).await.expect("a response");
+        let response = http::get(service.url(path)).await.expect("a response");
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         assert_eq!(response.text().await.expect("text"), r#"{"status":"UP"}"#);
     }
     server.kill();
     for path in ["/ready", "/actuator/health", "/actuator/health/readiness"] {
-        let response = reqwest::get(service.url(path)).await.expect("a response");
+        let response = http::get(service.url(path)).await.expect("a response");
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(response.text().await.expect("text"), r#"{"status":"DOWN"}"#);
     }
@@ -141,10 +142,10 @@ async fn a_request_in_flight_is_answered_and_idle_connections_are_closed() {
     let mut head = [0; 12];
     idle.read_exact(&mut head).await.expect("a response");
     assert_eq!(&head, b"HTTP/1.1 200");
-    let slow = tokio::spawn(reqwest::get(service.url("/slow")));
+    let slow = tokio::spawn(http::get(service.url("/slow")));
     let metrics = format!("http://{}/metrics", service.metrics);
     eventually("the request is in flight", || async {
-        let text = reqwest::get(&metrics).await.ok()?.text().await.ok()?;
+        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
         text.contains("budget_http_requests_in_flight 1")
             .then_some(())
     })
@@ -181,7 +182,7 @@ async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
     loop {
         let sent = begun.elapsed();
         // Each of these is a connection of its own.
-        match reqwest::get(service.url("/peer")).await {
+        match http::get(service.url("/peer")).await {
             Ok(response) => {
                 assert_eq!(response.headers()["connection"], "close");
                 served_until = sent;
@@ -212,10 +213,10 @@ async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
 #[tokio::test]
 async fn an_end_at_once_waits_for_requests_and_for_nobody_else() {
     let service = Service::start(store(&shared().url()), Duration::from_secs(600)).await;
-    let slow = tokio::spawn(reqwest::get(service.url("/slow")));
+    let slow = tokio::spawn(http::get(service.url("/slow")));
     let metrics = format!("http://{}/metrics", service.metrics);
     eventually("the request is in flight", || async {
-        let text = reqwest::get(&metrics).await.ok()?.text().await.ok()?;
+        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
         text.contains("budget_http_requests_in_flight 1")
             .then_some(())
     })
@@ -260,7 +261,7 @@ async fn old_clients_get_an_answer_without_chunks_and_a_closed_connection() {
     )
     .await;
     assert!(close.starts_with("HTTP/1.1 200"), "{close}");
-    let peer = reqwest::get(service.url("/peer"))
+    let peer = http::get(service.url("/peer"))
         .await
         .expect("a response")
         .text()
@@ -275,7 +276,7 @@ async fn metrics_have_their_own_address_and_labels_from_closed_sets() {
     assert_eq!(service.status("/no/such/path").await, StatusCode::NOT_FOUND);
     assert_eq!(service.status("/metrics").await, StatusCode::NOT_FOUND);
     let metrics = format!("http://{}/metrics", service.metrics);
-    let text = reqwest::get(metrics)
+    let text = http::get(metrics)
         .await
         .expect("a response")
         .text()

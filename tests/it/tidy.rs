@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("retention", &["domain", "store", "sweep"]),
     ("verify", &["domain", "store"]),
     ("locate", &["domain", "store"]),
+    ("operator", &[]),
     ("workers", &["shutdown", "telemetry"]),
     (
         "dispatch",

@@ -14,6 +14,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use super::http;
 use super::names::Names;
 use super::redis;
 use super::world::{Start, World};
@@ -182,7 +183,7 @@ impl TestApp {
             redis_url: redis_url.to_owned(),
             names,
             telemetry: metrics,
-            client: reqwest::Client::new(),
+            client: http::client(),
             shutdown,
         }
     }

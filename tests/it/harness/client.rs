@@ -1,5 +1,6 @@
 //! A client as it should be: what got no answer is sent again with the same key, to any replica, until one answers.
 
+use super::http;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,7 +77,7 @@ impl Client {
     }
 
     fn start(replicas: &[SocketAddr], key: &str, answer_within: Duration) -> Self {
-        let http = reqwest::Client::builder().timeout(answer_within).build();
+        let http = http::builder().timeout(answer_within).build();
         Self {
             http: http.expect("a client"),
             replicas: replicas.into(),

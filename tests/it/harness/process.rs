@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use budget_authority::dev::child;
 
+use super::http;
 use super::redis::free_port;
 
 /// A process that can be started again with the same arguments.
@@ -142,7 +143,7 @@ impl Replica {
     pub async fn ready(&self) {
         let url = format!("http://{}/ready", self.address);
         super::eventually("the replica is ready", || async {
-            let response = reqwest::get(&url).await.ok()?;
+            let response = http::get(&url).await.ok()?;
             response.status().is_success().then_some(())
         })
         .await;

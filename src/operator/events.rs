@@ -1,0 +1,147 @@
+//! `admin event`.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::client::{Call, Client};
+use super::error::OperatorError;
+use super::output::{Output, plain};
+use super::time::past;
+
+/// How often to ask for what is new.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Show the latest events, the newest last, and go on with --follow
+    Tail(Tail),
+    /// Show one event
+    Show { event_id: String },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Tail {
+    /// Whose; all tenants' by default
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only this type: budget.exhausted
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only this category: budget, reservation, tenant, api_key, policy, webhook or system
+    #[arg(long)]
+    category: Option<String>,
+    /// What the scope begins with
+    #[arg(long, value_name = "TEXT")]
+    scope: Option<String>,
+    /// What one request caused
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only since then: a time, or 15m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = past)]
+    since: Option<Timestamp>,
+    /// How many to begin with
+    #[arg(short = 'n', long, value_name = "N", default_value = "20")]
+    lines: usize,
+    /// Show new events as they come, until interrupted
+    #[arg(short, long)]
+    follow: bool,
+}
+
+impl Verb {
+    pub async fn run(
+        self,
+        client: &Client,
+        output: &mut Output<impl Write>,
+    ) -> Result<(), OperatorError> {
+        match self {
+            Self::Tail(tail) => tail.run(client, output).await,
+            Self::Show { event_id } => output.object(
+                &client
+                    .send(Call::get(&["admin", "events", &event_id]))
+                    .await?,
+            ),
+        }
+    }
+}
+
+impl Tail {
+    async fn run(
+        &self,
+        client: &Client,
+        output: &mut Output<impl Write>,
+    ) -> Result<(), OperatorError> {
+        let since = self.since.map(|since| since.to_string());
+        let page = || self.page("desc", since.as_deref());
+        let latest = client.rows(page, "events", Some(self.lines)).await?;
+        let mut shown = Shown::default();
+        for event in latest.iter().rev() {
+            shown.is_new(event);
+            show(event, output)?;
+        }
+        if !self.follow {
+            if latest.is_empty() {
+                eprintln!("no events");
+            }
+            return Ok(());
+        }
+        let begin = since.unwrap_or_else(|| Timestamp::now().to_string());
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            let from = shown.until.clone().unwrap_or_else(|| begin.clone());
+            let page = || self.page("asc", Some(&from));
+            let fresh = client.rows(page, "events", None).await?;
+            for event in fresh.iter().filter(|event| shown.is_new(event)) {
+                show(event, output)?;
+            }
+        }
+    }
+
+    fn page(&self, direction: &'static str, from: Option<&str>) -> Call {
+        Call::get(&["admin", "events"])
+            .with("tenant_id", self.tenant.as_ref())
+            .with("event_type", self.event_type.as_ref())
+            .with("category", self.category.as_ref())
+            .with("scope", self.scope.as_ref())
+            .with("request_id", self.request_id.as_ref())
+            .with("from", from)
+            .with("sort_dir", Some(direction))
+    }
+}
+
+/// What has been shown of the last millisecond, which is asked for again.
+#[derive(Debug, Default)]
+struct Shown {
+    until: Option<String>,
+    ids: HashSet<String>,
+}
+
+impl Shown {
+    fn is_new(&mut self, event: &Value) -> bool {
+        let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let at = text("timestamp");
+        if self.until.as_ref() != Some(&at) {
+            self.ids.clear();
+            self.until = Some(at);
+        }
+        self.ids.insert(text("event_id"))
+    }
+}
+
+fn show(event: &Value, output: &mut Output<impl Write>) -> Result<(), OperatorError> {
+    if output.is_json() {
+        return output.line(&event.to_string());
+    }
+    let text = |name: &str| plain(&event[name]);
+    let whose = event.get("scope").map_or_else(|| text("tenant_id"), plain);
+    let data = event.get("data").map(Value::to_string).unwrap_or_default();
+    output.line(&format!(
+        "{}  {:<28}  {whose}  {data}",
+        text("timestamp"),
+        text("event_type")
+    ))
+}

@@ -1,0 +1,173 @@
+//! What a command prints: tables for people, JSON for programs.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::error::OperatorError;
+
+/// One column of a table: its heading, and where its value is.
+pub(super) type Column = (&'static str, fn(&Value) -> String);
+
+/// Where a command prints to.
+#[derive(Debug)]
+pub(super) struct Output<W> {
+    to: W,
+    json: bool,
+}
+
+impl<W: Write> Output<W> {
+    pub fn new(to: W, json: bool) -> Self {
+        Self { to, json }
+    }
+
+    /// Whether programs read it.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints one line of text.
+    ///
+    /// # Errors
+    /// [`OperatorError::Output`], as all of these.
+    pub fn line(&mut self, text: &str) -> Result<(), OperatorError> {
+        writeln!(self.to, "{text}")?;
+        // A row is shown when it is there, also through a pipe.
+        Ok(self.to.flush()?)
+    }
+
+    /// Prints what was made or changed: members and values, or the object as it came.
+    pub fn object(&mut self, object: &Value) -> Result<(), OperatorError> {
+        if self.json {
+            return self.line(&object.to_string());
+        }
+        let Some(members) = object.as_object() else {
+            return self.line("done");
+        };
+        let width = members.keys().map(String::len).max().unwrap_or(0);
+        for (name, value) in members {
+            writeln!(self.to, "{name:<width$}  {}", plain(value))?;
+        }
+        Ok(self.to.flush()?)
+    }
+
+    /// Prints rows as a table, or one object per line; `nothing` where there are none.
+    pub fn table(
+        &mut self,
+        columns: &[Column],
+        rows: &[Value],
+        nothing: &str,
+    ) -> Result<(), OperatorError> {
+        if self.json {
+            return rows.iter().try_for_each(|row| self.line(&row.to_string()));
+        }
+        if rows.is_empty() {
+            eprintln!("{nothing}");
+            return Ok(());
+        }
+        let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
+        let mut cells: Vec<Vec<String>> = vec![headings.collect()];
+        cells.extend(
+            rows.iter()
+                .map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()),
+        );
+        let width = |column: usize| {
+            let widths = cells.iter().map(|row| row[column].chars().count());
+            widths.max().unwrap_or(0)
+        };
+        let widths: Vec<_> = (0..columns.len()).map(width).collect();
+        for row in &cells {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                line += &format!("{cell:<width$}  ");
+            }
+            self.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A value for people: text without quotes, an amount as `1000 TOKENS`, the rest as JSON.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => printable(text),
+        Value::Object(amount) if amount.len() == 2 && amount.contains_key("unit") => {
+            match (amount.get("amount"), amount["unit"].as_str()) {
+                (Some(number), Some(unit)) => format!("{number} {unit}"),
+                _ => value.to_string(),
+            }
+        }
+        Value::Array(entries) if entries.iter().all(Value::is_string) => {
+            let texts = entries.iter().filter_map(Value::as_str).map(printable);
+            texts.collect::<Vec<_>>().join(" ")
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// The amount alone, of an amount.
+pub(super) fn number(value: &Value) -> String {
+    plain(&value["amount"])
+}
+
+/// Text that others have chosen cannot move the cursor or forge a line.
+fn printable(text: &str) -> String {
+    let escape = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn printed(
+        json: bool,
+        print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), OperatorError>,
+    ) -> String {
+        let mut text = Vec::new();
+        print(&mut Output::new(&mut text, json)).expect("it prints");
+        String::from_utf8(text).expect("text")
+    }
+
+    const COLUMNS: &[Column] = &[
+        ("NAME", |row| plain(&row["name"])),
+        ("LEFT", |row| number(&row["left"])),
+    ];
+
+    #[test]
+    fn a_table_is_aligned_and_its_json_is_a_row_a_line() {
+        let rows = [
+            json!({"name": "a", "left": {"unit": "TOKENS", "amount": 9_007_199_254_740_993_i64}}),
+            json!({"name": "long\u{1b}[2J", "left": {"unit": "TOKENS", "amount": 1}}),
+        ];
+        assert_eq!(
+            printed(false, |output| output.table(COLUMNS, &rows, "")),
+            "NAME          LEFT\na             9007199254740993\nlong\\u{1b}[2J  1\n"
+        );
+        let lines = printed(true, |output| output.table(COLUMNS, &rows, ""));
+        let read: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        assert_eq!(read, rows);
+    }
+
+    #[test]
+    fn an_object_is_a_member_a_line() {
+        let object =
+            json!({"id": "x", "allocated": {"unit": "TOKENS", "amount": 5}, "of": ["a", "b"]});
+        assert_eq!(
+            printed(false, |output| output.object(&object)),
+            "allocated  5 TOKENS\nid         x\nof         a b\n"
+        );
+        assert_eq!(
+            printed(false, |output| output.object(&Value::Null)),
+            "done\n"
+        );
+    }
+}

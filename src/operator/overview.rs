@@ -1,0 +1,73 @@
+//! `admin overview`.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::client::{Call, Client};
+use super::error::OperatorError;
+use super::output::{Output, plain};
+
+/// Shows counts, and what needs attention.
+pub(super) async fn show(
+    client: &Client,
+    output: &mut Output<impl Write>,
+) -> Result<(), OperatorError> {
+    let overview = client.send(Call::get(&["admin", "overview"])).await?;
+    if output.is_json() {
+        return output.object(&overview);
+    }
+    output.line(&format!("as of {}", plain(&overview["as_of"])))?;
+    for (title, member) in [
+        ("tenants", "tenant_counts"),
+        ("budgets", "budget_counts"),
+        ("webhooks", "webhook_counts"),
+        ("events", "event_counts"),
+    ] {
+        output.line(&format!("{title:<9} {}", counts(&overview[member])))?;
+    }
+    for (title, member) in [
+        ("over limit", "over_limit_scopes"),
+        ("in debt", "debt_scopes"),
+    ] {
+        for row in rows(&overview[member]) {
+            let figure = |name: &str| plain(&row[name]);
+            output.line(&format!(
+                "{title}: {} {} debt {}",
+                figure("scope"),
+                figure("unit"),
+                figure("debt")
+            ))?;
+        }
+    }
+    for row in rows(&overview["failing_webhooks"]) {
+        let figure = |name: &str| plain(&row[name]);
+        output.line(&format!(
+            "failing: {} {} {} times in a row",
+            figure("subscription_id"),
+            figure("url"),
+            figure("consecutive_failures")
+        ))?;
+    }
+    match &overview["recent_denials_by_reason"] {
+        Value::Null => Ok(()),
+        reasons => output.line(&format!("denied    {}", counts(reasons))),
+    }
+}
+
+fn rows(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// `total 3, active 2`; maps inside follow with their own members.
+fn counts(value: &Value) -> String {
+    let mut parts = Vec::new();
+    for (name, count) in value.as_object().into_iter().flatten() {
+        match count {
+            Value::Object(_) => parts.push(counts(count)),
+            _ => parts.push(format!("{} {count}", name.replace('_', " "))),
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}

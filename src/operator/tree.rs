@@ -1,0 +1,174 @@
+//! A tenant's budgets as a tree, each with a bar of what is used of it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::output::plain;
+
+/// Cells of a bar.
+const BAR: i64 = 20;
+
+/// A scope and what lies below it. A scope without a budget is there when one below it has one.
+#[derive(Debug, Default)]
+pub(super) struct Tree<'a> {
+    ledgers: Vec<&'a Value>,
+    below: BTreeMap<&'a str, Tree<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    /// Of the ledgers of one tenant.
+    pub fn of(ledgers: &'a [Value]) -> Self {
+        let mut root = Self::default();
+        for ledger in ledgers {
+            let scope = ledger["scope"].as_str().unwrap_or_default();
+            let node = scope.split('/').fold(&mut root, |node, segment| {
+                node.below.entry(segment).or_default()
+            });
+            node.ledgers.push(ledger);
+        }
+        root
+    }
+
+    /// As it is printed.
+    pub fn lines(&self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for (segment, node) in &self.below {
+            node.add(segment, "", "", &mut rows);
+        }
+        let width = rows
+            .iter()
+            .map(|(name, _)| name.chars().count())
+            .max()
+            .unwrap_or(0);
+        let line = |(name, figures): &(String, String)| {
+            format!("{name:<width$}  {figures}").trim_end().to_owned()
+        };
+        rows.iter().map(line).collect()
+    }
+
+    fn add(&self, segment: &str, own: &str, inner: &str, rows: &mut Vec<(String, String)>) {
+        let mut figures = self.ledgers.iter().map(|ledger| figures(ledger));
+        rows.push((
+            format!("{own}{segment}"),
+            figures.next().unwrap_or_default(),
+        ));
+        let line = if self.below.is_empty() { "" } else { "│" };
+        rows.extend(figures.map(|figures| (format!("{inner}{line}"), figures)));
+        for (at, (segment, node)) in self.below.iter().enumerate() {
+            let (branch, rest) = match at + 1 == self.below.len() {
+                true => ("└─ ", "   "),
+                false => ("├─ ", "│  "),
+            };
+            node.add(
+                segment,
+                &format!("{inner}{branch}"),
+                &format!("{inner}{rest}"),
+                rows,
+            );
+        }
+    }
+}
+
+/// Bar, share and amounts of one ledger. Used is what is spent, held or owed; the bar shows what is held lighter.
+fn figures(ledger: &Value) -> String {
+    let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
+    let (allocated, spent, held) = (
+        amount("allocated"),
+        amount("spent") + amount("debt"),
+        amount("reserved"),
+    );
+    let used = spent + held;
+    let cells = |part: i128| match allocated {
+        0 => {
+            if part > 0 {
+                BAR
+            } else {
+                0
+            }
+        }
+        _ => i64::try_from((part * i128::from(BAR) + allocated / 2) / allocated)
+            .map_or(BAR, |cells| cells.min(BAR)),
+    };
+    let (full, all) = (cells(spent), cells(used));
+    let bar: String = (0..BAR)
+        .map(|cell| {
+            if cell < full {
+                '█'
+            } else if cell < all {
+                '▒'
+            } else {
+                '░'
+            }
+        })
+        .collect();
+    let share = match allocated {
+        0 if used == 0 => "  -".to_owned(),
+        0 => "  ∞".to_owned(),
+        _ => format!("{:3} %", used * 100 / allocated),
+    };
+    let mut text = format!(
+        "{bar} {share:>5}  {} of {}",
+        used,
+        plain(&ledger["allocated"])
+    );
+    for (name, value) in [("held", held), ("debt", amount("debt"))] {
+        if value > 0 {
+            text += &format!(", {name} {value}");
+        }
+    }
+    let over = ledger["is_over_limit"].as_bool() == Some(true);
+    text += if over { "  OVER LIMIT" } else { "" };
+    match ledger["status"].as_str() {
+        Some("ACTIVE") | None => text,
+        Some(status) => text + "  " + status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ledger(
+        scope: &str,
+        unit: &str,
+        allocated: i64,
+        spent: i64,
+        reserved: i64,
+        debt: i64,
+        status: &str,
+    ) -> Value {
+        let amount = |amount: i64| json!({"unit": unit, "amount": amount});
+        json!({
+            "scope": scope, "unit": unit, "status": status, "is_over_limit": debt > 0,
+            "allocated": amount(allocated), "spent": amount(spent), "reserved": amount(reserved), "debt": amount(debt),
+        })
+    }
+
+    #[test]
+    fn scopes_hang_below_each_other_with_their_bars() {
+        let ledgers = [
+            ledger("tenant:acme", "TOKENS", 1000, 250, 250, 0, "ACTIVE"),
+            ledger("tenant:acme", "CREDITS", 0, 0, 0, 0, "ACTIVE"),
+            ledger(
+                "tenant:acme/app:chat/agent:a",
+                "TOKENS",
+                i64::MAX,
+                i64::MAX,
+                0,
+                0,
+                "FROZEN",
+            ),
+            ledger("tenant:acme/app:mail", "TOKENS", 10, 10, 0, 5, "ACTIVE"),
+        ];
+        let expected = [
+            "tenant:acme      █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS, held 250",
+            "│                ░░░░░░░░░░░░░░░░░░░░     -  0 of 0 CREDITS",
+            "├─ app:chat",
+            "│  └─ agent:a    ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS  FROZEN",
+            "└─ app:mail      ████████████████████ 150 %  15 of 10 TOKENS, debt 5  OVER LIMIT",
+        ];
+        assert_eq!(Tree::of(&ledgers).lines(), expected);
+    }
+}

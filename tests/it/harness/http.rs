@@ -1,0 +1,20 @@
+//! An HTTP client that needs no certificates: what it talks to is plain.
+
+use reqwest::{Client, ClientBuilder, IntoUrl, Response};
+
+/// A client that answers within whatever it takes.
+pub fn client() -> Client {
+    builder().build().expect("a client")
+}
+
+/// A client of the test's choice.
+pub fn builder() -> ClientBuilder {
+    // Only says that another test was first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().tls_certs_only([])
+}
+
+/// One `GET` by a client of its own.
+pub async fn get(url: impl IntoUrl) -> reqwest::Result<Response> {
+    client().get(url).send().await
+}

@@ -1,0 +1,155 @@
+//! `budget-authority admin`: what an operator looks at, and what is said when something is wrong.
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::harness::operator::{Operator, ran};
+
+#[tokio::test]
+async fn events_are_tailed_and_audit_entries_found() {
+    let operator = Operator::new(&[]).await;
+    operator.run("tenant create umbrella").await.done();
+    operator
+        .run("budget create tenant:umbrella --allocated 1000")
+        .await
+        .done();
+    operator
+        .run("budget fund tenant:umbrella --debit 5000")
+        .await
+        .refused(1, "BUDGET_EXCEEDED");
+    let events = operator
+        .run("--json event tail --tenant umbrella")
+        .await
+        .rows();
+    let types: Vec<_> = events
+        .iter()
+        .filter_map(|event| event["event_type"].as_str())
+        .collect();
+    assert_eq!(types, ["tenant.created", "budget.created"]);
+    let id = events[1]["event_id"].as_str().expect("an id");
+    assert_eq!(
+        operator
+            .run(&format!("--json event show {id}"))
+            .await
+            .json(),
+        events[1]
+    );
+    let text = operator.run("event tail --tenant umbrella -n 1").await.out;
+    assert!(
+        text.contains("budget.created")
+            && text.contains("tenant:umbrella")
+            && text.lines().count() == 1,
+        "{text}"
+    );
+
+    let entries = operator
+        .run("--json audit search --tenant umbrella --refused --since 1h")
+        .await
+        .rows();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(entries[0]["error_code"], "BUDGET_EXCEEDED");
+    let all = operator.run("audit search --tenant umbrella").await.out;
+    assert_eq!(all.lines().count(), 4, "{all}");
+}
+
+#[tokio::test]
+async fn a_tail_follows_until_nobody_reads_it() {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let operator = Operator::new(&[]).await;
+    operator.run("tenant create umbrella").await.done();
+    let mut tail = operator
+        .command("--json event tail --tenant umbrella --follow")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
+    let mut next = async || -> Value {
+        let line = lines.next_line().await.expect("a pipe").expect("a line");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    assert_eq!(next().await["event_type"], "tenant.created");
+    operator.run("tenant suspend umbrella").await.done();
+    assert_eq!(next().await["event_type"], "tenant.suspended");
+    operator.run("tenant reactivate umbrella").await.done();
+    assert_eq!(next().await["event_type"], "tenant.reactivated");
+    drop(lines);
+    operator
+        .run("tenant update umbrella --name New")
+        .await
+        .done();
+    let ended = tail.wait().await.expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test]
+async fn the_overview_is_a_page() {
+    let operator = Operator::new(&[]).await;
+    operator.run("tenant create umbrella").await.done();
+    let text = operator.run("overview").await.out;
+    assert!(
+        text.starts_with("as of 20") && text.contains("\ntenants   "),
+        "{text}"
+    );
+    assert!(operator.run("--json overview").await.json()["tenant_counts"].is_object());
+}
+
+#[tokio::test]
+async fn errors_say_what_to_do_and_exit_codes_what_happened() {
+    let operator = Operator::new(&[]).await;
+    operator
+        .run("tenant show nobody")
+        .await
+        .refused(1, "TENANT_NOT_FOUND");
+    operator
+        .run("budget create agent:a --allocated 1")
+        .await
+        .refused(2, "must begin with tenant:ID");
+    operator
+        .run("budget fund tenant:acme")
+        .await
+        .refused(2, "--credit");
+    operator
+        .run("audit search --since yesterday")
+        .await
+        .refused(2, "15m");
+    let with = async |name: &str, value: &str| {
+        ran(operator
+            .command("tenant list")
+            .env(name, value)
+            .output()
+            .await
+            .expect("it runs"))
+    };
+    with("BUDGET_ADMIN_KEY", "wrong")
+        .await
+        .refused(1, "BUDGET_ADMIN_KEYS");
+    with("BUDGET_ADMIN_KEY", "")
+        .await
+        .refused(2, "BUDGET_ADMIN_KEY is required");
+    with("BUDGET_URL", "http://127.0.0.1:9")
+        .await
+        .refused(3, "BUDGET_URL says where it is");
+    let wrong = ran(operator
+        .command("tenant list")
+        .env("BUDGET_ADMIN_KEY", "wrong-secret")
+        .output()
+        .await
+        .expect("it runs"));
+    assert!(!wrong.err.contains("wrong-secret"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn shells_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+        let script = ran(command
+            .args(["completions", shell])
+            .output()
+            .await
+            .expect("it runs"));
+        assert!(
+            script.code == 0 && script.out.contains("overview"),
+            "{shell}: {script:?}"
+        );
+    }
+}
