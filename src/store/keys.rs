@@ -1,5 +1,5 @@
 //! Every key of the store, one function each. The partition in braces is the hash tag, so all keys of a tenant share a
-//! cluster slot; `{dir}` holds what belongs to no partition.
+//! cluster slot; `{dir}` holds what belongs to no partition, `{all}` the views over all tenants.
 
 use super::clock::Day;
 use super::slot;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod rules;
+mod whole;
 
 use std::time::Duration;
 

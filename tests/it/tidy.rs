@@ -98,6 +98,7 @@ const WRITES: &[&str] = &[
     "'DEL'",
     "'UNLINK'",
     "'PEXPIRE'",
+    "'PEXPIREAT'",
     "'PERSIST'",
     "'SET'",
     "'RPUSH'",

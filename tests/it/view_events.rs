@@ -136,13 +136,13 @@ async fn followers_at_the_same_time_add_each_event_once() {
             tokio::spawn(async move {
                 while !over.load(Ordering::Relaxed) {
                     let (follower, leases) = (follower(&store), everywhere());
-                    let wakes = rand::random_range(1..40);
+                    let wakes = rand::random_range(1..60);
                     killed_after(wakes, follower.run_once(&leases)).await;
                 }
             })
         })
         .collect();
-    happen(&mut chronicle, 60).await;
+    happen(&mut chronicle, 12).await;
     over.store(true, Ordering::Relaxed);
     for follower in followers {
         follower.await.expect("it ends");

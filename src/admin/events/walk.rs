@@ -8,6 +8,7 @@ use crate::domain::caller::Caller;
 use crate::domain::event_query::{EventFilter, EventSort};
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
+use crate::domain::moment::Window;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
@@ -185,6 +186,8 @@ struct Logs {
     low: String,
     high: String,
     descending: bool,
+    /// The times between which it tells all. An entry is later than its event, so bounds of entries alone do not tell.
+    window: Window,
     rows: usize,
     /// Whether a call has been made: the first judges the caller, so there is always one.
     asked: bool,
@@ -192,6 +195,10 @@ struct Logs {
 
 impl Logs {
     fn new(tenant: TenantId, query: &EventQuery, (low_ms, high_ms): (i64, i64)) -> Self {
+        let window = Window {
+            from_ms: Some(low_ms),
+            to_ms: Some(high_ms),
+        };
         let (mut low_ms, mut high_ms) = (low_ms.max(0), high_ms);
         let mut bounds = None;
         if let Some((at_ms, member)) = after(query)
@@ -226,6 +233,7 @@ impl Logs {
             low,
             high,
             descending: query.descending,
+            window,
             rows: match (query.sort, is_plain(query)) {
                 (EventSort::Timestamp, true) => LOG_ROWS.min(query.limit + 1),
                 _ => LOG_ROWS,
@@ -291,7 +299,7 @@ impl Logs {
             );
         }
         Some(Found {
-            at_ms: at_ms?,
+            at_ms: at_ms.filter(|at_ms| self.window.contains(*at_ms))?,
             row: row.kind.is_some().then_some(row)?,
             facts: Some(facts),
         })
