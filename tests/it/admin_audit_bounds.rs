@@ -151,6 +151,45 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_
     assert_eq!(members(&list(&app, trace).await, "request_id"), ["a"]);
 }
 
+/// An entry's place in its stream may be a little later than the time that it tells, and so behind the watermark.
+#[tokio::test]
+async fn an_entry_that_is_later_than_its_time_is_told_once() {
+    let app = TestApp::spawn().await;
+    let store = &app.world.store;
+    let now_ms = store.node_times().await.expect("times")[0].1;
+    let (at_ms, id) = (
+        (now_ms - 2_000).to_string(),
+        format!("{}-0", now_ms + 2_000),
+    );
+    let acme = budget_authority::domain::ids::TenantId::parse("acme").expect("a tenant");
+    let (keys, partition) = (store.keys(), acme.partition());
+    let day = budget_authority::store::Day::of_ms(now_ms - 2_000);
+    let log = keys.audit(partition, "acme", day);
+    let fields = [
+        "sequence",
+        "1",
+        "at_ms",
+        &at_ms,
+        "operation",
+        "x",
+        "status",
+        "200",
+        "request_id",
+        "a",
+    ];
+    let mut words = vec!["XADD", log.as_str(), &id];
+    words.extend(fields);
+    shared().run::<String>(&words);
+    let chain = keys.chain(partition, "acme");
+    shared().run::<i64>(&["HSET", &chain, "sequence", "1"]);
+    shared().run::<i64>(&["SADD", &keys.unsealed(partition), "acme"]);
+    seal_everything(store).await;
+    for direction in ["asc", "desc"] {
+        let query = format!("tenant_id=acme&request_id=a&sort_dir={direction}");
+        assert_eq!(members(&list(&app, &query).await, "request_id"), ["a"]);
+    }
+}
+
 #[tokio::test]
 async fn what_is_damaged_or_gone_hides_nothing_else() {
     let app = TestApp::spawn().await;

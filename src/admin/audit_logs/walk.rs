@@ -8,6 +8,7 @@ use crate::domain::audit::StoredEntry;
 use crate::domain::audit_query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
+use crate::domain::moment::Window;
 use crate::store::view_rows::{Span, ViewIndex};
 use crate::store::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, View, id_digest};
 use crate::store::{Day, ExtraTrip, Store};
@@ -178,11 +179,17 @@ struct Logs {
     low: String,
     high: String,
     descending: bool,
+    /// The times between which it tells all. An entry's place may be later than its time, so bounds of places do not tell.
+    window: Window,
     rows: usize,
 }
 
 impl Logs {
     fn new(tenant: TenantId, query: &AuditQuery, (low_ms, high_ms): (i64, i64)) -> Self {
+        let window = Window {
+            from_ms: Some(low_ms),
+            to_ms: Some(high_ms),
+        };
         let (mut low_ms, mut high_ms) = (low_ms.max(0), high_ms);
         let mut beyond = None;
         if let Some((at_ms, member)) = after(query) {
@@ -208,6 +215,7 @@ impl Logs {
             low,
             high,
             descending: query.descending,
+            window,
             rows: rows_at_first(query),
         }
     }
@@ -234,8 +242,10 @@ impl Logs {
             _ => drop(self.days.drain(..some.len())),
         }
         let found = |(_, stored): (usize, StoredEntry)| {
+            let at_ms = stored.get("at_ms")?.parse().ok()?;
+            self.window.contains(at_ms).then_some(())?;
             Some(Found {
-                at_ms: stored.get("at_ms")?.parse().ok()?,
+                at_ms,
                 row: Row {
                     partition: self.tenant.partition(),
                     entry: EntryId::parse(&stored.id)?,
