@@ -7,7 +7,8 @@ ARGV[1] tenant          ARGV[4] unit             ARGV[7] spent   int64, ''    AR
 ARGV[2] day yyyymmdd    ARGV[5] operation        ARGV[8] reason  or ''                   unit and scope
 ARGV[3] day_start_ms    ARGV[6] amount  int64    ARGV[9] context of events, lines of name and value
 Reply: clock now_ms | settled, then the outcome of each budget
-Writes on settled: each ledger that is funded, its base and its place among the strained, events, the outcomes. What has an outcome is left alone.
+Writes on settled: each ledger that is funded, its base and its place among the strained, events, the outcomes. What has
+an outcome is left alone.
 ]]
 -- @include time, tenant, days, int64, int64_wrapping, thresholds, thresholds_crossed, hash_fields, budgets, events
 -- @include funding, strained, bulk

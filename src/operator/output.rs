@@ -147,7 +147,7 @@ mod tests {
         ];
         assert_eq!(
             printed(false, |output| output.table(COLUMNS, &rows, "")),
-            "NAME          LEFT\na             9007199254740993\nlong\\u{1b}[2J  1\n"
+            "NAME           LEFT\na              9007199254740993\nlong\\u{1b}[2J  1\n"
         );
         let lines = printed(true, |output| output.table(COLUMNS, &rows, ""));
         let read: Vec<Value> = lines

@@ -163,11 +163,11 @@ mod tests {
             ledger("tenant:acme/app:mail", "TOKENS", 10, 10, 0, 5, "ACTIVE"),
         ];
         let expected = [
-            "tenant:acme      █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS, held 250",
-            "│                ░░░░░░░░░░░░░░░░░░░░     -  0 of 0 CREDITS",
+            "tenant:acme    █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS, held 250",
+            "│              ░░░░░░░░░░░░░░░░░░░░     -  0 of 0 CREDITS",
             "├─ app:chat",
-            "│  └─ agent:a    ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS  FROZEN",
-            "└─ app:mail      ████████████████████ 150 %  15 of 10 TOKENS, debt 5  OVER LIMIT",
+            "│  └─ agent:a  ████████████████████ 100 %  9223372036854775807 of 9223372036854775807 TOKENS  FROZEN",
+            "└─ app:mail    ████████████████████ 150 %  15 of 10 TOKENS, debt 5  OVER LIMIT",
         ];
         assert_eq!(Tree::of(&ledgers).lines(), expected);
     }

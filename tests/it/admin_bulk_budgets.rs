@@ -19,7 +19,6 @@ async fn rule_44_each_row_is_judged_by_its_own_state() {
     set(&desk, 1, &["status", "FROZEN"]);
     set(&desk, 2, &["status", "CLOSED"]);
     set(&desk, 3, &["remaining", "10", "spent", "990"]);
-    set(&desk, 4, &["unit", "CREDITS"]);
     set(&desk, 5, &["debt", "-"]);
     let said = bulk(&app, BUDGETS, &fund("umbra", "DEBIT", 11, "k1")).await;
     assert_eq!(

@@ -152,29 +152,27 @@ async fn the_tree_shows_what_is_used_and_a_list_goes_on_beyond_a_page() {
     let operator = Operator::new(&[]).await;
     let tenant = "acme";
     let root = format!("tenant:{tenant}");
-    operator.app.budget(&root, 1000, 0).await;
+    operator.budget(&root, 1000).await;
     operator
-        .app
-        .budget(&format!("{root}/app:chat/agent:a"), 10, 0)
+        .budget(&format!("{root}/app:chat/agent:a"), 10)
         .await;
     assert_eq!(operator.app.reserve("hold", 250).await.status, 200);
     let tree = operator.run(&format!("budget tree {tenant}")).await.out;
     let lines: Vec<_> = tree.lines().collect();
     assert!(
         lines[0].starts_with(&root)
-            && lines[0].ends_with("▒▒▒▒▒░░░░░░░░░░░░░░░   25 %  250 of 1000 TOKENS, held 250"),
+            && lines[0].ends_with("▒▒▒▒▒░░░░░░░░░░░░░░░  25 %  250 of 1000 TOKENS, held 250"),
         "{tree}"
     );
     assert_eq!(lines[1], "└─ app:chat");
     assert!(
-        lines[2].starts_with("   └─ agent:a") && lines[2].contains("0 %  0 of 10 TOKENS"),
+        lines[2].starts_with("   └─ agent:a") && lines[2].contains("  0 %  0 of 10 TOKENS"),
         "{tree}"
     );
 
     for number in 0..120 {
         operator
-            .app
-            .budget(&format!("{root}/agent:{number:03}"), 1, 0)
+            .budget(&format!("{root}/agent:{number:03}"), 1)
             .await;
     }
     assert_eq!(

@@ -74,7 +74,8 @@ impl Operation {
     pub(super) fn describe(&self, schemas: &mut Schemas, dialect: Dialect) -> Value {
         let on_admin_plane = ["/v1/admin", "/v1/auth", "/v1/webhooks"]
             .iter()
-            .any(|prefix| self.path.starts_with(prefix));
+            .any(|prefix| self.path.starts_with(prefix))
+            || (self.method, self.path) == ("get", "/v1/events");
         let mut responses = Map::new();
         for (status, description, schema) in self.answers {
             let mut answer = json!({

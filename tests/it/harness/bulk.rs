@@ -47,6 +47,13 @@ pub async fn ledgers(store: &Store, tenant: &str, count: usize) {
         enter.arg(&index).arg(0).arg(format!("{scope} 1 TOKENS"));
         commands.push((index, enter));
     }
+    let counts = keys.counts(partition);
+    let mut count_them = redis::cmd("HINCRBY");
+    count_them
+        .arg(&counts)
+        .arg("budget TOKENS ACTIVE")
+        .arg(count);
+    commands.push((counts, count_them));
     store.query_all(&commands).await.expect("written");
 }
 

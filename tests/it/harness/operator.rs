@@ -2,7 +2,8 @@
 
 use std::process::Output;
 
-use serde_json::Value;
+use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::app::{ADMIN_KEY, TestApp};
@@ -55,6 +56,22 @@ impl Operator {
         Self {
             app: TestApp::spawn_on(&url, settings).await,
         }
+    }
+
+    /// Makes a budget of the first tenant.
+    pub async fn budget(&self, scope: &str, allocated: i64) {
+        let request = self
+            .app
+            .request(Method::POST, "/v1/admin/budgets")
+            .json(&json!({
+                "tenant_id": "acme", "scope": scope, "unit": "TOKENS",
+                "allocated": {"unit": "TOKENS", "amount": allocated},
+            }));
+        let made = self
+            .app
+            .send(request.header("X-Admin-API-Key", ADMIN_KEY))
+            .await;
+        assert_eq!(made.status, 201, "{made:?}");
     }
 
     /// A command, of words without blanks.

@@ -67,6 +67,10 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
             let entry = methods.entry(path.clone()).or_default();
             entry.0.push(operation.method.clone());
             entry.1 |= operation.runtime;
+            if path == "/v1/admin/tenants/bulk-action" {
+                // A tenant may have that very id.
+                entry.0.extend([Method::GET, Method::PATCH]);
+            }
             let nobody = send(&app, operation.method.clone(), &path, None, None).await;
             assert_eq!(nobody.status, 401, "{}", operation.id);
             let good = asked_with(&app, operation, row, "", None).await;
