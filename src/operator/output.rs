@@ -95,14 +95,14 @@ pub(super) fn plain(value: &Value) -> String {
         Value::Object(amount) if amount.len() == 2 && amount.contains_key("unit") => {
             match (amount.get("amount"), amount["unit"].as_str()) {
                 (Some(number), Some(unit)) => format!("{number} {unit}"),
-                _ => value.to_string(),
+                _ => printable(&value.to_string()),
             }
         }
         Value::Array(entries) if entries.iter().all(Value::is_string) => {
             let texts = entries.iter().filter_map(Value::as_str).map(printable);
             texts.collect::<Vec<_>>().join(" ")
         }
-        _ => value.to_string(),
+        _ => printable(&value.to_string()),
     }
 }
 
