@@ -1,6 +1,6 @@
 //! The API and the operator's verbs.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use budget_authority::api;
@@ -106,11 +106,7 @@ async fn main() -> ExitCode {
             .await;
         }
         Verb::Admin(args) => return operator::run(*args).await,
-        Verb::Completions { shell } => {
-            let mut command = Cli::command();
-            clap_complete::generate(shell, &mut command, "budget-authority", &mut io::stdout());
-            Ok(())
-        }
+        Verb::Completions { shell } => print_completions(shell).map_err(Into::into),
         Verb::Bench(args) => return bench::run(*args).await,
         Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,
         Verb::Keys(KeysVerb::Locate(args)) => {
@@ -119,6 +115,16 @@ async fn main() -> ExitCode {
         }
     };
     shutdown::exit_code(outcome)
+}
+
+/// Whoever reads it may stop before its end.
+fn print_completions(shell: Shell) -> io::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "budget-authority", &mut script);
+    match io::stdout().write_all(&script) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 async fn serve(args: ServeArgs) -> Result<(), ServeError> {

@@ -181,6 +181,7 @@ mod tests {
             ("metadata.cascade.in_progress", "false"),
             ("metadata.cascade.budgets_closed", "2"),
             ("metadata.permissions", " budgets:read budgets:write "),
+            ("metadata.scope_filter", "agent:x app:*"),
         ]);
         let shown = AuditEntry::read(Partition::FIRST, "acme", &entry).expect("a complete entry");
         assert_eq!(shown.operation, "bulkActionBudgets");
@@ -188,7 +189,7 @@ mod tests {
         let metadata = concat!(
             r#"{"broken":"{","cascade":{"budgets_closed":2,"in_progress":false},"failed_rows":[],"#,
             r#""filter":{"tenant_id":"acme","utilization_min":0.5},"permissions":["budgets:read","budgets:write"],"#,
-            r#""total_matched":9223372036854775807}"#
+            r#""scope_filter":["agent:x","app:*"],"total_matched":9223372036854775807}"#
         );
         assert_eq!(shown, metadata);
     }

@@ -170,7 +170,7 @@ impl Ledger {
     ) -> Result<(), OperatorError> {
         let body = reason.map_or_else(|| json!({}), |reason| json!({"reason": reason}));
         let call = self.call(Method::POST, verb).body(body);
-        output.object(&client.send(call.once(None)).await?)
+        output.object(&client.send(call).await?)
     }
 }
 

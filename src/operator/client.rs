@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::error::{OperatorError, Refusal};
+use super::error::{Again, OperatorError, Refusal};
 
 /// Rows asked for at a time; the service gives no more.
 const PAGE: usize = 100;
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// How long to wait for an answer, in seconds
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "30")]
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..))]
     timeout: u16,
 }
 
@@ -58,18 +58,22 @@ pub(super) struct Call {
     path: Vec<String>,
     query: Vec<(&'static str, String)>,
     body: Option<Value>,
-    idempotency_key: Option<String>,
+    again: Again,
 }
 
 impl Call {
     /// `path` is what follows `/v1`; its segments are encoded.
     pub fn new(method: Method, path: &[&str]) -> Self {
+        let again = match method {
+            Method::GET => Again::Read,
+            _ => Again::Settled,
+        };
         Self {
             method,
             path: path.iter().map(ToString::to_string).collect(),
             query: Vec::new(),
             body: None,
-            idempotency_key: None,
+            again,
         }
     }
 
@@ -91,7 +95,13 @@ impl Call {
 
     /// Makes the request safe to repeat: under the operator's key, or one made up for it.
     pub fn once(mut self, key: Option<String>) -> Self {
-        self.idempotency_key = Some(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
+        self.again = Again::Keyed(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
+        self
+    }
+
+    /// Says what to do when the answer is lost, where a second request would do it twice.
+    pub fn never_twice(mut self, advice: String) -> Self {
+        self.again = Again::Never(advice);
         self
     }
 }
@@ -128,6 +138,14 @@ impl Client {
     /// # Errors
     /// Every one but [`OperatorError::Output`].
     pub async fn send(&self, call: Call) -> Result<Value, OperatorError> {
+        // A path would lose such a segment, and be that of another operation.
+        if let Some(id) = call
+            .path
+            .iter()
+            .find(|segment| ["", ".", ".."].contains(&segment.as_str()))
+        {
+            return Err(OperatorError::Usage(format!("`{id}` is no id")));
+        }
         let mut url = self.url.clone();
         url.path_segments_mut()
             .expect("a URL with a host")
@@ -139,23 +157,22 @@ impl Client {
             .request(call.method, url)
             .query(&call.query)
             .header("X-Admin-API-Key", self.key.clone());
-        if let Some(key) = &call.idempotency_key {
+        if let Again::Keyed(key) = &call.again {
             request = request.header("X-Idempotency-Key", key);
         }
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        let key = call.idempotency_key;
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Err(self.unanswered(&error, key)),
+            Err(error) => return Err(self.unanswered(&error, call.again)),
         };
         let status = response.status();
         let text = match response.text().await {
             Ok(text) => text,
-            Err(error) => return Err(self.unanswered(&error, key)),
+            Err(error) => return Err(self.unanswered(&error, call.again)),
         };
-        self.judge(status, &text, key)
+        self.judge(status, &text, call.again)
     }
 
     /// Sends a list's request page after page, until there are `limit` rows or no more.
@@ -188,12 +205,7 @@ impl Client {
         Ok(rows)
     }
 
-    fn judge(
-        &self,
-        status: StatusCode,
-        text: &str,
-        key: Option<String>,
-    ) -> Result<Value, OperatorError> {
+    fn judge(&self, status: StatusCode, text: &str, again: Again) -> Result<Value, OperatorError> {
         let body = match text {
             "" => Some(Value::Null),
             text => serde_json::from_str(text).ok(),
@@ -218,17 +230,17 @@ impl Client {
                     .and_then(|body| body["message"].as_str())
                     .unwrap_or("no message")
                     .to_owned(),
-                key,
+                again,
             }),
             _ => Err(self.unreadable()),
         }
     }
 
-    fn unanswered(&self, error: &reqwest::Error, key: Option<String>) -> OperatorError {
+    fn unanswered(&self, error: &reqwest::Error, again: Again) -> OperatorError {
         let (url, reason) = (shown(&self.url), causes(error));
         match error.is_connect() || error.is_builder() {
             true => OperatorError::Unreachable { url, reason },
-            false => OperatorError::Lost { url, reason, key },
+            false => OperatorError::Lost { url, reason, again },
         }
     }
 
@@ -266,8 +278,10 @@ fn http(
     builder.build().map_err(refused)
 }
 
-/// The address without a slash at its end.
+/// The address without credentials and without a slash at its end.
 fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = (url.set_username(""), url.set_password(None));
     url.as_str().trim_end_matches('/').to_owned()
 }
 

@@ -12,22 +12,22 @@ pub(super) enum OperatorError {
     Usage(String),
     #[error("{}", .0.text())]
     Refused(Refusal),
-    #[error("the service at {url} failed: {status} {message}\n{}", unknown_outcome(.key.as_deref()))]
+    #[error("the service at {url} failed: {status} {message}\n{}", .again.advice())]
     Failed {
         url: String,
         status: u16,
         message: String,
-        key: Option<String>,
+        again: Again,
     },
     #[error(
         "the service at {url} cannot be reached: {reason}\n--url or BUDGET_URL says where it is"
     )]
     Unreachable { url: String, reason: String },
-    #[error("no answer from {url}: {reason}\n{}", unknown_outcome(.key.as_deref()))]
+    #[error("no answer from {url}: {reason}\n{}", .again.advice())]
     Lost {
         url: String,
         reason: String,
-        key: Option<String>,
+        again: Again,
     },
     #[error("the answer of {url} is not what the protocol says; is it a budget authority?")]
     Unreadable { url: String },
@@ -91,12 +91,29 @@ impl Refusal {
     }
 }
 
-fn unknown_outcome(key: Option<&str>) -> String {
-    match key {
-        Some(key) => format!(
-            "it is unknown whether anything was changed; run the command again with --idempotency-key {key}, \
-             which does nothing twice"
-        ),
-        None => "try again".to_owned(),
+/// What comes of a request that is sent again.
+#[derive(Debug)]
+pub(super) enum Again {
+    /// It only reads.
+    Read,
+    /// What it sets is set already.
+    Settled,
+    /// The service knows it by this key.
+    Keyed(String),
+    /// It would be done twice; what to do instead.
+    Never(String),
+}
+
+impl Again {
+    fn advice(&self) -> String {
+        let done = match self {
+            Self::Read => return "try again".to_owned(),
+            Self::Settled => "run the command again, which does nothing twice",
+            Self::Keyed(key) => &format!(
+                "run the command again with --idempotency-key {key}, which does nothing twice"
+            ),
+            Self::Never(advice) => advice,
+        };
+        format!("it is unknown whether anything was changed; {done}")
     }
 }

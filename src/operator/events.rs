@@ -138,7 +138,7 @@ fn show(event: &Value, output: &mut Output<impl Write>) -> Result<(), OperatorEr
     }
     let text = |name: &str| plain(&event[name]);
     let whose = event.get("scope").map_or_else(|| text("tenant_id"), plain);
-    let data = event.get("data").map(Value::to_string).unwrap_or_default();
+    let data = event.get("data").map(plain).unwrap_or_default();
     output.line(&format!(
         "{}  {:<28}  {whose}  {data}",
         text("timestamp"),

@@ -100,7 +100,11 @@ impl Verb {
                     body["expires_at"] = json!(expires.to_string());
                 }
                 // Without an idempotency key: the service keeps no secret for the sake of a repetition it may not seal.
-                let call = Call::new(Method::POST, &["admin", "api-keys"]).body(body);
+                let call = Call::new(Method::POST, &["admin", "api-keys"])
+                    .body(body)
+                    .never_twice(format!(
+                        "`admin key list --tenant {tenant}` shows such a key, whose secret is lost: revoke it"
+                    ));
                 output.object(&client.send(call).await?)
             }
             Self::List {
@@ -125,7 +129,7 @@ impl Verb {
             Self::Revoke { key_id, reason } => {
                 let call = Call::new(Method::DELETE, &["admin", "api-keys", &key_id])
                     .with("reason", reason);
-                output.object(&client.send(call.once(None)).await?)
+                output.object(&client.send(call).await?)
             }
         }
     }

@@ -26,8 +26,12 @@ use client::{Client, Connection};
 use error::OperatorError;
 use output::Output;
 
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, 2 the command line is wrong, 3 the service could not be \
+    reached or failed, so that the outcome may be unknown";
+
 /// Settings and command of `budget-authority admin`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct AdminArgs {
     #[command(flatten)]
     connection: Connection,

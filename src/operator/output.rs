@@ -96,7 +96,7 @@ pub(super) fn plain(value: &Value) -> String {
         Value::Object(amount) if amount.len() == 2 && amount.contains_key("unit") => {
             match (amount.get("amount"), amount["unit"].as_str()) {
                 (Some(number), Some(unit)) => format!("{number} {unit}"),
-                _ => value.to_string(),
+                _ => printable(&value.to_string()),
             }
         }
         Value::Array(entries) if entries.iter().all(Value::is_string) => {
@@ -104,7 +104,7 @@ pub(super) fn plain(value: &Value) -> String {
             texts.collect::<Vec<_>>().join(" ")
         }
         Value::Array(entries) => format!("{} entries, which --json shows", entries.len()),
-        _ => value.to_string(),
+        _ => printable(&value.to_string()),
     }
 }
 

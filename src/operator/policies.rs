@@ -133,7 +133,7 @@ impl Verb {
         match self {
             Self::Create(create) => {
                 let call = Call::new(Method::POST, &["admin", "policies"]).body(create.body());
-                output.object(&client.send(call.once(None)).await?)
+                output.object(&client.send(call).await?)
             }
             Self::List {
                 tenant,
@@ -161,6 +161,6 @@ async fn status(
     status: &str,
 ) -> Result<(), OperatorError> {
     let call = Call::new(Method::PATCH, &["admin", "policies", policy_id]);
-    let call = call.body(json!({"status": status})).once(None);
+    let call = call.body(json!({"status": status}));
     output.object(&client.send(call).await?)
 }

@@ -122,7 +122,7 @@ impl Verb {
                 body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(&tenant)));
                 body.insert("tenant_id".to_owned(), json!(tenant));
                 let call = Call::new(Method::POST, &["admin", "tenants"]).body(settings.body(body));
-                output.object(&client.send(call.once(None)).await?)
+                output.object(&client.send(call).await?)
             }
             Self::List {
                 status,
@@ -177,5 +177,5 @@ async fn status(
 
 async fn patch(client: &Client, tenant: &str, body: Value) -> Result<Value, OperatorError> {
     let call = Call::new(Method::PATCH, &["admin", "tenants", tenant]).body(body);
-    client.send(call.once(None)).await
+    client.send(call).await
 }

@@ -138,6 +138,103 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
     assert!(!wrong.err.contains("wrong-secret"), "{wrong:?}");
 }
 
+/// A path without the id would be another operation: that of the list.
+#[tokio::test]
+async fn an_id_that_cannot_stand_in_a_path_is_refused() {
+    let operator = Operator::new(&[]).await;
+    for id in ["", ".", ".."] {
+        let shown = operator.command("tenant show").arg(id).output().await;
+        ran(shown.expect("it runs")).refused(2, &format!("`{id}`"));
+    }
+}
+
+/// Rows hold texts that tenants and strangers have chosen, also inside of objects.
+#[tokio::test]
+async fn what_others_have_written_does_not_move_the_cursor() {
+    let operator = Operator::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let fund = operator.command("budget fund tenant:acme --credit 1 --reason");
+    let funded = { fund }.arg("a\u{9b}2Jb\u{7f}").output().await;
+    ran(funded.expect("it runs")).done();
+    let tail = operator.run("event tail --tenant acme -n 1").await.out;
+    assert!(tail.contains("a\\u{9b}2Jb\\u{7f}"), "{tail:?}");
+}
+
+/// Answers every request with this, once read.
+async fn answering(answer: &'static str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    address.to_string()
+}
+
+#[tokio::test]
+async fn what_is_said_after_a_lost_answer_can_be_done() {
+    let operator = Operator::new(&[]).await;
+    let broken = answering("").await;
+    let failing = answering(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+    )
+    .await;
+    for (command, says) in [
+        ("tenant list", "try again"),
+        ("budget fund tenant:acme --credit 1", "--idempotency-key "),
+        (
+            "budget create tenant:acme --allocated 1",
+            "--idempotency-key ",
+        ),
+        ("reservation release r000_x", "--idempotency-key "),
+        ("budget freeze tenant:acme", "does nothing twice"),
+        ("tenant close acme --yes", "does nothing twice"),
+        ("policy disable pol_x", "does nothing twice"),
+        ("key revoke key_x", "does nothing twice"),
+        ("key create acme --name n", "admin key list --tenant acme"),
+    ] {
+        for address in [&broken, &failing] {
+            let url = format!("http://operator:hunter2@{address}");
+            let output = operator.command(command).env("BUDGET_URL", url).output();
+            let said = ran(output.await.expect("it runs"));
+            said.refused(3, says);
+            assert!(!said.err.contains("hunter2"), "{said:?}");
+            if !says.starts_with("--") {
+                // Most commands have no such flag.
+                assert!(!said.err.contains("--idempotency-key"), "{said:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_help_tells_the_exit_codes_and_no_patience_is_refused() {
+    let operator = Operator::new(&[]).await;
+    assert!(operator.run("--help").await.out.contains("Exit codes"));
+    operator
+        .run("--timeout 0 tenant list")
+        .await
+        .refused(2, "--timeout");
+}
+
+#[tokio::test]
+async fn completions_end_quietly_when_nobody_reads_them() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+    let mut printing = command
+        .args(["completions", "bash"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    drop(printing.stdout.take());
+    let ended = ran(printing.wait_with_output().await.expect("it ends"));
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+}
+
 #[tokio::test]
 async fn shells_complete_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -45,7 +45,12 @@ const FLAGS: &[&str] = &[
     "spent_override_provided",
     "success",
 ];
-const LISTS: &[&str] = &["event_types", "failed_resources", "permissions"];
+const LISTS: &[&str] = &[
+    "event_types",
+    "failed_resources",
+    "permissions",
+    "scope_filter",
+];
 
 /// The members, by name.
 #[derive(Debug, Clone, Default, Serialize)]
