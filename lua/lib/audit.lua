@@ -15,7 +15,7 @@ local function audit_trail(tenant, audit_log, chain, unsealed, days, event_log, 
     redis.call('XLEN', outbox)
   end
   local last = redis.call('HGET', chain, 'sequence') or '0'
-  if #last > 15 or not last:find('^%d+$') then error(chain .. ': the sequence is no number') end
+  if #last > 15 or not (last == '0' or last:find('^[1-9]%d*$')) then error(chain .. ': the sequence is no number') end
   return function(now, entry)
     local sequence = redis.call('HINCRBY', chain, 'sequence', 1)
     redis.call('XADD', audit_log, '*', 'sequence', sequence, 'at_ms', now, unpack(entry))

@@ -175,7 +175,12 @@ fn start_api(port: u16, redis_url: &str, admin_key: &str, dialect: Dialect) -> i
 /// The dispatcher that was built beside this program.
 fn start_dispatcher(redis_url: &str, dialect: Dialect) -> io::Result<Process> {
     let path = std::env::current_exe()?.with_file_name("budget-dispatcher");
-    child::spawn(program(&path, redis_url, dialect)).map(Process)
+    let started =
+        child::spawn(program(&path, redis_url, dialect)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!("there is no {}", path.display())),
+            _ => error,
+        });
+    started.map(Process)
 }
 
 fn program(path: &Path, redis_url: &str, dialect: Dialect) -> Command {

@@ -260,22 +260,22 @@ impl ScopeFilter {
         &self.0
     }
 
-    /// The filter for scripts, one entry a line; empty only when unrestricted. Entries that can match no segment are left
-    /// out, and a filter that has only such entries reads `*`, which matches nothing.
+    /// The filter for scripts, one entry a line; empty only when unrestricted. Entries that cannot be kept are
+    /// left out, and a filter that has only such entries reads `*`, which matches nothing.
     pub fn lines(&self) -> String {
-        let can_match = |entry: &&String| {
-            entry.contains(':') && !entry.contains('/') && !entry.contains(char::is_whitespace)
-        };
-        let lines: Vec<&str> = self
-            .0
-            .iter()
-            .filter(can_match)
-            .map(String::as_str)
+        let entries = self.0.iter().map(String::as_str);
+        let lines: Vec<&str> = entries
+            .filter(|entry| !entry.is_empty() && Self::can_keep(entry))
             .collect();
         match (lines.is_empty(), self.is_unrestricted()) {
             (true, false) => "*".to_owned(),
             _ => lines.join("\n"),
         }
+    }
+
+    /// Whether an entry can be kept: it is one segment at most, without blanks and characters that cannot be seen.
+    pub fn can_keep(entry: &str) -> bool {
+        !entry.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
     }
 
     /// Whether the key may act everywhere in its tenant.

@@ -107,6 +107,31 @@ async fn rule_56_a_scope_filter_admits_its_scopes_and_no_others() {
 }
 
 #[tokio::test]
+async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
+    let app = umbra().await;
+    let (id, secret) = key(&app, &["budgets:read"]).await;
+    for entry in [
+        "agent:x\nagent:y",
+        "agent: x",
+        "agent:\u{1}",
+        "tenant:umbra/agent:*",
+    ] {
+        let new = json!({"tenant_id": "umbra", "name": "n", "scope_filter": ["agent:a", entry]});
+        let said = post(&app, "/v1/admin/api-keys", new).await;
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{entry}");
+        let named = "scope_filter[1]: must be level:value or level:*";
+        assert!(said.text("/message").contains(named), "{said:?}");
+    }
+    // These can match no segment, which is for whoever wrote them to see.
+    let sent = json!(["agent", "*"]);
+    let said = changed(&app, &id, json!({"scope_filter": sent})).await;
+    assert_eq!(said.at("/scope_filter"), &sent);
+    let lookup = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
+    let refused = app.get_with(&secret, lookup).await;
+    assert_eq!(refused.error(), (403, "FORBIDDEN"));
+}
+
+#[tokio::test]
 async fn rule_54_only_a_real_change_of_what_a_key_may_do_is_told() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read", "balances:read"]).await;

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::api::errors::ApiError;
 use crate::api::query::Query;
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::{Problems, Value, read_body};
 use crate::domain::ids::TenantId;
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::keys::{ApiKeyText, KeyId};
@@ -58,7 +58,7 @@ impl ApiKeyCreateRequest {
                 value.array(usize::MAX, Permission::read)
             });
             let scope_filter = body.optional("scope_filter", |value| {
-                value.array(usize::MAX, |entry| entry.string(0..=usize::MAX))
+                value.array(usize::MAX, scope_filter_entry)
             });
             let expires_at = body.optional("expires_at", |value| value.moment());
             let metadata = body.optional("metadata", |value| value.free_object());
@@ -73,6 +73,14 @@ impl ApiKeyCreateRequest {
             })
         })
     }
+}
+
+/// An entry that can be kept as it is; one that is blank selects nothing.
+fn scope_filter_entry(value: Value<'_>) -> Option<String> {
+    value.checked_string(
+        |entry| entry.trim().is_empty() || ScopeFilter::can_keep(entry),
+        "must be level:value or level:*, such as agent:writer, one segment without blanks",
+    )
 }
 
 /// A new API key. The only answer that shows its secret.

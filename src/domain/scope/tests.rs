@@ -143,6 +143,7 @@ fn the_lines_of_a_filter_never_widen_it() {
         (&["*"], "*"),
         (&["agent:x\ntenant:*"], "*"),
         (&["tenant:acme/agent:x"], "*"),
+        (&["agent"], "agent"),
     ] {
         let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
         assert_eq!(filter.lines(), lines, "{entries:?}");

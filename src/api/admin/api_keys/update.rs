@@ -2,6 +2,7 @@
 
 use utoipa::ToSchema;
 
+use super::scope_filter_entry;
 use crate::admin::ApiKeyChanges;
 use crate::domain::fields::{Patch, Problems, read_body};
 use crate::domain::json::{FreeObject, Json};
@@ -44,7 +45,7 @@ impl ApiKeyUpdateRequest {
                 value.array(usize::MAX, Permission::read)
             });
             let scope_filter = body.optional("scope_filter", |value| {
-                value.array(usize::MAX, |entry| entry.string(0..=usize::MAX))
+                value.array(usize::MAX, scope_filter_entry)
             });
             let metadata = body.clearable("metadata", |value| value.free_object());
             Some(Self {
