@@ -2,12 +2,13 @@
 --[[
 index_view: adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came
 from, both or neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing
-of it is written. Adding a row again changes nothing, but for one that counts.
+of it is written. Adding a row again changes nothing.
 KEYS[1] cursors  hash  partition → id of the last outbox entry that was followed    KEYS[2..] indexes  zset  of a day or a minute each
 ARGV[1..] when each index ends, ms; then in turn: partition ('': rows that need no cursor), its cursor as it was read or '',
 its cursor to be, a number of rows, and for each row: the number of its index, from 1; score, or
-`+` and by how much the score rises, for rows with a cursor alone; member
+`+` and by how much the score rises if the row before it was not there yet; member
 Reply: indexed, then for each partition its cursor as it is now
+Raises where a key of another type stands in the place of an index.
 ]]
 local cursors, reply, added, moved = KEYS[1], {'indexed'}, {}, {}
 local at = #KEYS
@@ -22,12 +23,21 @@ while at <= #ARGV do
   reply[#reply + 1] = stored
   at = at + 4 + 3 * rows
 end
+for i = 2, #KEYS do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'zset' and kind ~= 'none' then error(KEYS[i] .. ': a ' .. kind .. ' stands in the place of an index') end
+end
 
 -- Effects: none can fail.
+local new = 0
 for _, row in ipairs(added) do
   local index, score, member = KEYS[ARGV[row] + 1], ARGV[row + 1], ARGV[row + 2]
   local by = score:match('^%+(%d+)$')
-  if by then redis.call('ZINCRBY', index, by, member) else redis.call('ZADD', index, score, member) end
+  if not by then
+    new = redis.call('ZADD', index, score, member)
+  elseif new == 1 then
+    redis.call('ZINCRBY', index, by, member)
+  end
 end
 for i = 2, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[i - 1]) end
 for i = 1, #moved, 2 do redis.call('HSET', cursors, moved[i], moved[i + 1]) end
