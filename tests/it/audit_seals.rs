@@ -16,7 +16,7 @@ use crate::admin_audit_logs::{list, members};
 use crate::admin_http::{TENANTS, post};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisCluster;
-use crate::harness::trail::{Trail, seal_everything, sealer};
+use crate::harness::trail::{Trail, every_lease, seal_everything, sealer};
 
 /// The chain as anybody can compute it from the log.
 fn expected(trail: &Trail) -> (Vec<(String, String)>, String) {
@@ -247,6 +247,33 @@ async fn what_cannot_be_sealed_keeps_no_other_waiting_and_is_told() {
     trail.redis::<i64>(&["DEL", &seals]);
     trail.seal().await;
     assert_sealed(&trail).await;
+}
+
+#[tokio::test]
+async fn what_the_view_cannot_take_holds_it_back_until_it_can() {
+    let trail = Trail::new().await;
+    let store = &trail.desk.store;
+    let (sealer, leases) = (sealer(store), every_lease(store).await);
+    let pass = async || {
+        let pass = sealer.run_once(&leases, |_| {}).await;
+        pass.expect("Redis answers")
+    };
+    pass().await;
+    let whole = store.watermark(View::Audit).await.expect("an answer");
+    assert!(whole > 0);
+    let now_ms = store.node_times().await.expect("times")[0].1;
+    let index = store.keys().view("audit", None, Day::of_ms(now_ms));
+    trail.redis::<()>(&["SET", &index, "x"]);
+    trail.book(1).await;
+    for _ in 0..2 {
+        pass().await;
+        let still = store.watermark(View::Audit).await.expect("an answer");
+        assert_eq!(still, whole, "an entry is missing before it");
+    }
+    trail.redis::<i64>(&["DEL", &index]);
+    trail.seal().await;
+    assert_sealed(&trail).await;
+    assert_eq!(trail.redis::<usize>(&["ZCARD", &index]), 1);
 }
 
 #[tokio::test]
