@@ -180,7 +180,11 @@ impl Sealer {
         if let Some(put_off) = self.lock().get(&place).copied() {
             *since_ms = put_off.since_ms.min(*since_ms);
             if put_off.until > Instant::now() {
-                return Ok(if put_off.unseen { Turn::More } else { Turn::Done });
+                return Ok(if put_off.unseen {
+                    Turn::More
+                } else {
+                    Turn::Done
+                });
             }
         }
         for _ in 0..TURNS {

@@ -296,7 +296,10 @@ async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_
 }
 
 async fn denials(chronicle: &Chronicle, at_ms: i64) -> i64 {
-    let minute = chronicle.store.keys().denials_of_minute(at_ms - at_ms % 60_000);
+    let minute = chronicle
+        .store
+        .keys()
+        .denials_of_minute(at_ms - at_ms % 60_000);
     chronicle.run(&["ZSCORE", &minute, "BUDGET_EXCEEDED"]).await
 }
 

@@ -8,9 +8,7 @@ use crate::domain::reservation::{Record, RecordError};
 use crate::domain::tenant::SYSTEM;
 use crate::store::Day;
 use crate::store::outbox::Target;
-use crate::store::views::{
-    CORRELATION_ID, Denials, NewRow, REQUEST_ID, Row, TRACE_ID, id_digest,
-};
+use crate::store::views::{CORRELATION_ID, Denials, NewRow, REQUEST_ID, Row, TRACE_ID, id_digest};
 
 /// The row of an event.
 pub(super) fn new_row(

@@ -1,6 +1,7 @@
 //! How much a list looks at, and that it shows each event once.
 
-use budget_authority::admin::events::{Bounds, EventPage, EventQuery, Events};
+use budget_authority::admin::events::{EventPage, EventQuery, Events};
+use budget_authority::admin::log_walk::Bounds;
 use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::event_query::{EventFilter, EventSort};
 use budget_authority::domain::ids::RequestId;
