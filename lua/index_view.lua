@@ -2,7 +2,7 @@
 --[[
 index_view: adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came
 from, both or neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing
-of it is written. Adding a row again changes nothing.
+of it is written. Adding a row again changes nothing. A cursor that is no id counts as none.
 KEYS[1] cursors  hash  partition → id of the last outbox entry that was followed    KEYS[2..] indexes  zset  of a day or a minute each
 ARGV[1..] when each index ends, ms; then in turn: partition ('': rows that need no cursor), its cursor as it was read or '',
 its cursor to be, a number of rows, and for each row: the number of its index, from 1; score, or
@@ -15,6 +15,7 @@ local at = #KEYS
 while at <= #ARGV do
   local partition, read, next, rows = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   local stored = partition ~= '' and redis.call('HGET', cursors, partition) or ''
+  if not stored:find('^%d+%-%d+$') then stored = '' end
   if stored == read then
     for row = at + 4, at + 3 + 3 * rows, 3 do added[#added + 1] = row end
     if partition ~= '' then moved[#moved + 1], moved[#moved + 2] = partition, next end
