@@ -36,6 +36,15 @@ pub(super) fn print(
         );
         text += &lines(address, dialect.words().api_key_header, key.expose_secret());
     }
+    let program = std::env::current_exe().map_or_else(
+        |_| "budget-authority".to_owned(),
+        |path| path.display().to_string(),
+    );
+    let admin = admin_key.expose_secret();
+    text += &format!(
+        "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={admin}\n  \
+         {program} admin overview\n"
+    );
     text += "\nCtrl-C stops everything.\n";
     println!("{text}");
 }

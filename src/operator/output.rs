@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::error::OperatorError;
@@ -102,8 +103,17 @@ pub(super) fn plain(value: &Value) -> String {
             let texts = entries.iter().filter_map(Value::as_str).map(printable);
             texts.collect::<Vec<_>>().join(" ")
         }
+        Value::Array(entries) => format!("{} entries, which --json shows", entries.len()),
         _ => value.to_string(),
     }
+}
+
+/// A time that the wire has as milliseconds.
+pub(super) fn moment(value: &Value) -> String {
+    let moment = value
+        .as_i64()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    moment.map_or_else(|| plain(value), |moment| format!("{moment:.3}"))
 }
 
 /// The amount alone, of an amount.
@@ -155,6 +165,20 @@ mod tests {
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect();
         assert_eq!(read, rows);
+    }
+
+    #[test]
+    fn what_is_no_text_is_shown_as_plainly_as_can_be() {
+        assert_eq!(
+            moment(&json!(1_795_280_891_360_i64)),
+            "2026-11-21T17:08:11.360Z"
+        );
+        assert_eq!(moment(&Value::Null), "-");
+        assert_eq!(
+            plain(&json!([{"a": 1}, {"b": 2}])),
+            "2 entries, which --json shows"
+        );
+        assert_eq!(plain(&json!({"max_ttl_ms": 5})), r#"{"max_ttl_ms":5}"#);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::client::{Call, Client};
 use super::error::OperatorError;
-use super::output::{Column, Output, plain};
+use super::output::{Column, Output, moment, plain};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -40,7 +40,7 @@ const COLUMNS: &[Column] = &[
     ("RESERVATION", |row| plain(&row["reservation_id"])),
     ("STATUS", |row| plain(&row["status"])),
     ("RESERVED", |row| plain(&row["reserved"])),
-    ("CREATED", |row| plain(&row["created_at"])),
+    ("CREATED", |row| moment(&row["created_at_ms"])),
     ("SCOPE", |row| plain(&row["scope_path"])),
 ];
 
