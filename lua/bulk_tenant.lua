@@ -49,6 +49,8 @@ if changes then
   first_correlation_id, told = tenant_flip_fields(tenant_key, wanted, flips, now, close_correlation_id, set)
 end
 -- What is written without having been read: one of another type raises here.
+redis.call('ZCARD', closings)
+if flips then counts_check(counts) end
 redis.call('ZCARD', days)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)

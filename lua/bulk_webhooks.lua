@@ -67,6 +67,7 @@ end
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
 watch_check(watch, thresholds)
+if #changed > 0 then counts_check(counts) end
 redis.call('ZCARD', days)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)

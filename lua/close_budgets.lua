@@ -45,6 +45,7 @@ for _, member in ipairs(members) do
     open[#open + 1], spent_sums[#spent_sums + 1] = budget, name
   end
 end
+if #open > 0 then counts_check(counts) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.

@@ -34,6 +34,7 @@ for _, id in ipairs(ids) do
     open[#open + 1] = {id = id, status = record[1], name = record[2], version = tonumber(record[3]) or 0}
   end
 end
+if #open > 0 then counts_check(counts) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.

@@ -33,11 +33,11 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 if redis.call('EXISTS', budget) == 1 then return {'duplicate'} end
+counts_check(counts)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', budgets)
 
--- Effects. First the counts: they have not been read, and a key of another type raises before anything else is written. Of
--- the record, the figures that reserve and commit read stand first.
+-- Effects: none can fail. Of the record, the figures that reserve and commit read stand first.
 counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
 redis.call('ZADD', budgets, 0, member)
 redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved', '0', 'spent', '0',

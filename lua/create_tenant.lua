@@ -34,8 +34,9 @@ local reply = {'exists', unpack(stored)}
 redis.call('HLEN', tenant_ids)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', tenants)
+if #stored == 0 then counts_check(counts) end
 
--- Effects. First the counts: they have not been read, and a key of another type raises before anything else is written.
+-- Effects: none can fail.
 if #stored == 0 then
   counts_move(counts, 'tenant', nil, 'ACTIVE')
   redis.call('ZADD', tenants, 0, tenant)

@@ -36,10 +36,11 @@ if mode == 'tenant' and not settings[TENANT_STATUS] then return {'tenant_not_fou
 if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
 watch_check(watch, thresholds)
+counts_check(counts)
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', webhooks)
 
--- Effects. First the counts: they have not been read, and a key of another type raises before anything else is written.
+-- Effects: none can fail.
 counts_move(counts, 'webhook', nil, 'ACTIVE')
 redis.call('ZADD', webhooks, 0, subscription_id)
 redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner, 'status', 'ACTIVE',

@@ -12,7 +12,7 @@ ARGV[3] day yyyymmdd                      ARGV[6] payload_hash                 b
 Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
   | replayed outcome… | not_found | tenant_unreadable | tenant_closed | tenant_suspended
   | deleted version union; version and union are empty unless every partition must learn of them
-Writes on deleted: the record and what led to it go; the event, the audit entry. Else nothing.
+Writes on deleted: the counts; the record and what led to it go; the event, the audit entry. Else nothing.
 ]]
 -- @include time, access, scope_filter, admin_access, tenant, days, thresholds, watch, counts, events, audit
 -- @include idempotency
@@ -33,11 +33,12 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 watch_check(watch, thresholds)
+if stored[2] then counts_check(counts) end
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
 
--- Effects. First the counts: they have not been read, and a key of another type raises before anything goes.
+-- Effects: none can fail.
 if stored[2] then counts_move(counts, 'webhook', stored[2], nil) end
 redis.call('ZREM', failing, subscription_id)
 redis.call('ZREM', webhooks, subscription_id)

@@ -19,6 +19,7 @@ if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
 local status, expires_at_ms, name = unpack(hash_fields(api_key, 'status', 'expires_at_ms', 'name'))
 if status == 'ACTIVE' and expires_at_ms and now < tonumber(expires_at_ms) then return {'early'} end
 local _, settings = tenant_refusal(tenant_key)
+redis.call('ZCARD', days)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 

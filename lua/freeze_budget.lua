@@ -31,6 +31,7 @@ local known = status == 'ACTIVE' or status == 'FROZEN' or status == 'CLOSED'
 if not (known and ledger_id) then return {'corrupt', budget_key} end
 if status == 'CLOSED' then return {'budget_closed'} end
 if status == wanted then return {'unchanged'} end
+counts_check(counts)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.

@@ -47,7 +47,7 @@ if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budge
 if refused then return {refused} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
--- Effects: none can fail.
+-- Effects. First the index: it has not been read, and one of another type raises before anything is funded.
 local before = budget.before
 if budget.debt ~= before.debt or budget.over ~= before.over then
   strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)

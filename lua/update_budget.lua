@@ -50,7 +50,7 @@ for _, member in ipairs({{'commit_overage_policy', overage_policy}, {'metadata',
 end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
--- Effects: none can fail.
+-- Effects. First the index: it has not been read, and one of another type raises before anything is changed.
 if over ~= budget.over then strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
 redis.call('HSET', budget_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end

@@ -48,6 +48,7 @@ local first_correlation_id, told = tenant_flip_fields(tenant_key, wanted, flips,
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', closings)
+if flips then counts_check(counts) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail. The guard stands from the first of them on.

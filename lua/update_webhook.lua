@@ -38,17 +38,18 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
-watch_check(watch, thresholds)
-local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
-redis.call('ZCARD', failing)
-
--- Effects: none can fail.
-local becomes, failures
+local becomes, failures = status, nil
 for i = 15, fields_end, 2 do
   if ARGV[i] == 'status' then becomes = ARGV[i + 1] end
   if ARGV[i] == 'consecutive_failures' then failures = ARGV[i + 1] end
 end
-counts_move(counts, 'webhook', status, becomes or status)
+watch_check(watch, thresholds)
+if becomes ~= status then counts_check(counts) end
+local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', failing)
+
+-- Effects: none can fail.
+counts_move(counts, 'webhook', status, becomes)
 if failures then failing_write(failing, subscription_id, failures) end
 if dropped ~= '' then
   for field in dropped:gmatch('%S+') do redis.call('HDEL', webhook, field) end

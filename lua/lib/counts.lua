@@ -1,8 +1,13 @@
 --[[
 counts: how many things of a kind and status a partition has, for the overview: `tenant <STATUS>`, `budget <UNIT>
-<STATUS>`, `webhook <STATUS>`. Whoever writes a status moves the counts in the same script, as the first of its effects: a
-key that holds something else raises before anything is written.
+<STATUS>`, `webhook <STATUS>`. Whoever writes a status moves the counts in the same script.
 ]]
+-- @include counter
+
+-- Asked before the effects: raises where the counts cannot be moved.
+local function counts_check(counts)
+  for _, count in ipairs(redis.call('HVALS', counts)) do counter_check(counts, count) end
+end
 
 -- from, to: a status, or nil for one that begins or ends.
 local function counts_move(counts, kind, from, to)

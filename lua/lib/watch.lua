@@ -3,6 +3,8 @@ watch: the utilization thresholds that subscriptions want told beyond the usual 
 in a hash by subscription, active ones alone; those of the operator's subscriptions come to each partition as a copy. The
 union of all stands on the tenant's record, which every operation reads anyway.
 ]]
+-- @include counter
+
 -- The union, ascending, with blanks between; '' for none. Tables of texts of numbers.
 local function watch_union(...)
   local seen, union = {}, {}
@@ -24,10 +26,10 @@ local function watch_apply(tenant_key, watch, copied)
   redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), copied}, own))
 end
 
--- Asked before the effects: raises where what watch_write reads is of another type.
+-- Asked before the effects: raises where watch_write could not do its part.
 local function watch_check(watch, thresholds)
   redis.call('HLEN', watch)
-  redis.call('HLEN', thresholds)
+  counter_check(thresholds, redis.call('HGET', thresholds, 'source_version') or '0')
 end
 
 -- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then answers the version

@@ -136,8 +136,8 @@ impl Admin {
         let over = over.await?;
         let debt = store.strained(&totals.strained, Strain::Debt, ROWS).await?;
         let failing = store.failing_webhooks(&totals.failing_in, ROWS).await?;
-        let over_limit_scopes = ledgers(&over.worst, |ledger| ledger.is_over_limit)?;
-        let debt_scopes = ledgers(&debt.worst, |ledger| ledger.debt > 0)?;
+        let over_limit_scopes = ledgers(&over.worst, |ledger| ledger.is_over_limit);
+        let debt_scopes = ledgers(&debt.worst, |ledger| ledger.debt > 0);
         let budgets = |status: &BudgetStatus| {
             let of_unit = |unit: Unit| totals.count(&format!("budget {unit} {status}"));
             Unit::ALL.into_iter().map(of_unit).sum()
@@ -169,10 +169,7 @@ impl Admin {
             with_debt: debt.count,
             debt_scopes,
             failing: totals.failing,
-            failing_webhooks: failing
-                .iter()
-                .map(FailingWebhook::of)
-                .collect::<Result<_, _>>()?,
+            failing_webhooks: readable(&failing, "subscription_id", FailingWebhook::of),
         })
     }
 
@@ -227,12 +224,34 @@ fn by_word(
 }
 
 /// The ledgers of these records, highest debt first. What has changed since the index was read is left out.
-fn ledgers(
+fn ledgers(records: &[Record], still: impl Fn(&StrainedLedger) -> bool) -> Vec<StrainedLedger> {
+    let mut ledgers = readable(records, "scope", StrainedLedger::of);
+    ledgers.retain(still);
+    // Scores of an index are doubles; the figures are exact.
+    ledgers.sort_by(|a, b| b.debt.cmp(&a.debt).then_with(|| a.scope.cmp(&b.scope)));
+    ledgers
+}
+
+/// What can be read of these records, which `name` names. One that is damaged must not take the whole overview away.
+fn readable<T>(
     records: &[Record],
-    still: impl Fn(&StrainedLedger) -> bool,
-) -> Result<Vec<StrainedLedger>, RecordError> {
-    let ledger = |record: &Record| -> Result<StrainedLedger, RecordError> {
-        Ok(StrainedLedger {
+    name: &str,
+    read: impl Fn(&Record) -> Result<T, RecordError>,
+) -> Vec<T> {
+    let read = |record: &Record| match read(record) {
+        Ok(row) => Some(row),
+        Err(damage) => {
+            let which = record.get(name).unwrap_or("?");
+            error!(error = %damage, "`{which}` is left out of the overview: {damage}");
+            None
+        }
+    };
+    records.iter().filter_map(read).collect()
+}
+
+impl StrainedLedger {
+    fn of(record: &Record) -> Result<Self, RecordError> {
+        Ok(Self {
             scope: record.text("scope")?.to_owned(),
             unit: record.unit()?,
             allocated: record.integer("allocated")?,
@@ -241,12 +260,7 @@ fn ledgers(
             overdraft_limit: record.integer("overdraft_limit")?,
             is_over_limit: record.text("is_over_limit")? == "1",
         })
-    };
-    let mut ledgers = records.iter().map(ledger).collect::<Result<Vec<_>, _>>()?;
-    ledgers.retain(still);
-    // Scores of an index are doubles; the figures are exact.
-    ledgers.sort_by(|a, b| b.debt.cmp(&a.debt).then_with(|| a.scope.cmp(&b.scope)));
-    Ok(ledgers)
+    }
 }
 
 impl FailingWebhook {

@@ -1,6 +1,7 @@
 //! `list_budgets.lua`, and the ledgers of many tenants.
 
 use redis::{Cmd, Value};
+use tracing::error;
 
 use super::admin::{AdminError, caller_words, refused};
 use super::node::Lane;
@@ -168,13 +169,15 @@ impl Store {
         };
         let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
         let replies = self.query_each(&commands).await?;
-        let entries = |reply: Result<Value, StoreError>| {
-            redis::from_redis_value::<Vec<String>>(reply.ok()?).ok()
+        let entries = |(tenant, reply): (&TenantId, Result<Value, StoreError>)| {
+            let found = reply.map(redis::from_redis_value::<Vec<String>>);
+            let Ok(Ok(found)) = found else {
+                error!(tenant.id = %tenant, "the ledgers of `{tenant}` are left out of a list: their index is none");
+                return Vec::new();
+            };
+            found
         };
-        Ok(replies
-            .into_iter()
-            .map(|reply| entries(reply).unwrap_or_default())
-            .collect())
+        Ok(tenants.iter().zip(replies).map(entries).collect())
     }
 
     /// The records of ledgers by tenant and entry, in their order, as in [`LedgerRows`]. For the admin key.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use redis::{Cmd, FromRedisValue, Value};
+use tracing::error;
 
 use super::{Store, StoreError};
 use crate::domain::ids::{Partition, TenantId};
@@ -109,9 +110,13 @@ impl Store {
         let mut replies = self.query_all(&commands).await?.into_iter();
         let mut totals = Totals::default();
         for partition in partitions {
-            let counts: Counts = read(replies.next());
+            let counts: BTreeMap<String, String> = read(replies.next());
             for (field, count) in counts {
-                *totals.by_status.entry(field).or_default() += count;
+                let Ok(number) = count.parse::<i64>() else {
+                    error!(partition = %partition, field, "the count `{field}` of {partition} is no number");
+                    continue;
+                };
+                *totals.by_status.entry(field).or_default() += number;
             }
             let (strained, failing): (i64, i64) = (read(replies.next()), read(replies.next()));
             if strained > 0 {

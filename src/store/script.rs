@@ -208,6 +208,7 @@ parts! {
     "budgets_of_record",
     "bulk",
     "closing",
+    "counter",
     "counts",
     "failing",
     "strained",

@@ -125,6 +125,27 @@ async fn an_expiry_is_told_once_with_what_the_key_was() {
 }
 
 #[tokio::test]
+async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
+    let (desk, ids) = desk(1, 0).await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let partition = tenant_id("acme").partition();
+    let keys = desk.store.keys();
+    // A new day, which the registry would have to learn.
+    run(
+        &desk.store,
+        &["HDEL", &keys.tenant(partition, "acme"), "day"],
+    )
+    .await;
+    run(&desk.store, &["SET", &keys.days(partition), "no registry"]).await;
+    let failed = pass(&worker, lease).await;
+    assert_eq!((failed.told, failed.failed), (0, 1));
+    assert_eq!(told(&desk.events("acme")), [""; 0]);
+    run(&desk.store, &["DEL", &keys.days(partition)]).await;
+    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(told(&desk.events("acme")), ids);
+}
+
+#[tokio::test]
 async fn a_key_waits_in_the_index_until_its_very_time() {
     let desk = Desk::new();
     desk.tenant("acme").await;

@@ -11,7 +11,7 @@ use crate::harness::app::{ADMIN_KEY, Said, TestApp};
 const ROOT: &str = "tenant:acme";
 
 /// Every key of the deployment with its content.
-async fn everything(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
+pub(crate) async fn everything(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
     let pattern = format!("{}:*", app.world.store.keys().prefix());
     let (mut found, mut cursor) = (BTreeMap::new(), "0".to_owned());
     loop {

@@ -63,6 +63,7 @@ mod closing_kill;
 mod closing_races;
 mod commit;
 mod corruption;
+mod corruption_admin;
 mod decide;
 mod denial_sums;
 mod denials;

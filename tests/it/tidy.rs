@@ -338,6 +338,10 @@ fn refusals_come_before_effects() {
         let (before, after) = body
             .split_once("-- Effects")
             .unwrap_or_else(|| panic!("{name} marks where its effects begin"));
+        assert!(
+            !after.contains("counts_move(") || before.contains("counts_check("),
+            "{name} moves counts that it has not checked"
+        );
         let mut in_tell = false;
         for line in before.lines() {
             in_tell = (in_tell || line.starts_with("local function tell(")) && line != "end";

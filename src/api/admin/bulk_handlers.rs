@@ -47,16 +47,13 @@ pub async fn tenants(
         after: None,
         limit: 1,
     };
-    let asked = BulkRequest {
-        request: Request {
-            cause: &cause,
-            idempotency_key: key.as_ref(),
-            payload_hash: &PayloadHash::of_body(&body.sent),
-        },
-        expected_count: sent.expected_count,
-        filter: json(&sent.filter),
-        gone_row: state.access.dialect().words().gone_row,
+    let payload_hash = PayloadHash::of_body(&body.sent);
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &payload_hash,
     };
+    let asked = asked(&state, request, sent.expected_count, &sent.filter);
     let done = state.admin.bulk_tenants(&query, sent.action, &asked).await;
     Ok(answered(&state, done, None))
 }
@@ -87,16 +84,13 @@ pub async fn webhooks(
         after: None,
         limit: 1,
     };
-    let asked = BulkRequest {
-        request: Request {
-            cause: &cause,
-            idempotency_key: key.as_ref(),
-            payload_hash: &PayloadHash::of_body(&body.sent),
-        },
-        expected_count: sent.expected_count,
-        filter: json(&sent.filter),
-        gone_row: state.access.dialect().words().gone_row,
+    let payload_hash = PayloadHash::of_body(&body.sent);
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &payload_hash,
     };
+    let asked = asked(&state, request, sent.expected_count, &sent.filter);
     let done = state
         .admin
         .bulk_webhooks(&query, tenant, sent.action, &asked);
@@ -128,16 +122,13 @@ pub async fn budgets(
         spent: sent.spent.map(Amount::value),
         reason: sent.reason.clone(),
     };
-    let asked = BulkRequest {
-        request: Request {
-            cause: &cause,
-            idempotency_key: key.as_ref(),
-            payload_hash: &PayloadHash::of_body(&body.sent),
-        },
-        expected_count: sent.expected_count,
-        filter: json(&sent.filter),
-        gone_row: state.access.dialect().words().gone_row,
+    let payload_hash = PayloadHash::of_body(&body.sent);
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &payload_hash,
     };
+    let asked = asked(&state, request, sent.expected_count, &sent.filter);
     let filter = BudgetFilter::from(&sent.filter);
     let done = state.admin.bulk_budgets(&filter, &funding, &asked).await;
     Ok(answered(&state, done, Some(tenant)))
@@ -163,8 +154,18 @@ pub async fn update_tenant(
     tenant_update::update_tenant(state, because, key, named(), body).await
 }
 
-fn json<T: Serialize>(filter: &T) -> String {
-    serde_json::to_string(filter).unwrap_or_default()
+fn asked<'a>(
+    state: &AppState,
+    request: Request<'a>,
+    expected_count: Option<i64>,
+    filter: &impl Serialize,
+) -> BulkRequest<'a> {
+    BulkRequest {
+        request,
+        expected_count,
+        filter: serde_json::to_string(filter).unwrap_or_default(),
+        gone_row: state.access.dialect().words().gone_row,
+    }
 }
 
 /// The stored answer, byte for byte, or the refusal with the tenant that the request was about.
