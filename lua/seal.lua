@@ -14,7 +14,8 @@ local chain, seals, unsealed, lease = unpack(KEYS)
 local tenant, token, read, sequence, hash, entry, day = unpack(ARGV, 1, 7)
 if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
 local last, sealed = unpack(redis.call('HMGET', chain, 'sequence', 'sealed_sequence'))
-if (sealed or '0') ~= read then return {'passed', sealed or '0'} end
+if not (sealed or '0'):find('^%d+$') then error(chain .. ': sealed_sequence is no number') end
+if tonumber(sealed or '0') ~= tonumber(read) then return {'passed', sealed or '0'} end
 redis.call('SCARD', unsealed)
 -- The chain was turned back: to seal anew what is sealed would cover up for it.
 if redis.call('HEXISTS', seals, ARGV[8] or '') == 1 then error(seals .. ': ' .. ARGV[8] .. ' is sealed already') end

@@ -8,6 +8,7 @@ mod budget_states;
 mod budgets;
 mod bulk_actions;
 pub mod events;
+pub mod log_walk;
 mod overview;
 mod policies;
 mod tenant_update;

@@ -55,7 +55,18 @@ pub struct Sealer {
     sealed: IntCounter,
     missing: IntCounter,
     lag_seconds: Gauge,
-    put_off: Mutex<HashMap<(Partition, String), Instant>>,
+    put_off: Mutex<HashMap<(Partition, String), PutOff>>,
+}
+
+/// A chain that could not be sealed.
+#[derive(Clone, Copy)]
+struct PutOff {
+    /// When it is tried again.
+    until: Instant,
+    /// From when the oldest of its entries is that is not sealed, as far as is known; milliseconds.
+    since_ms: i64,
+    /// Whether the view misses entries through no fault of the chain, and is held back.
+    unseen: bool,
 }
 
 /// How a turn at a chain ended.
@@ -66,6 +77,8 @@ enum Turn {
     More,
     /// The lease is another's.
     Fenced,
+    /// The view did not take the entries; nothing was sealed.
+    Unseen(StoreError),
 }
 
 impl Sealer {
@@ -127,9 +140,12 @@ impl Sealer {
             let Some(names) = names else { continue };
             let mut whole = true;
             for name in names {
-                match self.take(*lease, &name, &mut oldest_ms, &mut pass).await? {
+                let mut since_ms = now_ms;
+                let turn = self.take(*lease, &name, &mut since_ms, &mut pass).await?;
+                oldest_ms = oldest_ms.min(since_ms);
+                match turn {
                     Turn::Done => {}
-                    Turn::More => whole = false,
+                    Turn::More | Turn::Unseen(_) => whole = false,
                     Turn::Fenced => {
                         lost(*lease);
                         whole = false;
@@ -151,35 +167,44 @@ impl Sealer {
         Ok(pass)
     }
 
-    /// Takes turns at one chain until it is sealed. What fails counts as done, so that it keeps no other from the view.
+    /// Takes turns at one chain until it is sealed. A chain that fails counts as done, so that it keeps no other from the
+    /// view; where the view itself fails, more is to be done. `since_ms`: from when its oldest entry is that is not sealed.
     async fn take(
         &self,
         lease: Lease,
         name: &str,
-        oldest_ms: &mut i64,
+        since_ms: &mut i64,
         pass: &mut Pass,
     ) -> Result<Turn, StoreError> {
         let place = (lease.partition, name.to_owned());
-        if self.is_put_off(&place) {
-            return Ok(Turn::Done);
+        if let Some(put_off) = self.lock().get(&place).copied() {
+            *since_ms = put_off.since_ms.min(*since_ms);
+            if put_off.until > Instant::now() {
+                return Ok(if put_off.unseen {
+                    Turn::More
+                } else {
+                    Turn::Done
+                });
+            }
         }
         for _ in 0..TURNS {
-            match self.turn(lease, name, oldest_ms, pass).await {
-                Ok(Turn::More) => {}
+            let (failure, unseen) = match self.turn(lease, name, since_ms, pass).await {
+                Ok(Turn::More) => continue,
+                Ok(Turn::Unseen(failure)) => (failure, true),
                 Ok(turn) => return Ok(turn),
-                Err(StoreError::Unavailable(error)) => return Err(error.into()),
-                Err(failure) => {
-                    pass.failed += 1;
-                    let until = Instant::now() + PUT_OFF;
-                    self.lock().insert(place, until);
-                    error!(
-                        partition = %lease.partition, tenant.id = name, error = %failure,
-                        "the audit chain of `{name}` cannot be sealed, and is tried again in {} s: {failure}",
-                        PUT_OFF.as_secs()
-                    );
-                    return Ok(Turn::Done);
-                }
+                Err(failure) => (failure, false),
+            };
+            if let StoreError::Unavailable(error) = failure {
+                return Err(error.into());
             }
+            pass.failed += 1;
+            self.put_off(place, *since_ms, unseen);
+            error!(
+                partition = %lease.partition, tenant.id = name, error = %failure,
+                "the audit chain of `{name}` cannot be sealed, and is tried again in {} s: {failure}",
+                PUT_OFF.as_secs()
+            );
+            return Ok(if unseen { Turn::More } else { Turn::Done });
         }
         pass.more = true;
         Ok(Turn::More)
@@ -189,15 +214,18 @@ impl Sealer {
         &self,
         lease: Lease,
         name: &str,
-        oldest_ms: &mut i64,
+        since_ms: &mut i64,
         pass: &mut Pass,
     ) -> Result<Turn, StoreError> {
         let chain = self.store.audit_chain(lease.partition, name).await?;
         let tail = self.tail(lease.partition, name, &chain).await?;
         if let Some(first) = tail.entries.first() {
-            *oldest_ms = first.at_ms.min(*oldest_ms);
+            *since_ms = first.at_ms.min(*since_ms);
         }
-        self.show(lease.partition, name, &tail).await?;
+        if let Err(failure) = self.show(lease.partition, name, &tail).await {
+            return Ok(Turn::Unseen(failure));
+        }
+        self.lock().remove(&(lease.partition, name.to_owned()));
         match self.seal(lease, name, &chain, &tail).await? {
             Sealed::Fenced => Ok(Turn::Fenced),
             Sealed::Passed => Ok(Turn::More),
@@ -218,7 +246,7 @@ impl Sealer {
                         left, "{left} audit entries of `{name}` are gone"
                     );
                     let place = (lease.partition, name.to_owned());
-                    self.lock().insert(place, Instant::now() + PUT_OFF);
+                    self.put_off(place, *since_ms, false);
                     return Ok(Turn::Done);
                 }
                 Ok(if left > 0 { Turn::More } else { Turn::Done })
@@ -291,19 +319,16 @@ impl Sealer {
         }
     }
 
-    fn is_put_off(&self, place: &(Partition, String)) -> bool {
-        let mut put_off = self.lock();
-        match put_off.get(place) {
-            Some(until) if *until > Instant::now() => true,
-            Some(_) => {
-                put_off.remove(place);
-                false
-            }
-            None => false,
-        }
+    fn put_off(&self, place: (Partition, String), since_ms: i64, unseen: bool) {
+        let put_off = PutOff {
+            until: Instant::now() + PUT_OFF,
+            since_ms,
+            unseen,
+        };
+        self.lock().insert(place, put_off);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Partition, String), Instant>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Partition, String), PutOff>> {
         // A map that another thread left in a panic is whole: each change is one call.
         self.put_off
             .lock()

@@ -3,24 +3,21 @@
 //! Nothing is remembered from pass to pass: the cursors are in the store, and a script moves one only together with the
 //! rows that it brings, from where it was read. So the view holds each event once, whoever dies or follows at the same time.
 
+mod row;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tracing::error;
+use tracing::{error, warn};
 
 use super::metrics::ViewMetrics;
-use crate::domain::event::StoredEvent;
-use crate::domain::event_type::EventType;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::{Record, RecordError};
-use crate::domain::tenant::SYSTEM;
-use crate::store::outbox::{Pointer, Target};
-use crate::store::views::{
-    BATCH_ROWS, CORRELATION_ID, Denials, Followed, NewRow, REQUEST_ID, Row, TRACE_ID, View,
-    id_digest,
-};
-use crate::store::{Day, Lease, Store, StoreError};
+use crate::domain::reservation::Record;
+use crate::store::outbox::{Beyond, Pointer, Target};
+use crate::store::views::{BATCH_ROWS, Followed, NewRow, View};
+use crate::store::{Lease, Store, StoreError};
+use row::new_row;
 
 /// How often to look while nothing happens. What happens is in the view, and told, so long after it at most.
 pub const QUIET: Duration = Duration::from_millis(500);
@@ -30,6 +27,10 @@ pub const BUSY: Duration = Duration::from_millis(200);
 
 /// Entries of one outbox that one pass follows.
 const ROWS: usize = 100;
+
+/// How far before its cursor an outbox is followed again that has lost what was followed, in milliseconds: further than a
+/// replica that takes over lacks entries, and than its clock may be behind.
+const TURN_BACK_MS: u64 = 3_600_000;
 
 /// Entries of outboxes whose facts are read at once.
 const READ_ROWS: usize = 500;
@@ -87,7 +88,8 @@ impl EventFollower {
     /// One pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable. What cannot be read is logged, counted and passed over instead.
+    /// [`StoreError`] when Redis is unavailable, or the view takes no rows. What cannot be read is logged, counted and passed
+    /// over instead.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<Follow, StoreError> {
         let mut pass = Follow::default();
         // Before the outboxes are read: what they do not hold by then happens later, on the clock of any node.
@@ -100,31 +102,26 @@ impl EventFollower {
             .filter(|outbox| outbox.whole)
             .map(|outbox| outbox.partition)
             .collect();
-        let (mut some, mut count) = (Vec::new(), 0);
-        for outbox in outboxes.into_iter().filter(|o| !o.pointers.is_empty()) {
-            count += outbox.pointers.len();
-            some.push(outbox);
-            if count >= READ_ROWS {
-                self.follow(std::mem::take(&mut some), &mut reached, &mut pass)
-                    .await?;
-                count = 0;
-            }
+        let followed = self.follow_all(outboxes, &mut reached, &mut pass).await;
+        if followed.is_err() {
+            reached.clear();
         }
-        self.follow(some, &mut reached, &mut pass).await?;
         let reached: Vec<_> = reached.into_iter().map(|p| (p, now_ms)).collect();
+        // Also after a failure: how far the view is behind must show.
         pass.watermark_ms = self.store.set_watermarks(View::Events, &reached).await?;
         self.count(&pass, now_ms);
-        Ok(pass)
+        followed.map(|()| pass)
     }
 
     async fn outboxes(&self, leases: &[Lease]) -> Result<Vec<Outbox>, StoreError> {
         let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
         let cursors = self.store.view_cursors(&partitions).await?;
         let cursors: Vec<_> = partitions.into_iter().zip(cursors).collect();
-        let found = self.store.read_outboxes(&cursors, ROWS).await?;
-        let outbox = |((partition, cursor), pointers): (_, Option<Vec<Pointer>>)| {
+        let mut found = self.store.read_outboxes(&cursors, ROWS).await?;
+        self.turn_back(&cursors, &mut found).await?;
+        let outbox = |((partition, cursor), beyond): (_, Option<Beyond>)| {
             // Its node is out of reach; the others need not wait.
-            let pointers = pointers?;
+            let pointers = beyond?.pointers;
             Some(Outbox {
                 partition,
                 cursor,
@@ -133,6 +130,63 @@ impl EventFollower {
             })
         };
         Ok(cursors.into_iter().zip(found).filter_map(outbox).collect())
+    }
+
+    /// Reads those outboxes again that have lost what was followed, from further back: a replica that took over without the
+    /// last entries gives their places anew, and earlier ones where its clock is behind. What was followed before changes
+    /// nothing.
+    async fn turn_back(
+        &self,
+        cursors: &[(Partition, Option<EntryId>)],
+        found: &mut [Option<Beyond>],
+    ) -> Result<(), StoreError> {
+        let turned_back = |beyond: &Option<Beyond>| beyond.as_ref().is_some_and(|b| b.turned_back);
+        let places: Vec<usize> = (0..found.len())
+            .filter(|place| turned_back(&found[*place]))
+            .collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let earlier = |place: &usize| {
+            let (partition, cursor) = cursors[*place];
+            let cursor = cursor.map(|cursor| EntryId {
+                ms: cursor.ms.saturating_sub(TURN_BACK_MS),
+                sequence: 0,
+            });
+            (partition, cursor)
+        };
+        let earlier: Vec<_> = places.iter().map(earlier).collect();
+        let again = self.store.read_outboxes(&earlier, ROWS).await?;
+        for ((place, beyond), (partition, _)) in places.into_iter().zip(again).zip(earlier) {
+            if beyond.as_ref().is_some_and(|b| !b.pointers.is_empty()) {
+                warn!(
+                    partition = %partition,
+                    "the outbox of {partition} has lost entries that were followed; it is followed again from an hour before"
+                );
+            }
+            found[place] = beyond;
+        }
+        Ok(())
+    }
+
+    /// Adds what outboxes point to, some at a time.
+    async fn follow_all(
+        &self,
+        outboxes: Vec<Outbox>,
+        reached: &mut BTreeSet<Partition>,
+        pass: &mut Follow,
+    ) -> Result<(), StoreError> {
+        let (mut some, mut count) = (Vec::new(), 0);
+        for outbox in outboxes.into_iter().filter(|o| !o.pointers.is_empty()) {
+            count += outbox.pointers.len();
+            some.push(outbox);
+            if count >= READ_ROWS {
+                self.follow(std::mem::take(&mut some), reached, pass)
+                    .await?;
+                count = 0;
+            }
+        }
+        self.follow(some, reached, pass).await
     }
 
     /// Adds what some outboxes point to. Those that are not followed to their end leave `reached`.
@@ -309,69 +363,4 @@ impl Part {
             }
         }
     }
-}
-
-/// The row of an event.
-fn new_row(
-    partition: Partition,
-    target: &Target,
-    entry: EntryId,
-    facts: &Record,
-) -> Result<NewRow, RecordError> {
-    let event_type = facts.text("type")?;
-    let charset =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
-    if event_type.len() > 128 || !event_type.bytes().all(charset) {
-        return Err(RecordError::of("type"));
-    }
-    let at_ms = facts.integer("at_ms")?;
-    if Day::of_ms(at_ms) != target.day {
-        return Err(RecordError::of("at_ms"));
-    }
-    let event = StoredEvent {
-        partition,
-        tenant: &target.tenant,
-        entry: &entry.to_string(),
-        facts,
-    };
-    let ids = [
-        (CORRELATION_ID, event.correlation_id()?),
-        (REQUEST_ID, facts.get("request_id").map(str::to_owned)),
-        (TRACE_ID, facts.get("trace_id").map(str::to_owned)),
-    ];
-    let ids = ids.into_iter();
-    let ids = ids.filter_map(|(letter, id)| Some(id_digest(letter, &id?)));
-    let category = event_type.split('.').next().unwrap_or_default();
-    let mut kinds = vec![event_type.to_owned(), category.to_owned()];
-    if target.tenant == SYSTEM {
-        kinds.push(SYSTEM.to_owned());
-    }
-    Ok(NewRow {
-        day: target.day,
-        at_ms,
-        row: Row {
-            partition,
-            entry,
-            tenant: target.tenant.clone(),
-            kind: Some(event_type.to_owned()),
-        },
-        kinds,
-        ids: ids.collect(),
-        denials: denials(event_type, facts)?,
-    })
-}
-
-/// The denials that an event tells of.
-fn denials(event_type: &str, facts: &Record) -> Result<Option<Denials>, RecordError> {
-    if event_type != EventType::ReservationDenied.as_str() {
-        return Ok(None);
-    }
-    let reason = facts.text("data.reason_code")?;
-    if reason.len() > 64 || !reason.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
-        return Err(RecordError::of("data.reason_code"));
-    }
-    Ok(Some(Denials {
-        reason: reason.to_owned(),
-        count: facts.optional_integer("metadata.count")?.unwrap_or(1),
-    }))
 }

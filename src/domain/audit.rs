@@ -13,6 +13,7 @@ pub use metadata::{Metadata, Value};
 
 use super::ids::Partition;
 use super::json::Json;
+use super::log_entry::EntryId;
 use super::moment::Moment;
 use super::reservation::{Record, RecordError};
 
@@ -96,13 +97,13 @@ impl AuditEntry {
     pub fn read(
         partition: Partition,
         tenant: &str,
-        stored: &StoredEntry,
+        entry: EntryId,
+        record: &Record,
     ) -> Result<Self, RecordError> {
-        let record = Record::from_pairs(stored.fields.clone());
         let text = |name: &str| record.get(name).map(str::to_owned);
         let operation = record.text("operation")?.to_owned();
         let error_code = text("error_code");
-        let mut metadata = Metadata::read(&stored.fields);
+        let mut metadata = Metadata::read(record);
         if operation == "tenant_close_cascade" {
             metadata.put("cascade_reason", Value::Text("tenant_closed".to_owned()));
         }
@@ -112,7 +113,7 @@ impl AuditEntry {
             metadata.put("path", Value::Text(path.to_owned()));
         }
         Ok(Self {
-            log_id: log_id(partition, tenant, &stored.id),
+            log_id: log_id(partition, tenant, entry),
             timestamp: record.moment("at_ms")?,
             tenant_id: tenant.to_owned(),
             key_id: text("key_id"),
@@ -130,7 +131,7 @@ impl AuditEntry {
 }
 
 /// The id of an entry: it names the partition, the tenant by 96 bits of its digest, and the place in the stream.
-fn log_id(partition: Partition, tenant: &str, entry: &str) -> String {
+fn log_id(partition: Partition, tenant: &str, entry: EntryId) -> String {
     let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(tenant)[..12]);
     format!("log_{partition}_{digest}_{entry}")
 }
@@ -145,6 +146,12 @@ mod tests {
             id: "1775745000007-0".to_owned(),
             fields: pairs.map(str::to_owned).collect(),
         }
+    }
+
+    fn read(tenant: &str, stored: StoredEntry) -> Result<AuditEntry, RecordError> {
+        let entry = EntryId::parse(&stored.id).expect("an entry");
+        let record = Record::from_pairs(stored.fields);
+        AuditEntry::read(Partition::FIRST, tenant, entry, &record)
     }
 
     #[test]
@@ -183,7 +190,7 @@ mod tests {
             ("metadata.permissions", " budgets:read budgets:write "),
             ("metadata.scope_filter", "agent:x app:*"),
         ]);
-        let shown = AuditEntry::read(Partition::FIRST, "acme", &entry).expect("a complete entry");
+        let shown = read("acme", entry).expect("a complete entry");
         assert_eq!(shown.operation, "bulkActionBudgets");
         let shown = serde_json::to_string(&shown.metadata).expect("JSON");
         let metadata = concat!(
@@ -203,14 +210,14 @@ mod tests {
             ("error_code", "INVALID_REQUEST"),
             ("metadata.error_message", "no"),
         ]);
-        let shown = AuditEntry::read(Partition::FIRST, "__admin__", &entry).expect("complete");
+        let shown = read("__admin__", entry).expect("complete");
         assert_eq!(
             serde_json::to_string(&shown.metadata).expect("JSON"),
             r#"{"error_message":"no","method":"POST","path":"/v1/admin/tenants"}"#
         );
         let without_status = stored(&[("at_ms", "1"), ("operation", "x")]);
         assert_eq!(
-            AuditEntry::read(Partition::FIRST, "acme", &without_status).map(drop),
+            read("acme", without_status).map(drop),
             Err(RecordError::of("status"))
         );
     }

@@ -95,6 +95,12 @@ impl Record {
         self.fields.get(name).map(String::as_str)
     }
 
+    /// All names and values, in no order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A field that must be there.
     ///
     /// # Errors

@@ -19,6 +19,15 @@ pub struct Pointer {
     pub target: Option<Target>,
 }
 
+/// What an outbox holds beyond a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beyond {
+    /// In order.
+    pub pointers: Vec<Pointer>,
+    /// Whether the outbox lacks the entry of the cursor itself, which trimming leaves: the store has lost what was followed.
+    pub turned_back: bool,
+}
+
 /// Entries of the event log of a tenant, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -56,9 +65,10 @@ impl Store {
         &self,
         cursors: &[(Partition, Option<EntryId>)],
         rows: usize,
-    ) -> Result<Vec<Option<Vec<Pointer>>>, StoreError> {
+    ) -> Result<Vec<Option<Beyond>>, StoreError> {
         let command = |(partition, cursor): &(Partition, Option<EntryId>)| {
-            let from = cursor.map_or_else(|| "-".to_owned(), |cursor| format!("({cursor}"));
+            let from = cursor.map_or_else(|| "-".to_owned(), |cursor| cursor.to_string());
+            let rows = rows + usize::from(cursor.is_some());
             stream_range(self.keys().outbox(*partition), &from, rows)
         };
         let commands: Vec<_> = cursors.iter().map(command).collect();
@@ -67,11 +77,19 @@ impl Store {
             target: Target::read(&record),
         };
         let replies = self.query_reachable(&commands).await?;
-        let pointers = |reply: Value| entries(reply).into_iter().map(pointer).collect();
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.map(pointers))
-            .collect())
+        let beyond = |(reply, (_, cursor)): (Option<Value>, &(_, Option<EntryId>))| {
+            let mut pointers: Vec<_> = entries(reply?).into_iter().map(pointer).collect();
+            let at_cursor = pointers.first().is_some_and(|p| Some(p.entry) == *cursor);
+            if at_cursor {
+                pointers.remove(0);
+            }
+            pointers.truncate(rows);
+            Some(Beyond {
+                pointers,
+                turned_back: cursor.is_some() && !at_cursor,
+            })
+        };
+        Ok(replies.into_iter().zip(cursors).map(beyond).collect())
     }
 
     /// The facts that pointers lead to, fewer where some are gone; `None` where the node is out of reach.

@@ -87,7 +87,7 @@ impl Store {
             .take(rows)
             .collect();
         let wanted: Vec<_> = latest.iter().map(|(row, day)| (row, *day)).collect();
-        let facts = self.facts_of(&wanted).await?;
+        let facts = self.facts_of(View::Events, &wanted).await?;
         let found = latest.into_iter().zip(facts);
         Ok(found
             .filter_map(|((row, _), facts)| Some((row, facts?)))

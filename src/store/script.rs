@@ -193,8 +193,8 @@ scripts! {
     INDEX_VIEW = "index_view",
     /// Notes up to when partitions are in such a view.
     SET_WATERMARKS = "set_watermarks",
-    /// Reads a tenant's events.
-    LIST_EVENTS = "list_events",
+    /// Reads a tenant's logs.
+    WALK_LOGS = "walk_logs",
     /// Reads one event.
     GET_EVENT = "get_event",
 }

@@ -97,7 +97,7 @@ pub struct NewRow {
     pub kinds: Vec<String>,
     /// Ids that it can be asked for by, as [`id_digest`] writes them.
     pub ids: Vec<String>,
-    /// The denials that it tells of, which are counted by the minute. Only where a cursor stops the second who adds it.
+    /// The denials that it tells of, which are counted by the minute, once however often the row is added.
     pub denials: Option<Denials>,
 }
 
@@ -300,17 +300,18 @@ impl<'a> IndexCall<'a> {
                 self.args
                     .extend([number, new.at_ms.to_string(), member.clone()]);
             }
-            for id in &new.ids {
-                let number = self.number_of(by_ids.clone(), self.end_of(new.day));
-                let member = id_member(id, new.at_ms, &member);
-                self.args.extend([number, "0".to_owned(), member]);
-            }
+            // Behind a row of the same event, which tells whether they were counted before.
             if let Some(denials) = &new.denials {
                 let minute_ms = new.at_ms - new.at_ms.rem_euclid(60_000);
                 let key = keys.denials_of_minute(minute_ms);
                 let number = self.number_of(key, minute_ms + MINUTES_MS);
                 let by = format!("+{}", denials.count.max(0));
                 self.args.extend([number, by, denials.reason.clone()]);
+            }
+            for id in &new.ids {
+                let number = self.number_of(by_ids.clone(), self.end_of(new.day));
+                let member = id_member(id, new.at_ms, &member);
+                self.args.extend([number, "0".to_owned(), member]);
             }
         }
         self.args[place] = count.to_string();

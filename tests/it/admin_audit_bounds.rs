@@ -1,7 +1,7 @@
 //! How far lists of the audit log look, and how current they are.
 
-use budget_authority::admin::audit_logs::{AuditLogs, AuditPlace, AuditQuery};
-use budget_authority::admin::events::Bounds;
+use budget_authority::admin::audit_logs::{AuditLogs, AuditQuery};
+use budget_authority::admin::log_walk::{Bounds, Place};
 use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::audit_query::{AuditFilter, AuditSort};
 
@@ -12,7 +12,7 @@ use crate::harness::redis::shared;
 use crate::harness::store;
 use crate::harness::trail::{append, seal_everything};
 
-fn query(filter: AuditFilter, sort: AuditSort, after: Option<AuditPlace>) -> AuditQuery {
+fn query(filter: AuditFilter, sort: AuditSort, after: Option<Place>) -> AuditQuery {
     AuditQuery {
         filter,
         sort,

@@ -1,6 +1,7 @@
 //! Sealing audit chains: however often whoever does it dies, and however many do it at once, the chain is the same.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use budget_authority::dispatch::Tail;
 use budget_authority::domain::audit::{GENESIS, StoredEntry};
@@ -9,6 +10,7 @@ use budget_authority::store::audit_chain::{Chain, Sealed};
 use budget_authority::store::views::View;
 
 use budget_authority::verify::audit::verify_audit;
+use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 use tokio::task::block_in_place;
 
@@ -16,7 +18,7 @@ use crate::admin_audit_logs::{list, members};
 use crate::admin_http::{TENANTS, post};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisCluster;
-use crate::harness::trail::{Trail, seal_everything, sealer};
+use crate::harness::trail::{Trail, every_lease, seal_everything, sealer, sealer_counting};
 
 /// The chain as anybody can compute it from the log.
 fn expected(trail: &Trail) -> (Vec<(String, String)>, String) {
@@ -247,6 +249,69 @@ async fn what_cannot_be_sealed_keeps_no_other_waiting_and_is_told() {
     trail.redis::<i64>(&["DEL", &seals]);
     trail.seal().await;
     assert_sealed(&trail).await;
+}
+
+#[tokio::test]
+async fn what_the_view_cannot_take_holds_it_back_until_it_can() {
+    let trail = Trail::new().await;
+    let store = &trail.desk.store;
+    let (sealer, leases) = (sealer(store), every_lease(store).await);
+    let pass = async || {
+        let pass = sealer.run_once(&leases, |_| {}).await;
+        pass.expect("Redis answers")
+    };
+    pass().await;
+    let whole = store.watermark(View::Audit).await.expect("an answer");
+    assert!(whole > 0);
+    let now_ms = store.node_times().await.expect("times")[0].1;
+    let index = store.keys().view("audit", None, Day::of_ms(now_ms));
+    trail.redis::<()>(&["SET", &index, "x"]);
+    trail.book(1).await;
+    for _ in 0..2 {
+        pass().await;
+        let still = store.watermark(View::Audit).await.expect("an answer");
+        assert_eq!(still, whole, "an entry is missing before it");
+    }
+    trail.redis::<i64>(&["DEL", &index]);
+    trail.seal().await;
+    assert_sealed(&trail).await;
+    assert_eq!(trail.redis::<usize>(&["ZCARD", &index]), 1);
+}
+
+#[tokio::test]
+async fn a_chain_that_is_put_off_stays_in_the_lag() {
+    let trail = Trail::new().await;
+    trail.book(1).await;
+    trail.redis::<()>(&["SET", &trail.seals_key(), "no hash"]);
+    let registry = Registry::new();
+    let sealer = sealer_counting(&trail.desk.store, &registry);
+    let lease = trail.lease().await;
+    for failed in [1, 0, 0] {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let pass = sealer.run_once(&[lease], |_| {}).await;
+        assert_eq!(pass.expect("Redis answers").failed, failed);
+        let told = TextEncoder::new().encode_to_string(&registry.gather());
+        let told = told.expect("metrics");
+        let mut lines = told.lines();
+        let lag = lines.find_map(|line| line.strip_prefix("budget_audit_unsealed_lag_seconds "));
+        let lag: f64 = lag.expect("a metric").parse().expect("a number");
+        assert!(lag >= 0.03, "{lag}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_whose_state_cannot_be_read_is_put_off() {
+    let trail = Trail::new().await;
+    trail.book(1).await;
+    for damage in ["some", "-1"] {
+        trail.redis::<i64>(&["HSET", &trail.chain_key(), "sealed_sequence", damage]);
+        let store = &trail.desk.store;
+        let pass = sealer(store)
+            .run_once(&[trail.lease().await], |_| {})
+            .await
+            .expect("Redis answers");
+        assert_eq!((pass.failed, pass.more), (1, false), "{damage}");
+    }
 }
 
 #[tokio::test]

@@ -120,5 +120,6 @@ mod tidy;
 mod topologies;
 mod verify;
 mod verify_counts;
+mod view_damage;
 mod view_events;
 mod views;

@@ -1,7 +1,8 @@
 //! The query string of the audit log.
 
 use super::event_queries::{is_trace, window};
-use crate::admin::audit_logs::{AuditPlace, AuditQuery};
+use crate::admin::audit_logs::AuditQuery;
+use crate::admin::log_walk::Place;
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey};
@@ -89,7 +90,7 @@ impl AuditListQuery {
             filter: self.filter.clone(),
             sort: start.sort.by,
             descending: start.sort.descending,
-            after: start.after.map(|last| AuditPlace {
+            after: start.after.map(|last| Place {
                 value: last.value,
                 id: last.id,
             }),
@@ -102,7 +103,7 @@ impl AuditListQuery {
     pub fn next_cursor(
         &self,
         sort: Sort<AuditSort>,
-        place: AuditPlace,
+        place: Place,
         secret: &DeploymentSecret,
     ) -> String {
         let last = Last {

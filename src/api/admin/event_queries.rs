@@ -1,6 +1,7 @@
 //! Query strings of the operations on events.
 
-use crate::admin::events::{EventPlace, EventQuery};
+use crate::admin::events::EventQuery;
+use crate::admin::log_walk::Place;
 use crate::api::cursor::{Cursor, CursorError};
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
@@ -98,7 +99,7 @@ impl EventListQuery {
     pub fn next_cursor(
         &self,
         sort: Sort<EventSort>,
-        place: EventPlace,
+        place: Place,
         secret: &DeploymentSecret,
     ) -> String {
         sort.cursor_after(last(place), Self::LIST, &bound(&self.filter), secret)
@@ -184,7 +185,7 @@ impl TenantEventsQuery {
     pub fn next_cursor(
         &self,
         tenant: &TenantId,
-        place: EventPlace,
+        place: Place,
         secret: &DeploymentSecret,
     ) -> String {
         let cursor = Cursor {
@@ -232,14 +233,14 @@ pub(super) fn window(query: &Query<'_>) -> Result<Window, ApiError> {
     })
 }
 
-fn place(last: Last) -> EventPlace {
-    EventPlace {
+fn place(last: Last) -> Place {
+    Place {
         value: last.value,
         id: last.id,
     }
 }
 
-fn last(place: EventPlace) -> Last {
+fn last(place: Place) -> Last {
     Last {
         value: place.value,
         id: place.id,

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::domain::reservation::Record;
+
 const INTEGERS: &[&str] = &[
     "allocated",
     "allowed_url_pattern_count",
@@ -85,11 +87,10 @@ impl Metadata {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Reads those among an entry's names and values.
-    pub(super) fn read(fields: &[String]) -> Self {
+    /// Reads those among an entry's fields.
+    pub(super) fn read(entry: &Record) -> Self {
         let mut metadata = Self::default();
-        for pair in fields.chunks_exact(2) {
-            let (name, value) = (pair[0].as_str(), pair[1].as_str());
+        for (name, value) in entry.pairs() {
             if let Some(name) = name.strip_prefix("metadata_json.") {
                 let json = RawValue::from_string(value.to_owned());
                 metadata.put(name, json.map_or_else(|_| text(value), Value::Json));

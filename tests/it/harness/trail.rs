@@ -24,35 +24,40 @@ pub struct Trail {
 }
 
 pub fn sealer(store: &Store) -> Sealer {
-    let registry = Registry::new();
-    let views = ViewMetrics::register(&registry).expect("a fresh registry");
-    Sealer::new(store.clone(), KEEP, views, &registry).expect("a fresh registry")
+    sealer_counting(store, &Registry::new())
+}
+
+/// One whose metrics are looked at.
+pub fn sealer_counting(store: &Store, registry: &Registry) -> Sealer {
+    let views = ViewMetrics::register(registry).expect("a fresh registry");
+    Sealer::new(store.clone(), KEEP, views, registry).expect("a fresh registry")
 }
 
 /// Seals what every partition has, and brings it to the view over all logs.
 pub async fn seal_everything(store: &Store) {
-    let leases = loop {
-        let leases = every_lease(store).await;
-        // A node that does not know the script yet leaves its partitions out.
-        if leases.len() == usize::from(Partition::COUNT) {
-            break leases;
-        }
-    };
+    let leases = every_lease(store).await;
     let sealer = sealer(store);
     let pass = async || sealer.run_once(&leases, |_| {}).await;
     while pass().await.expect("Redis answers").more {}
 }
 
-async fn every_lease(store: &Store) -> Vec<Lease> {
+/// The lease of every partition.
+pub async fn every_lease(store: &Store) -> Vec<Lease> {
     let partitions: Vec<_> = Partition::all().collect();
     let alive = ["d".to_owned()];
-    let taken = store.take_leases("d", LEASE, &alive, LEASE, &partitions);
     let mine = |taken| match taken {
         Some(Taken::Mine(lease)) => Some(lease),
         _ => None,
     };
-    let taken = taken.await.expect("an answer").into_iter();
-    taken.filter_map(mine).collect()
+    loop {
+        let taken = store.take_leases("d", LEASE, &alive, LEASE, &partitions);
+        let taken = taken.await.expect("an answer").into_iter();
+        let leases: Vec<_> = taken.filter_map(mine).collect();
+        // A node that does not know the script yet leaves its partitions out.
+        if leases.len() == partitions.len() {
+            return leases;
+        }
+    }
 }
 
 /// Appends an entry as a script does, but at any time.

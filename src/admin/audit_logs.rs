@@ -4,20 +4,18 @@
 //! over all tenants, shows what the view over all audit logs holds, up to the time that the view has reached, and says which
 //! that is.
 
-mod walk;
-
-use std::cmp::Ordering;
-
 use tracing::error;
 
-use super::events::Bounds;
+use super::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
 use super::{AdminError, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
-use crate::domain::audit::{AuditEntry, StoredEntry};
-use crate::domain::audit_query::{AuditFilter, AuditSort};
-use crate::store::views::{Row, View};
-use crate::store::{Day, Store};
-use walk::{Found, Walk};
+use crate::domain::audit::AuditEntry;
+use crate::domain::audit_query::{AuditFilter, AuditSort, stands_for_no_tenant};
+use crate::domain::ids::TenantId;
+use crate::domain::reservation::Record;
+use crate::store::Store;
+use crate::store::view_rows::ViewIndex;
+use crate::store::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, View, id_digest};
 
 /// The operation on the audit log. Cheap to clone.
 #[derive(Clone)]
@@ -25,15 +23,6 @@ pub struct AuditLogs {
     store: Store,
     retention_days: i64,
     bounds: Bounds,
-}
-
-/// Where a page ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditPlace {
-    /// The last row's value of what the list is sorted by; a time in milliseconds.
-    pub value: String,
-    /// In order of time the text of the row, else the id of the entry: it decides between equal values.
-    pub id: String,
 }
 
 /// Entries that are asked for.
@@ -46,7 +35,7 @@ pub struct AuditQuery {
     /// The order as a whole turned round.
     pub descending: bool,
     /// Where the last page ended.
-    pub after: Option<AuditPlace>,
+    pub after: Option<Place>,
     /// Rows at most, at least 1.
     pub limit: usize,
 }
@@ -57,7 +46,7 @@ pub struct AuditPage {
     /// In order.
     pub entries: Vec<AuditEntry>,
     /// Behind which place the next page starts, when there may be one.
-    pub next: Option<AuditPlace>,
+    pub next: Option<Place>,
     /// For a list that is taken from the view: all that was appended before this time, in milliseconds, could be shown.
     pub as_of_ms: Option<i64>,
 }
@@ -85,11 +74,12 @@ impl AuditLogs {
         if query.filter.is_void() {
             return Ok(AuditPage::default());
         }
-        let watermark_ms = match Walk::asks_view(query) {
+        let route = route(query);
+        let watermark_ms = match route.asks_view() {
             true => Some(self.store.watermark(View::Audit).await?),
             false => None,
         };
-        let mut walk = Walk::new(&self.store, self.retention_days, query, watermark_ms).await?;
+        let mut walk = Walk::new(&self.store, self.retention_days, route, watermark_ms).await?;
         let mut page = match query.sort {
             AuditSort::Timestamp => self.by_time(query, &mut walk).await?,
             _ => self.gathered(query, &mut walk).await?,
@@ -101,7 +91,7 @@ impl AuditLogs {
     /// In order of time: along an index.
     async fn by_time(&self, query: &AuditQuery, walk: &mut Walk) -> Result<AuditPage, AdminError> {
         let (mut page, mut last, mut examined) = (AuditPage::default(), None, 0);
-        while let Some(step) = walk.step(&self.store).await? {
+        while let Some(step) = walk.step(&self.store, None).await? {
             for (found, entry) in self.told(step, &query.filter).await? {
                 examined += 1;
                 if let Some(entry) = entry.filter(|entry| query.filter.passes(entry)) {
@@ -124,19 +114,24 @@ impl AuditLogs {
     /// In any other order: all that matches is looked at, and what comes first kept.
     async fn gathered(&self, query: &AuditQuery, walk: &mut Walk) -> Result<AuditPage, AdminError> {
         let (mut first, mut matched, mut examined) = (Vec::new(), 0, 0);
-        while let Some(step) = walk.step(&self.store).await? {
+        while let Some(step) = walk.step(&self.store, None).await? {
             examined += step.len();
             for (_, entry) in self.told(step, &query.filter).await? {
                 if let Some(entry) = entry.filter(|entry| query.filter.passes(entry)) {
                     matched += 1;
-                    let place = AuditPlace {
+                    let place = Place {
                         value: query.sort.value(&entry),
                         id: entry.log_id.clone(),
                     };
                     first.push((place, entry));
                 }
             }
-            keep_first(&mut first, query);
+            keep_first(
+                &mut first,
+                query.after.as_ref(),
+                query.descending,
+                query.limit,
+            );
             for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
                 if count > bound {
                     return refuse(AdminRefusal::TooManyAuditEntries { bound });
@@ -160,36 +155,60 @@ impl AuditLogs {
         filter: &AuditFilter,
     ) -> Result<Vec<(Found, Option<AuditEntry>)>, AdminError> {
         let may_pass = |found: &Found| filter.may_pass(found.at_ms, &found.row.tenant);
-        let mut untold: Vec<&mut Found> = step
-            .iter_mut()
-            .filter(|found| found.stored.is_none() && may_pass(found))
-            .collect();
-        let places: Vec<_> = untold
-            .iter()
-            .map(|found| {
-                let row = &found.row;
-                let day = Day::of_ms(found.at_ms);
-                (row.partition, row.tenant.clone(), day, row.entry)
-            })
-            .collect();
-        if !places.is_empty() {
-            let entries = self.store.audit_entries_at(&places).await?;
-            for (found, stored) in untold.iter_mut().zip(entries) {
-                found.stored = stored;
-            }
-        }
-        let told = step.into_iter().map(|mut found| {
-            let stored = found.stored.take().filter(|_| may_pass(&found));
-            let entry = stored.and_then(|stored| shown(&found.row, &stored));
+        let rows = step.iter_mut().filter(|found| may_pass(found));
+        read_facts(&self.store, View::Audit, rows).await?;
+        let told = step.into_iter().map(|found| {
+            // Retention has been faster than the view.
+            let facts = found.facts.as_ref().filter(|facts| !facts.is_empty());
+            let entry = facts.and_then(|facts| shown(&found.row, facts));
             (found, entry)
         });
         Ok(told.collect())
     }
 }
 
+/// How to come to what is asked for.
+fn route(query: &AuditQuery) -> Route<'_> {
+    let filter = &query.filter;
+    let timely = query.sort == AuditSort::Timestamp;
+    Route {
+        view: View::Audit,
+        // What stands for none has a log in every partition.
+        tenant: filter.tenant.as_deref().and_then(TenantId::parse),
+        scope: None,
+        index: index_of(filter),
+        window: filter.window,
+        descending: query.descending,
+        after: query.after.as_ref().filter(|_| timely),
+        rows_first: match timely && filter.is_plain() {
+            true => query.limit + 1,
+            false => ROWS,
+        },
+        rows: ROWS,
+    }
+}
+
+/// The narrowest index that holds all that is asked for; of ids the rarest.
+fn index_of(filter: &AuditFilter) -> ViewIndex {
+    let ids = [
+        (REQUEST_ID, &filter.request_id),
+        (TRACE_ID, &filter.trace_id),
+        (RESOURCE_ID, &filter.resource_id),
+        (KEY_ID, &filter.key_id),
+    ];
+    let mut ids = ids.into_iter();
+    let id = ids.find_map(|(letter, id)| Some(id_digest(letter, id.as_deref()?)));
+    let sentinel = filter.tenant.as_deref().filter(|n| stands_for_no_tenant(n));
+    match (id, sentinel) {
+        (Some(id), _) => ViewIndex::Id(id),
+        (None, Some(name)) => ViewIndex::Kind(name.to_owned()),
+        (None, None) => ViewIndex::All,
+    }
+}
+
 /// The entry as it is shown; one that is damaged is left out, so that it hides no other.
-fn shown(row: &Row, stored: &StoredEntry) -> Option<AuditEntry> {
-    let read = AuditEntry::read(row.partition, &row.tenant, stored);
+fn shown(row: &Row, facts: &Record) -> Option<AuditEntry> {
+    let read = AuditEntry::read(row.partition, &row.tenant, row.entry, facts);
     let left_out = |damage: &dyn std::fmt::Display| {
         let (tenant, entry) = (&row.tenant, row.entry);
         error!(
@@ -198,24 +217,4 @@ fn shown(row: &Row, stored: &StoredEntry) -> Option<AuditEntry> {
         );
     };
     read.map_err(|damage| left_out(&damage)).ok()
-}
-
-/// By value, one that is absent last; ties by id. Descending, all of it turned round.
-fn order(a: &AuditPlace, b: &AuditPlace, descending: bool) -> Ordering {
-    fn key(place: &AuditPlace) -> (bool, &str, &str) {
-        (place.value.is_empty(), &place.value, &place.id)
-    }
-    match descending {
-        true => key(b).cmp(&key(a)),
-        false => key(a).cmp(&key(b)),
-    }
-}
-
-/// Keeps what stands first behind the last page, in order: a page, and one more to know whether another follows.
-fn keep_first(rows: &mut Vec<(AuditPlace, AuditEntry)>, query: &AuditQuery) {
-    if let Some(after) = &query.after {
-        rows.retain(|(place, _)| order(place, after, query.descending) == Ordering::Greater);
-    }
-    rows.sort_by(|(a, _), (b, _)| order(a, b, query.descending));
-    rows.truncate(query.limit + 1);
 }

@@ -3,43 +3,24 @@
 //! What one tenant's logs tell is always current. A list over all tenants shows what the view over all of them holds, up to
 //! the time that the view has reached, and says which that is.
 
-mod walk;
-
-use std::cmp::Ordering;
-
 use tracing::error;
 
+use super::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
 use super::{AdminError, refuse};
 use crate::domain::admin_refusal::AdminRefusal;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::event_query::{EventFilter, EventSort, category_of};
+use crate::domain::ids::TenantId;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::views::{Row, View};
-use crate::store::{Day, ExtraTrip, Store};
-use walk::{Found, Walk};
+use crate::domain::tenant::SYSTEM;
+use crate::store::Store;
+use crate::store::view_rows::ViewIndex;
+use crate::store::views::{CORRELATION_ID, REQUEST_ID, TRACE_ID, View, id_digest};
 
-/// How much a list may look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Rows that a page in order of time looks at; then it may be short, and its cursor goes on.
-    pub page_rows: usize,
-    /// Matches that any other sort gathers.
-    pub matches: usize,
-    /// Rows that such a sort looks at.
-    pub rows: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            page_rows: 5_000,
-            matches: 10_000,
-            rows: 50_000,
-        }
-    }
-}
+/// Rows that one step of a sort reads whose facts may not matter.
+const GATHER_ROWS: usize = 1_000;
 
 /// The operations on events. Cheap to clone.
 #[derive(Clone)]
@@ -47,15 +28,6 @@ pub struct Events {
     store: Store,
     retention_days: i64,
     bounds: Bounds,
-}
-
-/// Where a page ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventPlace {
-    /// The last row's value of what the list is sorted by; a time in milliseconds.
-    pub value: String,
-    /// In order of time the text of the row, else the id of the event: it decides between equal values.
-    pub id: String,
 }
 
 /// Events that are asked for.
@@ -68,7 +40,7 @@ pub struct EventQuery {
     /// The order as a whole turned round.
     pub descending: bool,
     /// Where the last page ended.
-    pub after: Option<EventPlace>,
+    pub after: Option<Place>,
     /// Rows at most, at least 1.
     pub limit: usize,
 }
@@ -79,7 +51,7 @@ pub struct EventPage {
     /// In order: the JSON of each.
     pub events: Vec<String>,
     /// Behind which place the next page starts, when there may be one.
-    pub next: Option<EventPlace>,
+    pub next: Option<Place>,
     /// For a list over all tenants: all that happened before this time, in milliseconds, could be shown.
     pub as_of_ms: Option<i64>,
 }
@@ -128,22 +100,23 @@ impl Events {
             self.check_key(caller, query).await?;
             return Ok(EventPage::default());
         }
-        let watermark_ms = match Walk::asks_view(query) {
+        let route = route(query);
+        let watermark_ms = match route.asks_view() {
             true => Some(self.store.watermark(View::Events).await?),
             false => None,
         };
-        let mut walk = Walk::new(self, query, watermark_ms).await?;
+        let mut walk = Walk::new(&self.store, self.retention_days, route, watermark_ms).await?;
         let mut page = match query.sort {
             EventSort::Timestamp => self.by_time(caller, query, &mut walk).await?,
             _ => self.gathered(caller, query, &mut walk).await?,
         };
-        page.as_of_ms = watermark_ms.filter(|_| walk.is_of_all());
+        page.as_of_ms = watermark_ms.filter(|_| walk.is_of_view());
         Ok(page)
     }
 
     /// For a list that is empty whatever happened: a tenant's key is judged all the same.
     async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), AdminError> {
-        let Caller::Tenant(caller) = caller else {
+        let Some(caller) = key_of(caller) else {
             return Ok(());
         };
         let scope = query.filter.scope.as_deref().unwrap_or_default();
@@ -158,7 +131,7 @@ impl Events {
         walk: &mut Walk,
     ) -> Result<EventPage, AdminError> {
         let (mut rows, mut last, mut examined) = (Vec::new(), None, 0);
-        while let Some(step) = walk.step(&self.store, caller).await? {
+        while let Some(step) = walk.step(&self.store, key_of(caller)).await? {
             for found in self.told(step, &query.filter, true).await? {
                 examined += 1;
                 let place = found.place();
@@ -186,7 +159,7 @@ impl Events {
     ) -> Result<EventPage, AdminError> {
         let with_facts = query.sort == EventSort::Scope;
         let (mut first, mut matched, mut examined) = (Vec::new(), 0, 0);
-        while let Some(step) = walk.step(&self.store, caller).await? {
+        while let Some(step) = walk.step(&self.store, key_of(caller)).await? {
             examined += step.len();
             for found in self.told(step, &query.filter, with_facts).await? {
                 if found.passes(&query.filter, &walk.scope_filter) {
@@ -194,7 +167,12 @@ impl Events {
                     first.push((found.place_by(query.sort), found));
                 }
             }
-            keep_first(&mut first, query);
+            keep_first(
+                &mut first,
+                query.after.as_ref(),
+                query.descending,
+                query.limit,
+            );
             for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
                 if count > bound {
                     return refuse(AdminRefusal::TooManyEvents { bound });
@@ -219,42 +197,74 @@ impl Events {
     ) -> Result<Vec<Found>, AdminError> {
         if with_facts || filter.asks_facts() {
             let may_pass = |found: &&mut Found| found.may_pass(filter);
-            self.read_facts(step.iter_mut().filter(may_pass)).await?;
+            read_facts(&self.store, View::Events, step.iter_mut().filter(may_pass)).await?;
         }
         Ok(step)
-    }
-
-    async fn read_facts(&self, rows: impl Iterator<Item = &mut Found>) -> Result<(), AdminError> {
-        let mut untold: Vec<_> = rows.filter(|found| found.facts.is_none()).collect();
-        if untold.is_empty() {
-            return Ok(());
-        }
-        let places: Vec<(&Row, Day)> = untold
-            .iter()
-            .map(|found| (&found.row, Day::of_ms(found.at_ms)))
-            .collect();
-        let facts = self.store.facts_of(&places).await?;
-        for (found, facts) in untold.iter_mut().zip(facts) {
-            found.facts = Some(facts.unwrap_or_default());
-        }
-        Ok(())
     }
 
     async fn page_of(
         &self,
         mut rows: Vec<Found>,
-        next: Option<EventPlace>,
+        next: Option<Place>,
     ) -> Result<EventPage, AdminError> {
-        self.read_facts(rows.iter_mut()).await?;
+        read_facts(&self.store, View::Events, rows.iter_mut()).await?;
         Ok(EventPage {
             events: rows.iter().filter_map(Found::envelope).collect(),
             next,
             as_of_ms: None,
         })
     }
+}
 
-    fn extra_trip(&self) {
-        self.store.metrics().extra_trip(ExtraTrip::Paging);
+/// Who is judged by the store; the admin key has been.
+fn key_of(caller: &Caller) -> Option<&RuntimeCaller> {
+    match caller {
+        Caller::Tenant(caller) => Some(caller),
+        Caller::Admin(_) => None,
+    }
+}
+
+/// How to come to what is asked for.
+fn route(query: &EventQuery) -> Route<'_> {
+    let filter = &query.filter;
+    let narrow = filter.event_type.is_some() || filter.category.is_some();
+    // Whether every row of the index comes onto the page.
+    let plain = !(filter.asks_facts() || narrow && filter.tenant.is_some());
+    let timely = query.sort == EventSort::Timestamp;
+    let rows = if timely { ROWS } else { GATHER_ROWS };
+    Route {
+        view: View::Events,
+        tenant: filter.tenant.as_deref().and_then(TenantId::parse),
+        scope: filter.scope.as_deref(),
+        index: index_of(filter),
+        window: filter.window,
+        descending: query.descending,
+        after: query.after.as_ref().filter(|_| timely),
+        rows_first: if timely && plain {
+            query.limit + 1
+        } else {
+            rows
+        },
+        rows,
+    }
+}
+
+/// The narrowest index that holds all that is asked for; of ids the rarest.
+fn index_of(filter: &EventFilter) -> ViewIndex {
+    let ids = [
+        (REQUEST_ID, &filter.request_id),
+        (CORRELATION_ID, &filter.correlation_id),
+        (TRACE_ID, &filter.trace_id),
+    ];
+    let mut ids = ids.into_iter();
+    let id = ids.find_map(|(letter, id)| Some(id_digest(letter, id.as_deref()?)));
+    let kind = |kind: &str| ViewIndex::Kind(kind.to_owned());
+    match (id, &filter.event_type, filter.category) {
+        (Some(id), ..) => ViewIndex::Id(id),
+        _ if filter.tenant.as_deref() == Some(SYSTEM) => kind(SYSTEM),
+        (None, Some(event_type), _) => kind(event_type),
+        (None, None, Some(category)) => kind(category.as_str()),
+        (None, None, None) => ViewIndex::All,
     }
 }
 
@@ -310,14 +320,7 @@ impl Found {
         false
     }
 
-    fn place(&self) -> EventPlace {
-        EventPlace {
-            value: self.at_ms.to_string(),
-            id: self.row.member(),
-        }
-    }
-
-    fn place_by(&self, sort: EventSort) -> EventPlace {
+    fn place_by(&self, sort: EventSort) -> Place {
         let scope = || self.facts.as_ref().and_then(|facts| facts.get("scope"));
         let value = match sort {
             EventSort::EventType => self.event_type(),
@@ -328,29 +331,9 @@ impl Found {
         };
         let none = Record::default();
         let entry = self.row.entry.to_string();
-        EventPlace {
+        Place {
             value: value.to_owned(),
             id: self.event(&none, &entry).event_id(),
         }
     }
-}
-
-/// By value, one that is absent last; ties by id. Descending, all of it turned round.
-fn order(a: &EventPlace, b: &EventPlace, descending: bool) -> Ordering {
-    fn key(place: &EventPlace) -> (bool, &str, &str) {
-        (place.value.is_empty(), &place.value, &place.id)
-    }
-    match descending {
-        true => key(b).cmp(&key(a)),
-        false => key(a).cmp(&key(b)),
-    }
-}
-
-/// Keeps what stands first behind the last page, in order: a page, and one more to know whether another follows.
-fn keep_first(rows: &mut Vec<(EventPlace, Found)>, query: &EventQuery) {
-    if let Some(after) = &query.after {
-        rows.retain(|(place, _)| order(place, after, query.descending) == Ordering::Greater);
-    }
-    rows.sort_by(|(a, _), (b, _)| order(a, b, query.descending));
-    rows.truncate(query.limit + 1);
 }

@@ -1,13 +1,14 @@
 #!lua flags=no-writes,allow-oom
 --[[
-list_events: a number of a tenant's events in the order of its logs, from a position on.
+walk_logs: a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
+key alone.
 KEYS[1] api_key hash    KEYS[2] tenant hash    KEYS[3..] logs stream, of days, in walking order
 ARGV[1] key_hash, '' for the admin key    ARGV[4] direction asc | desc
 ARGV[2] tenant                            ARGV[5] low, ARGV[6] high: bounds of the entries, as XRANGE has them
 ARGV[3] scope that is asked for, or ''    ARGV[7] rows at most
 Reply: unauthorized why | forbidden permission | scope_forbidden
   | listed scope_filter complete(1|0), then for each row: number of its log, entry, and an array of names and values
-complete: no row is left in any log. A key that holds no stream holds no events.
+complete: no row is left in any log. A key that holds no stream holds no entries.
 ]]
 -- @include time, access, scope_filter, admin_access
 local key_hash, tenant, scope, direction, low, high, rows_text = unpack(ARGV)
