@@ -173,9 +173,8 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
     assert_eq!(said.body, bare);
 }
 
-/// Rule 48.
 #[tokio::test]
-async fn a_negative_priority_and_a_pattern_in_a_patch_are_refused() {
+async fn rule_48_a_negative_priority_and_a_pattern_in_a_patch_are_refused() {
     let app = TestApp::spawn().await;
     let id = app.policy("p", ROOT, json!({})).await;
     let body = policy_body("acme", "n", ROOT, json!({"priority": -1}));
@@ -196,9 +195,8 @@ async fn a_negative_priority_and_a_pattern_in_a_patch_are_refused() {
     }
 }
 
-/// Rule 49.
 #[tokio::test]
-async fn a_tenant_changes_its_own_policies_and_no_others() {
+async fn rule_49_a_tenant_changes_its_own_policies_and_no_others() {
     let app = TestApp::spawn().await;
     let own = app.policy("p", ROOT, json!({})).await;
     let body = policy_body("bolt", "p", "tenant:bolt", json!({}));
@@ -268,9 +266,8 @@ async fn a_tenant_changes_its_own_policies_and_no_others() {
     );
 }
 
-/// Rule 50.
 #[tokio::test]
-async fn a_name_is_used_once_in_a_tenant() {
+async fn rule_50_a_name_is_used_once_in_a_tenant() {
     let app = TestApp::spawn().await;
     let first = app.policy("p", ROOT, json!({})).await;
     let duplicate = (409, "DUPLICATE_RESOURCE");

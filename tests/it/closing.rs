@@ -149,7 +149,7 @@ async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_th
 }
 
 #[tokio::test]
-async fn rule_77_closing_again_changes_and_tells_nothing() {
+async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
     let (estate, _) = Estate::furnished().await;
     let before = estate.account().await;
     let first = estate.close().await;
@@ -172,7 +172,8 @@ async fn rule_77_closing_again_changes_and_tells_nothing() {
 }
 
 #[tokio::test]
-async fn rule_80_a_hold_whose_time_passes_after_the_close_gives_nothing_back_twice() {
+async fn rule_80_and_invariant_5_a_hold_whose_time_passes_after_the_close_gives_nothing_back_twice()
+{
     let (estate, ids) = Estate::furnished().await;
     estate.close().await;
     let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());

@@ -173,7 +173,7 @@ fn size(variable: &str, usual: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_whose_processes_are_killed_three_times_converges_exactly() {
+async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_converges_exactly() {
     let (budgets, holds) = (size("CLOSE_BUDGETS", 150), size("CLOSE_HOLDS", 20_000));
     let mut deployment = Deployment::start(budgets, holds).await;
     let before = deployment.estate.account().await;

@@ -297,7 +297,7 @@ async fn rule_78_whatever_races_with_a_close_is_in_it_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closes_that_race_with_each_other_close_once() {
+async fn invariant_2_closes_that_race_with_each_other_close_once() {
     for pause_ms in [0, 15, 40] {
         race(4, pause_ms).await;
     }
