@@ -120,7 +120,7 @@ pub(super) struct Fund {
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     repay_debt: Option<i64>,
     /// With --reset-spent: what the new period begins with as spent
-    #[arg(long, value_name = "AMOUNT", requires = "reset_spent")]
+    #[arg(long, value_name = "AMOUNT")]
     spent: Option<i64>,
     #[arg(long)]
     reason: Option<String>,
@@ -283,6 +283,10 @@ impl Fund {
             .into_iter()
             .find_map(|(operation, amount)| Some((operation, amount?)))
             .expect("clap requires one of the group");
+        if self.spent.is_some() && self.reset_spent.is_none() {
+            let text = "--spent goes with --reset-spent alone".to_owned();
+            return Err(OperatorError::Usage(text));
+        }
         let value = |amount: i64| json!({"unit": self.ledger.unit, "amount": amount});
         let mut body = json!({"operation": operation, "amount": value(amount)});
         if let Some(spent) = self.spent {

@@ -46,6 +46,14 @@ pub(super) struct Refusal {
 }
 
 impl OperatorError {
+    /// Whether the same may be answered later.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed { .. } | Self::Unreachable { .. } | Self::Lost { .. }
+        )
+    }
+
     /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {

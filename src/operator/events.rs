@@ -77,10 +77,13 @@ impl Tail {
     ) -> Result<(), OperatorError> {
         let since = self.since.map(|since| since.to_string());
         let page = || self.page("desc", since.as_deref());
-        let latest = client.rows(page, "events", Some(self.lines)).await?;
+        // One at least, to know from where to follow.
+        let latest = client.rows(page, "events", Some(self.lines.max(1))).await?;
         let mut shown = Shown::default();
         for event in latest.iter().rev() {
             shown.is_new(event);
+        }
+        for event in latest.iter().take(self.lines).rev() {
             show(event, output)?;
         }
         if !self.follow {
@@ -89,12 +92,24 @@ impl Tail {
             }
             return Ok(());
         }
-        let begin = since.unwrap_or_else(|| Timestamp::now().to_string());
+        let mut failing = false;
         loop {
             tokio::time::sleep(PAUSE).await;
-            let from = shown.until.clone().unwrap_or_else(|| begin.clone());
-            let page = || self.page("asc", Some(&from));
-            let fresh = client.rows(page, "events", None).await?;
+            let from = shown.until.clone().or_else(|| since.clone());
+            let page = || self.page("asc", from.as_deref());
+            let fresh = match client.rows(page, "events", None).await {
+                Ok(fresh) => fresh,
+                // What is missed meanwhile is shown when the service is back.
+                Err(error) if error.may_pass() => {
+                    if !failing {
+                        eprintln!("{error}");
+                    }
+                    failing = true;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            failing = false;
             for event in fresh.iter().filter(|event| shown.is_new(event)) {
                 show(event, output)?;
             }

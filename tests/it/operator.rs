@@ -55,6 +55,10 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
         .run("budget fund tenant:umbrella --debit 1501")
         .await
         .refused(1, "BUDGET_EXCEEDED");
+    operator
+        .run("budget fund tenant:umbrella --credit 1 --spent 1")
+        .await
+        .refused(2, "--spent goes with --reset-spent alone");
     let spent = operator
         .run("--json budget fund tenant:umbrella --reset-spent 100 --spent 40")
         .await

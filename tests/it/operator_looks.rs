@@ -3,7 +3,9 @@
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::harness::app::TestApp;
 use crate::harness::operator::{Operator, ran};
+use crate::harness::redis::RedisServer;
 
 #[tokio::test]
 async fn events_are_tailed_and_audit_entries_found() {
@@ -79,6 +81,36 @@ async fn a_tail_follows_until_nobody_reads_it() {
         .done();
     let ended = tail.wait().await.expect("it ends");
     assert_eq!(ended.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let redis = RedisServer::start();
+    let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "300"]).await;
+    let operator = Operator { app };
+    operator.run("tenant create umbrella").await.done();
+    let mut tail = operator
+        .command("--json event tail --tenant umbrella -n 0 --follow")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the binary is built");
+    let mut told = BufReader::new(tail.stderr.take().expect("a pipe")).lines();
+    let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    redis.freeze();
+    let failure = told.next_line().await.expect("a pipe").expect("a line");
+    redis.thaw();
+    assert!(failure.contains("failed: 503"), "{failure}");
+    while operator.run("tenant suspend umbrella").await.code != 0 {}
+    let line = lines.next_line().await.expect("a pipe").expect("a line");
+    let event: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(
+        event["event_type"], "tenant.suspended",
+        "what was before is not shown"
+    );
 }
 
 #[tokio::test]
