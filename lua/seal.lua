@@ -17,6 +17,7 @@ local last, sealed = unpack(redis.call('HMGET', chain, 'sequence', 'sealed_seque
 if not (sealed or '0'):find('^%d+$') then error(chain .. ': sealed_sequence is no number') end
 if tonumber(sealed or '0') ~= tonumber(read) then return {'passed', sealed or '0'} end
 redis.call('SCARD', unsealed)
+local left = tonumber(last or '0') - tonumber(sequence)
 -- The chain was turned back: to seal anew what is sealed would cover up for it.
 if redis.call('HEXISTS', seals, ARGV[8] or '') == 1 then error(seals .. ': ' .. ARGV[8] .. ' is sealed already') end
 
@@ -26,6 +27,5 @@ if #ARGV > 7 then
   redis.call('HSET', seals, 'last', sequence .. ' ' .. hash)
   redis.call('HSET', chain, 'sealed_sequence', sequence, 'sealed_hash', hash, 'sealed_entry', entry, 'sealed_day', day)
 end
-local left = tonumber(last or '0') - tonumber(sequence)
 if left <= 0 then redis.call('SREM', unsealed, tenant) end
 return {'sealed', sequence, left}

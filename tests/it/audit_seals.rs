@@ -315,6 +315,22 @@ async fn a_chain_whose_state_cannot_be_read_is_put_off() {
 }
 
 #[tokio::test]
+async fn a_chain_whose_number_cannot_be_read_is_put_off_and_nothing_of_it_sealed() {
+    let trail = Trail::new().await;
+    trail.book(2).await;
+    trail.redis::<i64>(&["HSET", &trail.chain_key(), "sequence", "some"]);
+    let store = &trail.desk.store;
+    let pass = sealer(store)
+        .run_once(&[trail.lease().await], |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!((pass.failed, pass.more), (1, false));
+    let sealed: Option<String> = trail.redis(&["HGET", &trail.chain_key(), "sealed_sequence"]);
+    assert_eq!(sealed, None);
+    assert_eq!(trail.redis::<i64>(&["EXISTS", &trail.seals_key()]), 0);
+}
+
+#[tokio::test]
 async fn a_chain_that_was_turned_back_is_not_sealed_anew() {
     let trail = Trail::new().await;
     trail.book(3).await;
