@@ -13,7 +13,7 @@ Reply: clock now_ms | fenced | none | at phase
 none: there is no close to go on with. A ledger that is closed already is passed over; one that is missing or corrupt too,
 and the close tells of it and is tried again.
 ]]
--- @include time, tenant, days, int64, budgets, events, audit, ledger_hold, ledger_quiet, holds, closing, closing_child
+-- @include time, tenant, days, int64, budgets, events, audit, ledger_hold, ledger_quiet, holds, closing_check, closing, closing_child
 -- @include counts
 local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)

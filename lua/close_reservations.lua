@@ -12,7 +12,7 @@ Reply: fenced | none | at phase | sweep_first now_ms
 none: there is no close to go on with. sweep_first: reservations are past their grace; those expire, they are not released.
 A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
 ]]
--- @include time, int64, budgets, hash_fields, ledger_hold, ledger_quiet, holds, closing
+-- @include time, int64, budgets, hash_fields, ledger_hold, ledger_quiet, holds, closing_check, closing
 local tenant_key, closing_key, due, due_tenants, quarantine, lease = unpack(KEYS)
 local tenant, token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
 local now = now_ms()

@@ -29,6 +29,14 @@ if action == 'end' and phase ~= 'end' then return {'at', phase} end
 local _, settings = tenant_refusal(tenant_key)
 if settings[TENANT_STATUS] ~= 'CLOSED' then return {'none'} end
 redis.call('ZCARD', closings)
+-- What is damaged of the intent must not fail what comes after the first write; what a failure starts anew is mended by that.
+attempts = tonumber(attempts or 0) or 0
+failures = failures and (tonumber(failures) or 0)
+failed = failed or ''
+if action == 'end' and not (context and correlation_id and (previous_status or not parent)) then
+  error(closing .. ': the intent is not whole')
+end
+if not (redis.call('HGET', closing, 'audit') or '0'):find('^%d+$') then error(closing .. ': audit is no number') end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
@@ -40,11 +48,10 @@ if action == 'pause' then
 end
 if action == 'fail' or failures then
   if action == 'fail' then
-    failures, failed = (failures or 0) + 1, failed and failed .. ' ' .. what or what
+    failures, failed = (failures or 0) + 1, failed == '' and what or failed .. ' ' .. what
     redis.call('HSET', closing, 'failures', failures, 'failed', failed)
   end
   closing_request_audit(closing, audit_append, now, 500, true)
-  attempts = tonumber(attempts or 0)
   local again_in_ms = math.min(AGAIN_MS * 2 ^ math.min(attempts, 10), AGAIN_MAX_MS)
   redis.call('HDEL', closing, 'failures', 'failed')
   redis.call('HSET', closing, 'phase', 'reservations', 'offset', 0, 'attempts', attempts + 1)

@@ -12,7 +12,7 @@ ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] webho
 Reply: clock now_ms | fenced | none | at phase
 none: there is no close to go on with.
 ]]
--- @include time, tenant, days, events, audit, hash_fields, closing, closing_child, counts
+-- @include time, tenant, days, events, audit, hash_fields, closing_check, closing, closing_child, counts
 local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, webhook_prefix = unpack(ARGV)
 local now = now_ms()

@@ -11,6 +11,7 @@ local function closing_read(key, phase)
   local fields = redis.call('HMGET', key, 'phase', 'offset', 'context', 'correlation_id', 'failures', 'failed')
   if not fields[1] then return nil, {'none'} end
   if fields[1] ~= phase then return nil, {'at', fields[1]} end
+  closing_check(key)
   return {
     key = key, offset = tonumber(fields[2] or 0), cause = fields[3] or '', correlation_id = fields[4] or '',
     context = (fields[3] or '') .. '\ncorrelation_id ' .. (fields[4] or ''),

@@ -208,6 +208,7 @@ parts! {
     "budgets_of_record",
     "bulk",
     "closing",
+    "closing_check",
     "counter",
     "counts",
     "failing",

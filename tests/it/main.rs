@@ -58,6 +58,7 @@ mod clocks;
 mod closed_tenant;
 mod closing;
 mod closing_cluster;
+mod closing_damage;
 mod closing_goes_on;
 mod closing_kill;
 mod closing_races;
