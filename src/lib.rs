@@ -6,32 +6,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub mod domain;
 
+pub mod driver;
 pub mod store;
 
 pub mod egress;
 
 pub mod admin;
-pub mod bulk;
-pub mod closing;
 pub mod ledger;
-
-pub mod access;
 
 pub mod api;
 
-pub mod retention;
-pub mod sweep;
+pub mod dispatcher;
 
-pub mod dispatch;
-
-pub mod bench;
-pub mod verify;
+pub mod tools;
 
 pub mod config;
-pub mod dev;
-pub mod locate;
-pub mod operator;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
-pub mod workers;

@@ -7,17 +7,17 @@ use tracing::error;
 
 use super::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
 use super::{AdminError, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::{EventId, StoredEvent};
-use crate::domain::event_query::{EventFilter, EventSort, category_of};
 use crate::domain::ids::TenantId;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::store::Store;
-use crate::store::view_rows::ViewIndex;
-use crate::store::views::{CORRELATION_ID, REQUEST_ID, TRACE_ID, View, id_digest};
+use crate::store::dispatcher::view_rows::ViewIndex;
+use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, TRACE_ID, View, id_digest};
 
 /// Rows that one step of a sort reads whose facts may not matter.
 const GATHER_ROWS: usize = 1_000;

@@ -1,18 +1,14 @@
 //! What operators change: tenants, API keys and budgets. Each change, its event and its audit entry are one script.
 
 mod api_keys;
-mod audit;
-pub mod audit_logs;
-mod budget_lists;
-mod budget_states;
+pub mod audit;
 mod budgets;
-mod bulk_actions;
+pub mod bulk_actions;
 pub mod events;
 pub mod log_walk;
 mod overview;
 mod policies;
-mod tenant_update;
-mod tenants;
+pub mod tenants;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -22,28 +18,30 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
+pub use crate::admin::budgets::list::{
+    BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort,
+};
+pub use crate::admin::budgets::states::BudgetUpdate;
+pub use crate::admin::tenants::update::{TenantUpdate, UpdatedTenant};
 pub use api_keys::{
     ApiKeyChanges, ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted,
     NewApiKey, ValidatedApiKey,
 };
 pub use audit::Failure;
-pub use budget_lists::{BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort};
-pub use budget_states::BudgetUpdate;
 pub use budgets::{Funded, Funding, NewBudget};
 pub use bulk_actions::BulkRequest;
 pub use overview::{
     FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
 };
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
-pub use tenant_update::{TenantUpdate, UpdatedTenant};
 pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
 
-use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::api_key::secret::KeyId;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
-use crate::domain::keys::KeyId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::seal::SealingKeys;
 use crate::store::Store;
 pub use crate::store::admin::AdminError;

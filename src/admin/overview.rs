@@ -11,15 +11,15 @@ use tracing::error;
 
 use super::{Admin, AdminError};
 use crate::domain::amount::Unit;
+use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::event::StoredEvent;
-use crate::domain::event_type::EventType;
-use crate::domain::funding::BudgetStatus;
+use crate::domain::event::types::EventType;
 use crate::domain::moment::Moment;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
-use crate::store::overview::Strain;
-use crate::store::views::Row;
+use crate::store::admin::overview::Strain;
+use crate::store::dispatcher::views::Row;
 
 /// How long an overview stands for the present.
 const AGE: Duration = Duration::from_secs(3);

@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::body;
 use super::errors::{ApiError, Code};
-use super::identify::{self, Judged};
 use super::state::{AppState, BodyLimits};
 use super::trace::Correlation;
+use crate::api::auth::runtime as identify;
+use crate::api::auth::runtime::Judged;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Problems;

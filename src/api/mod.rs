@@ -2,14 +2,12 @@
 
 pub mod access_log;
 pub mod admin;
-pub mod auth_failures;
+pub mod auth;
 pub mod body;
-pub mod client_address;
 pub mod cursor;
 pub mod dialect;
 pub mod errors;
 pub mod extract;
-pub mod identify;
 pub mod openapi;
 pub mod ops;
 pub mod query;
@@ -61,7 +59,7 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
         };
     }
     let neither = move |request: Request| {
-        let of_operators = admin::identify::is_admin_path(request.uri().path());
+        let of_operators = crate::api::auth::admin::is_admin_path(request.uri().path());
         let plane = if of_operators {
             no_operation.clone()
         } else {
@@ -105,15 +103,21 @@ fn runtime_plane(state: &AppState) -> Router {
         )
         .route("/v1/events", post(handlers::post_event))
         .route("/v1/balances", get(reads::balances))
-        .method_not_allowed_fallback(identify::no_such_method)
-        .route_layer(from_fn_with_state(state.clone(), identify::runtime))
+        .method_not_allowed_fallback(crate::api::auth::runtime::no_such_method)
+        .route_layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::runtime::runtime,
+        ))
         .route("/v1/events", admin::own_events(state))
         .with_state(state.clone())
 }
 
 fn runtime_nowhere(state: &AppState) -> Router {
     Router::new()
-        .fallback(identify::no_such_path)
-        .layer(from_fn_with_state(state.clone(), identify::runtime))
+        .fallback(crate::api::auth::runtime::no_such_path)
+        .layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::runtime::runtime,
+        ))
         .with_state(state.clone())
 }

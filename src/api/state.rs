@@ -4,12 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::auth_failures::AuthFailures;
-use crate::access::Access;
 use crate::admin::Admin;
-use crate::admin::audit_logs::AuditLogs;
+use crate::admin::audit::logs::AuditLogs;
 use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
+use crate::api::auth::access::Access;
+use crate::api::auth::failures::AuthFailures;
 use crate::config::ServeConfig;
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;

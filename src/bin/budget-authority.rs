@@ -4,18 +4,18 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use budget_authority::api;
-use budget_authority::bench::{self, BenchArgs};
 use budget_authority::config::{ServeArgs, StoreVerbArgs};
-use budget_authority::dev::{self, DevArgs};
-use budget_authority::locate::sizes::{SizesArgs, sizes};
-use budget_authority::locate::{LocateArgs, locate};
-use budget_authority::operator::{self, AdminArgs};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
-use budget_authority::verify::audit::{AuditVerifyArgs, run_audit};
-use budget_authority::verify::{self, VerifyArgs};
+use budget_authority::tools::bench::{self, BenchArgs};
+use budget_authority::tools::dev::{self, DevArgs};
+use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
+use budget_authority::tools::locate::{LocateArgs, locate};
+use budget_authority::tools::operator::{self, AdminArgs};
+use budget_authority::tools::verify::audit::{AuditVerifyArgs, run_audit};
+use budget_authority::tools::verify::{self, VerifyArgs};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 

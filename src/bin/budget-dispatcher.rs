@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use budget_authority::config::DispatcherArgs;
-use budget_authority::dispatch;
+use budget_authority::dispatcher as dispatch;
 use budget_authority::serve::{self, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::telemetry::{self, Telemetry};

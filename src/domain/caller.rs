@@ -2,7 +2,7 @@
 //! key by the replica, because it is configured there.
 
 use super::ids::{Partition, TenantId};
-use super::keys::{KeyHash, KeyId};
+use crate::domain::api_key::secret::{KeyHash, KeyId};
 
 /// The holder of a tenant's API key, so far as he says.
 #[derive(Debug, Clone)]

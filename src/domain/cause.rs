@@ -1,7 +1,7 @@
 //! What caused a change: who asked, through which request. Every event tells it, also when it is delivered much later.
 
 use super::ids::{RequestId, TraceId};
-use super::keys::KeyId;
+use crate::domain::api_key::secret::KeyId;
 
 /// Who acts.
 #[derive(Debug, Clone, PartialEq, Eq)]

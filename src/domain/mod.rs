@@ -3,7 +3,6 @@
 //! Everything that arrives from outside becomes one of these types at the edge, once, and is not checked again further in.
 
 pub mod ids;
-pub mod keys;
 
 pub mod amount;
 pub mod policy;
@@ -16,23 +15,15 @@ pub mod moment;
 pub mod budget;
 pub mod caller;
 pub mod cause;
-pub mod funding;
-pub mod permission;
 pub mod refusal;
 pub mod reservation;
 pub mod tenant;
 
-pub mod admin_refusal;
 pub mod api_key;
 pub mod audit;
-pub mod audit_query;
-pub mod budget_ledger;
 pub mod bulk;
 pub mod event;
-pub mod event_query;
-pub mod event_type;
 pub mod log_entry;
-pub mod tenant_record;
 pub mod webhook;
 
 pub mod json;
@@ -40,7 +31,6 @@ pub mod payload_hash;
 
 pub mod cidr;
 pub mod seal;
-pub mod signature;
 
 pub mod dialect;
 pub mod fields;

@@ -9,7 +9,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
-use crate::store::commit as store;
+use crate::store::runtime::commit as store;
 
 /// A settlement that is asked for.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Ledger {
     /// Settles an active reservation. Repeating it under one key charges once.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/commit.lua`.
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/commit.lua`.
     pub async fn commit(
         &self,
         caller: &RuntimeCaller,

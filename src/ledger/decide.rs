@@ -14,8 +14,8 @@ use crate::domain::refusal::Denial;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::store::decide::{Decided, Outcome, Question};
-use crate::store::reserve::Subjected;
+use crate::store::runtime::decide::{Decided, Outcome, Question};
+use crate::store::runtime::reserve::Subjected;
 
 /// A decision that is asked for.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Ledger {
     /// Tells whether an estimate could be held. Repeating it under one key tells what it told first.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/decide.lua`; a denial is none.
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/decide.lua`; a denial is none.
     pub async fn decide(
         &self,
         caller: &RuntimeCaller,

@@ -11,8 +11,8 @@ use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::subject::Subject;
-use crate::store::event as store;
-use crate::store::reserve::Subjected;
+use crate::store::runtime::reserve::Subjected;
+use crate::store::runtime::usage_event as store;
 
 /// A charge that is reported.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Ledger {
     /// Charges every budgeted scope of a subject. Repeating it under one key charges once.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/event.lua`.
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/event.lua`.
     pub async fn post(
         &self,
         caller: &RuntimeCaller,

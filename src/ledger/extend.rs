@@ -7,7 +7,7 @@ use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::Status;
-use crate::store::extend as store;
+use crate::store::runtime::extend as store;
 
 /// An extension that is asked for.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Ledger {
     /// Moves the expiry of an active reservation. Repeating it under one key extends once.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/extend.lua`.
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/extend.lua`.
     pub async fn extend(
         &self,
         caller: &RuntimeCaller,

@@ -31,8 +31,8 @@ use crate::domain::policy::PolicySelection;
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
 use crate::domain::scope::ScopePath;
-use crate::store::expire::expire_tenant;
 use crate::store::runtime::Answer;
+use crate::store::runtime::expire::expire_tenant;
 use crate::store::{ExtraTrip, Store, StoreError};
 use policies::{Governed, PolicyCache};
 

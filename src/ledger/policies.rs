@@ -12,7 +12,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::policy::{PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
 use crate::store::Store;
-use crate::store::policies::PolicyLoadError;
+use crate::store::admin::policies::PolicyLoadError;
 
 /// How many policies a replica remembers, of all tenants; about 500 bytes each.
 const REMEMBERED_POLICIES: u64 = 200_000;

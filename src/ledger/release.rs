@@ -8,7 +8,8 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::reservation::RecordError;
-use crate::store::{ExtraTrip, release as store};
+use crate::store::ExtraTrip;
+use crate::store::runtime::release as store;
 
 /// A release that is asked for.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Ledger {
     /// once. An admin's release is written to the owner's audit chain in the same step.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/release.lua`.
+    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/release.lua`.
     pub async fn release(
         &self,
         caller: &Caller,

@@ -16,8 +16,8 @@ use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, Status};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
-use crate::store::decide::Outcome;
-use crate::store::reserve as store;
+use crate::store::runtime::decide::Outcome;
+use crate::store::runtime::reserve as store;
 
 /// A hold that is asked for.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Ledger {
     /// Holds an estimate on every budgeted scope of a subject, or on none. Repeating it under one key holds once.
     ///
     /// # Errors
-    /// [`Refusal`] in the order of precedence of `lua/reserve.lua`.
+    /// [`Refusal`] in the order of precedence of `lua/runtime/reserve.lua`.
     pub async fn reserve(
         &self,
         caller: &RuntimeCaller,

@@ -6,7 +6,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::ScopePath;
-use crate::store::read::{Index, Walk};
+use crate::store::runtime::read::{Index, Walk};
 use crate::store::{Day, ExtraTrip};
 use tracing::error;
 

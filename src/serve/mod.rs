@@ -8,7 +8,7 @@
 //! connection that is just being closed.
 
 mod server;
-mod stalls;
+mod timeouts;
 
 use std::future::pending;
 use std::io;
@@ -20,7 +20,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
-use crate::api::auth_failures::AuthFailures;
+use crate::api::auth::failures::AuthFailures;
 use crate::api::ops::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;

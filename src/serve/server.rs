@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::stalls::{Patient, Progress};
 use crate::config::ConnectionLimits;
+use crate::serve::timeouts::{Patient, Progress};
 
 /// How often the log tells that connections wait.
 const WARN_EVERY: Duration = Duration::from_secs(60);

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::connection::{Request, failed};
-use super::node::{Lane, Node, Silence};
 use super::{Store, StoreError, Unavailable};
+use crate::driver::connection::{Request, failed};
+use crate::driver::node::{Lane, Node, Silence};
 
 impl Store {
     /// Runs one plain command off the request path, on the node that owns `key`.

@@ -4,10 +4,11 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value};
 
-use super::connection::failed;
-use super::link::async_config;
-use super::node::Lane;
-use super::{Arg, Reply, Script, Store, StoreError, Unavailable, slot};
+use super::{Arg, Reply, Script, Store, StoreError, Unavailable};
+use crate::driver::connection::failed;
+use crate::driver::link::async_config;
+use crate::driver::node::Lane;
+use crate::driver::slot;
 
 /// One call of a script with its keys and arguments.
 pub struct Call {

@@ -2,10 +2,10 @@
 
 use redis::Value;
 
-use super::error::{DeploymentError, StoreError};
-use super::reply::Reply;
-use super::script::META;
 use crate::domain::ids::DeploymentSecret;
+use crate::driver::error::{DeploymentError, StoreError};
+use crate::driver::reply::Reply;
+use crate::store::scripts::META;
 
 /// The newest layout of the data that this binary reads and writes.
 pub const LAYOUT: i64 = 1;

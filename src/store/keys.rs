@@ -1,9 +1,9 @@
 //! Every key of the store, one function each. The partition in braces is the hash tag, so all keys of a tenant share a
 //! cluster slot; `{dir}` holds what belongs to no partition, `{all}` the views over all tenants.
 
-use super::clock::Day;
-use super::slot;
 use crate::domain::ids::Partition;
+use crate::driver::clock::Day;
+use crate::driver::slot;
 
 /// Builds keys under one prefix, so that a Redis can hold several deployments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::node::{Lane, Node};
-use super::{Store, StoreError, slot};
+use super::{Store, StoreError};
+use crate::driver::node::{Lane, Node};
+use crate::driver::slot;
 
 impl Store {
     /// Sends each command to the node that owns its key. The replies come in the order of `commands`, error replies

@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use tracing::error;
 
 use crate::admin::{Admin, AdminError, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::api_key::ApiKey;
+use crate::domain::api_key::permission::ApiKeyStatus;
+use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
-use crate::domain::keys::KeyId;
-use crate::domain::permission::ApiKeyStatus;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::words::words;
-use crate::store::api_key_lists::KeyEntry;
+use crate::store::admin::api_key_lists::KeyEntry;
 use crate::store::{Store, StoreError};
 
 /// Entries of an index that are read at once where not all of them are shown.

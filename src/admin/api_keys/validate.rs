@@ -4,14 +4,14 @@ use tracing::error;
 
 use crate::admin::{Admin, AdminError};
 use crate::domain::api_key::KeyProblem;
+use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
-use crate::domain::keys::{ApiKeyText, KeyId};
 use crate::domain::moment::Moment;
-use crate::domain::permission::Permission;
 use crate::domain::scope::ScopeFilter;
 use crate::store::StoreError;
-use crate::store::api_key_checks::Grant;
+use crate::store::admin::api_key_checks::Grant;
 
 /// What a key may do, and where.
 #[derive(Debug, Clone, Default)]

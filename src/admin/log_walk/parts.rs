@@ -10,9 +10,9 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Window;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::logs::LogWalk;
-use crate::store::view_rows::{Span, ViewIndex};
-use crate::store::views::{Row, View};
+use crate::store::admin::logs::LogWalk;
+use crate::store::dispatcher::view_rows::{Span, ViewIndex};
+use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, ExtraTrip, Store};
 
 /// Logs of days that one call looks into.

@@ -6,7 +6,7 @@ use crate::domain::policy::{
     Caps, OveragePolicy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
 };
 use crate::store::admin::Pairs;
-use crate::store::policies::FieldChange;
+use crate::store::admin::policies::FieldChange;
 
 /// A policy to be made.
 #[derive(Debug)]

@@ -8,17 +8,17 @@ use super::{WebhookError, millionths};
 use super::{Webhooks, about, associated, joined, push_actor};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
-use crate::domain::event_type::{EventCategory, EventTypeName};
+use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::moment::Moment;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::webhook::{
     Owner, SelectorProblem, Subscription, SubscriptionId, WebhookSettings, WebhookStatus,
     check_selectors,
 };
 use crate::store::admin::Pairs;
-use crate::store::webhooks::{WebhookCreation, WebhookRecord};
+use crate::store::admin::webhooks::{WebhookCreation, WebhookRecord};
 
 /// Two random ids of 96 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;

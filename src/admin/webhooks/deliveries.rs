@@ -4,7 +4,7 @@ use super::{WebhookError, Webhooks};
 use crate::domain::caller::Caller;
 use crate::domain::moment::Window;
 use crate::domain::webhook::{Delivery, DeliveryStatus};
-use crate::store::webhook_deliveries::DeliveryWalk;
+use crate::store::admin::webhook_deliveries::DeliveryWalk;
 
 /// The place of a row: when it was queued, and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]

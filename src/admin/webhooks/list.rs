@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use super::{WebhookError, Webhooks};
 use crate::admin::{AdminError, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, Subscription, WebhookStatus};
 use crate::domain::words::words;
 

@@ -21,19 +21,19 @@ pub use test::TestOutcome;
 
 use super::audit::entry;
 use super::{AdminError, Parts, Request, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Actor;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::seal::SealingKeys;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{Egress, Inadmissible};
 use crate::store::Store;
 use crate::store::admin::Pairs;
-use crate::store::watch::Watched;
-use crate::store::webhooks::{OwnerState, WebhookRead};
+use crate::store::admin::thresholds::Watched;
+use crate::store::admin::webhooks::{OwnerState, WebhookRead};
 
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]

@@ -3,17 +3,17 @@
 use super::{Opened, Read, WebhookError, Webhooks, about, push_actor, refused};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Request, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::event::StoredEvent;
-use crate::domain::event_type::EventTypeName;
+use crate::domain::event::types::EventTypeName;
 use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::Day;
 use crate::store::admin::Pairs;
-use crate::store::webhook_replays::{EventLog, LogEntry, ReplayJob};
-use crate::store::webhooks::OwnerState;
+use crate::store::admin::webhook_replays::{EventLog, LogEntry, ReplayJob};
+use crate::store::admin::webhooks::OwnerState;
 
 /// Events of the window that are looked at.
 const SCANNED_MAX: usize = 20_000;

@@ -3,9 +3,9 @@
 use super::Webhooks;
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Request, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy};
-use crate::store::webhook_security::StoredSecurity;
+use crate::store::admin::webhook_security::StoredSecurity;
 
 /// Whose log the change is booked in: no tenant's.
 const NO_TENANT: &str = "__admin__";

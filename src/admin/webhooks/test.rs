@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, push_actor, refused};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Request};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::moment::Moment;
-use crate::domain::signature::sign;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::Owner;
+use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound};
-use crate::store::webhooks::OwnerState;
+use crate::store::admin::webhooks::OwnerState;
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;

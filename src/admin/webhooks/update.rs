@@ -8,16 +8,16 @@ use super::create::check;
 use super::{Opened, Read, WebhookError, Webhooks, about, joined, millionths, push_actor};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::caller::Caller;
-use crate::domain::event_type::{EventCategory, EventTypeName};
+use crate::domain::event::types::{EventCategory, EventTypeName};
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::webhook::{
     DISABLE_AFTER_FAILURES, Edit, HEADER_MASK, RetryPolicy, Subscription, SubscriptionId,
     Thresholds, WebhookPatch, WebhookStatus,
 };
 use crate::store::admin::Pairs;
-use crate::store::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
+use crate::store::admin::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;

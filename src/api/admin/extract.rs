@@ -4,7 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
-use super::identify::About;
+use crate::api::auth::admin::About;
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, Refused, body_bytes};
@@ -43,14 +43,14 @@ admin_body!(
     super::tenants::TenantCreateRequest,
     super::api_keys::ApiKeyCreateRequest,
     super::api_keys::update::ApiKeyUpdateRequest,
-    super::auth::validate::ApiKeyValidationRequest,
+    crate::api::admin::credentials::validate::ApiKeyValidationRequest,
     super::budgets::BudgetCreateRequest,
     super::budgets::BudgetFundingRequest,
     super::policies::PolicyCreateRequest,
     super::policies::PolicyUpdateRequest,
-    super::tenant_update::TenantUpdateRequest,
-    super::budget_states::BudgetUpdateRequest,
-    super::budget_states::BudgetStatusTransitionRequest,
+    crate::api::admin::tenants::update::TenantUpdateRequest,
+    crate::api::admin::budgets::states::BudgetUpdateRequest,
+    crate::api::admin::budgets::states::BudgetStatusTransitionRequest,
     super::bulk_actions::TenantBulkActionRequest,
     super::bulk_actions::WebhookBulkActionRequest,
     super::bulk_actions::BudgetBulkActionRequest,

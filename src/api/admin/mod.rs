@@ -1,49 +1,40 @@
 //! The admin plane: what operators and dashboards call.
 
 pub mod api_keys;
-pub mod audit_logs;
-pub mod audit_queries;
-pub mod auth;
-pub mod budget_states;
+pub mod audit;
 pub mod budgets;
 pub mod bulk_actions;
-pub mod bulk_handlers;
-pub mod event_queries;
+pub mod credentials;
 pub mod events;
 pub mod extract;
-pub mod handlers;
-pub mod identify;
 pub mod overview;
 pub mod policies;
 pub mod refusals;
 mod shown;
-pub mod tenant_update;
 pub mod tenants;
-pub mod webhook_handlers;
-pub mod webhook_queries;
-pub mod webhook_requests;
-pub mod webhook_security;
 pub mod webhooks;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, patch, post};
 
-use super::identify::{no_such_method, no_such_path};
 use super::state::AppState;
-use bulk_handlers as bulk;
-use webhook_handlers as webhook;
+use crate::api::auth::runtime::{no_such_method, no_such_path};
+use bulk_actions::handlers as bulk;
+use webhooks::handlers as webhook;
 
 /// The operations. What is not among them is up to [`nowhere`].
 pub fn routes(state: &AppState) -> Router {
     Router::new()
         .route(
             "/v1/admin/tenants",
-            get(handlers::list_tenants).post(handlers::create_tenant),
+            get(crate::api::admin::tenants::handlers::list_tenants)
+                .post(crate::api::admin::tenants::handlers::create_tenant),
         )
         .route(
             "/v1/admin/tenants/{tenant_id}",
-            get(handlers::get_tenant).patch(tenant_update::update_tenant),
+            get(crate::api::admin::tenants::handlers::get_tenant)
+                .patch(crate::api::admin::tenants::update::update_tenant),
         )
         .route(
             "/v1/admin/api-keys",
@@ -53,20 +44,23 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/api-keys/{key_id}",
             patch(api_keys::handlers::update_api_key).delete(api_keys::handlers::revoke_api_key),
         )
-        .route("/v1/auth/validate", post(auth::validate::validate_api_key))
+        .route(
+            "/v1/auth/validate",
+            post(crate::api::admin::credentials::validate::validate_api_key),
+        )
         .route(
             "/v1/admin/budgets",
             get(budgets::handlers::list_budgets)
                 .post(budgets::handlers::create_budget)
-                .patch(budget_states::update_budget),
+                .patch(crate::api::admin::budgets::states::update_budget),
         )
         .route(
             "/v1/admin/budgets/freeze",
-            post(budget_states::freeze_budget),
+            post(crate::api::admin::budgets::states::freeze_budget),
         )
         .route(
             "/v1/admin/budgets/unfreeze",
-            post(budget_states::unfreeze_budget),
+            post(crate::api::admin::budgets::states::unfreeze_budget),
         )
         .route(
             "/v1/admin/budgets/fund",
@@ -102,7 +96,10 @@ pub fn routes(state: &AppState) -> Router {
             "/v1/admin/webhooks/{subscription_id}/replay",
             post(webhook::replay),
         )
-        .route("/v1/admin/audit/logs", get(audit_logs::list_audit_logs))
+        .route(
+            "/v1/admin/audit/logs",
+            get(crate::api::admin::audit::list_audit_logs),
+        )
         .route("/v1/admin/events", get(events::list_events))
         .route("/v1/admin/events/{event_id}", get(events::get_event))
         // The tenant of this very name is to be reached too.
@@ -119,16 +116,25 @@ pub fn routes(state: &AppState) -> Router {
             get(webhook::get_security).put(webhook::put_security),
         )
         .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .route_layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::admin::admin,
+        ))
         .with_state(state.clone())
 }
 
 /// The question who calls, which is asked of whichever address the key belongs to.
 pub fn introspection(state: &AppState) -> Router {
     Router::new()
-        .route("/v1/auth/introspect", get(auth::introspect::introspect))
+        .route(
+            "/v1/auth/introspect",
+            get(crate::api::admin::credentials::introspect::introspect),
+        )
         .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .route_layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::admin::admin,
+        ))
         .with_state(state.clone())
 }
 
@@ -146,13 +152,19 @@ pub fn tenant_routes(state: &AppState) -> Router {
             get(webhook::deliveries),
         )
         .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(state.clone(), identify::admin))
+        .route_layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::admin::admin,
+        ))
         .with_state(state.clone())
 }
 
 /// A tenant's own events. Their path is that of another operation, which is an agent's.
 pub fn own_events(state: &AppState) -> MethodRouter<AppState> {
-    get(events::list_own_events).route_layer(from_fn_with_state(state.clone(), identify::admin))
+    get(events::list_own_events).route_layer(from_fn_with_state(
+        state.clone(),
+        crate::api::auth::admin::admin,
+    ))
 }
 
 fn one_webhook() -> MethodRouter<AppState> {
@@ -165,6 +177,9 @@ fn one_webhook() -> MethodRouter<AppState> {
 pub fn nowhere(state: &AppState) -> Router {
     Router::new()
         .fallback(no_such_path)
-        .layer(from_fn_with_state(state.clone(), identify::admin))
+        .layer(from_fn_with_state(
+            state.clone(),
+            crate::api::auth::admin::admin,
+        ))
         .with_state(state.clone())
 }

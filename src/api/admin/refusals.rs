@@ -7,11 +7,11 @@ use crate::admin::AdminError;
 use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::{ApiError, Code};
 use crate::api::refusals::store_error;
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::printable::printable;
 use crate::domain::refusal::BadCredential;
+use crate::domain::refusal::admin::AdminRefusal;
 
 /// What a message may name of the request that was refused.
 #[derive(Debug, Clone, Copy, Default)]

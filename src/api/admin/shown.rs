@@ -5,9 +5,9 @@ use crate::admin::Funded;
 use crate::api::errors::ApiError;
 use crate::domain::amount::{Amount, SignedAmount, Unit};
 use crate::domain::api_key::ApiKey;
-use crate::domain::budget_ledger::BudgetLedger;
-use crate::domain::funding::FundingOperation;
-use crate::domain::tenant_record::Tenant;
+use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::BudgetLedger;
+use crate::domain::tenant::record::Tenant;
 
 /// A tenant, with all that is set.
 pub(super) fn tenant(tenant: Tenant) -> tenants::Tenant {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::operation::{Key, Operation, cursor, query, schema_of, text, words_or};
-use crate::api::admin::audit_logs::AuditLogListResponse;
-use crate::api::admin::audit_queries::{LIST_VALUES_MAX, STATUSES};
+use crate::api::admin::audit::AuditLogListResponse;
+use crate::api::admin::audit::queries::{LIST_VALUES_MAX, STATUSES};
 use crate::api::query::{PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
-use crate::domain::audit_query::AuditSort;
+use crate::domain::audit::query::AuditSort;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![Operation {

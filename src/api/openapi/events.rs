@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::operation::{Key, Operation, cursor, path, query, schema_of, text, words, words_or};
 use crate::api::admin::events::{Event, EventListResponse};
 use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
-use crate::domain::event_query::EventSort;
-use crate::domain::event_type::{EventCategory, EventType};
+use crate::domain::event::query::EventSort;
+use crate::domain::event::types::{EventCategory, EventType};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![

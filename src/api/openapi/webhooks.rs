@@ -6,16 +6,16 @@ use super::operation::{
     Key, Operation, cursor, no_content, path, query, schema_of, text, words, words_or,
 };
 use crate::admin::webhooks::WebhookSort;
-use crate::api::admin::webhook_requests::{
+use crate::api::admin::webhooks::requests::{
     WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
 };
-use crate::api::admin::webhook_security::WebhookSecurityConfig;
+use crate::api::admin::webhooks::security::WebhookSecurityConfig;
 use crate::api::admin::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
     WebhookSubscription, WebhookTestResponse,
 };
 use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
-use crate::domain::event_type::EventType;
+use crate::domain::event::types::EventType;
 use crate::domain::webhook::{DeliveryStatus, WebhookStatus};
 
 pub(super) fn operations() -> Vec<Operation> {

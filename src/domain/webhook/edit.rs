@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 
 use super::{RetryPolicy, Thresholds, WebhookStatus};
-use crate::domain::event_type::{EventCategory, EventTypeName};
+use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::json::FreeObject;
 
 /// What a change does to a value that may be absent.

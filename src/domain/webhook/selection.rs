@@ -1,7 +1,8 @@
 //! Which events a subscription gets.
 
 use super::{Owner, Subscription, Thresholds};
-use crate::domain::event_type::{self, EventCategory, EventType, EventTypeName};
+use crate::domain::event::types as event_type;
+use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
 
 /// Why the selectors of a subscription are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use budget_authority::store::Day;
-use budget_authority::verify::verify;
+use budget_authority::tools::verify::verify;
 
 use super::books::Fields;
 use super::estate::Estate;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use budget_authority::store::{Day, Store};
-use budget_authority::verify::verify;
+use budget_authority::tools::verify::verify;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::world::World;

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use budget_authority::dispatch::{EventFollower, ViewMetrics};
+use budget_authority::dispatcher::{EventFollower, ViewMetrics};
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::domain::reservation::Record;
-use budget_authority::store::views::Row;
+use budget_authority::store::dispatcher::views::Row;
 use budget_authority::store::{Day, Lease, Store};
 use redis::FromRedisValue;
 use serde_json::Value;

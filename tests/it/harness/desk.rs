@@ -3,20 +3,20 @@
 use budget_authority::admin::{
     Admin, AdminError, CreatedApiKey, Funding, NewApiKey, NewBudget, Request,
 };
-use budget_authority::domain::admin_refusal::AdminRefusal;
 use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::budget_ledger::BudgetLedger;
+use budget_authority::domain::api_key::permission::Permission;
+use budget_authority::domain::budget::funding::{FundingOperation, RolloverPolicy};
+use budget_authority::domain::budget::ledger::BudgetLedger;
 use budget_authority::domain::caller::{AdminCaller, Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::event::StoredEvent;
-use budget_authority::domain::funding::{FundingOperation, RolloverPolicy};
 use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
-use budget_authority::domain::permission::Permission;
+use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::reservation::Record;
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
-use budget_authority::domain::tenant_record::{NewTenant, Tenant};
+use budget_authority::domain::tenant::record::{NewTenant, Tenant};
 use budget_authority::store::{Day, Store};
 use serde_json::Value;
 

@@ -279,7 +279,7 @@ impl Estate {
             payload_hash: "h",
             idempotency: None,
         };
-        let close = budget_authority::store::tenants::Close {
+        let close = budget_authority::store::admin::tenants::Close {
             correlation_id: &format!("tenant_close_cascade:{}:req_flip", self.name()),
             parent_correlation_id: None,
             request_part: std::time::Duration::ZERO,
@@ -310,7 +310,7 @@ impl Estate {
     pub async fn ledger_at(
         &self,
         place: &str,
-    ) -> budget_authority::domain::budget_ledger::BudgetLedger {
+    ) -> budget_authority::domain::budget::ledger::BudgetLedger {
         let path = format!("tenant:{}{place}", self.name());
         let found = self
             .desk

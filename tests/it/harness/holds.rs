@@ -1,7 +1,7 @@
 //! Ledgers with many holds, put into Redis directly: as `reserve.lua` leaves them, but with any times.
 
 use budget_authority::domain::ids::{Partition, TenantId};
-use budget_authority::store::lease::Taken;
+use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Day, Lease, Store};
 use redis::{Cmd, FromRedisValue};
 use std::time::Duration;

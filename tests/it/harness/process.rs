@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use budget_authority::dev::child;
+use budget_authority::tools::dev::child;
 
 use super::http;
 use super::redis::free_port;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use budget_authority::dev::child;
+use budget_authority::tools::dev::child;
 use redis::{Connection, FromRedisValue, RedisResult, Value};
 
 /// One server that all tests may share; each takes a key prefix of its own.

@@ -293,9 +293,14 @@ impl TestApp {
         use budget_authority::domain::cause::Cause;
         let (tenant, cause) = (&self.world.callers[0].tenant, Cause::sweep().lines());
         let until = self.now_ms().await;
-        budget_authority::store::expire::expire_tenant(&self.world.store, tenant, &cause, until)
-            .await
-            .expect("Redis answers")
+        budget_authority::store::runtime::expire::expire_tenant(
+            &self.world.store,
+            tenant,
+            &cause,
+            until,
+        )
+        .await
+        .expect("Redis answers")
     }
 
     /// The first tenant's events of today, oldest first.

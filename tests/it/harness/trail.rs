@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use budget_authority::admin::Failure;
-use budget_authority::dispatch::{SealPass, Sealer, ViewMetrics};
+use budget_authority::dispatcher::{SealPass, Sealer, ViewMetrics};
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{Partition, TenantId};
-use budget_authority::store::lease::Taken;
+use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Day, Lease, Store};
-use budget_authority::verify::audit::{AuditReport, verify_audit};
+use budget_authority::tools::verify::audit::{AuditReport, verify_audit};
 use prometheus::Registry;
 use redis::FromRedisValue;
 

@@ -1,10 +1,10 @@
 //! A tenant or two with keys and ledgers, and a ledger handle, under a key prefix of their own.
 
 use budget_authority::domain::amount::Unit;
+use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::RuntimeCaller;
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::ids::{Partition, RequestId, TenantId, TraceId};
-use budget_authority::domain::keys::ApiKeyText;
 use budget_authority::ledger::Ledger;
 use budget_authority::store::Store;
 

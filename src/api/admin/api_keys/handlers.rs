@@ -14,10 +14,10 @@ use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, RawQuery};
 use crate::api::refusals::store_error;
 use crate::api::state::AppState;
-use crate::domain::admin_refusal::AdminRefusal;
 use crate::domain::ids::TenantId;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::refusal::admin::AdminRefusal;
 
 /// `POST /v1/admin/api-keys`
 pub async fn create_api_key(

@@ -8,8 +8,8 @@ use crate::admin::{ApiKeyPlace, ApiKeyQuery, ApiKeySort};
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey};
+use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::ids::DeploymentSecret;
-use crate::domain::permission::ApiKeyStatus;
 
 /// A page of API keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

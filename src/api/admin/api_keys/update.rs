@@ -4,9 +4,9 @@ use utoipa::ToSchema;
 
 use super::scope_filter_entry;
 use crate::admin::ApiKeyChanges;
+use crate::domain::api_key::permission::Permission;
 use crate::domain::fields::{Patch, Problems, read_body};
 use crate::domain::json::{FreeObject, Json};
-use crate::domain::permission::Permission;
 use crate::domain::scope::ScopeFilter;
 
 /// Changes an API key. What is absent stays; a list or an object replaces the whole of what was there; `null` removes

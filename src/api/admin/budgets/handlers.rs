@@ -9,9 +9,9 @@ use super::{
 };
 use crate::admin::{Funding, NewBudget, Request};
 use crate::api::admin::extract::{AdminJson, Because, KeyHeader, Outcome};
-use crate::api::admin::handlers::{answered, owner};
 use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::shown;
+use crate::api::admin::tenants::handlers::{answered, owner};
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{ByEither, RawQuery};

@@ -9,8 +9,8 @@ use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey};
 use crate::domain::amount::Unit;
+use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::caller::Caller;
-use crate::domain::funding::BudgetStatus;
 use crate::domain::ids::DeploymentSecret;
 
 /// A page of budgets.

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::admin::{PolicyQuery, Request};
 use crate::api::admin::extract::{AdminJson, Because, KeyHeader, Named, Outcome};
-use crate::api::admin::handlers::{answered, owner};
 use crate::api::admin::refusals::{Asked, error_of};
+use crate::api::admin::tenants::handlers::{answered, owner};
 use crate::api::errors::ApiError;
 use crate::api::extract::{ByEither, RawQuery};
 use crate::api::refusals::store_error;

@@ -7,13 +7,13 @@ use crate::admin::ApiKeySort;
 use crate::api::admin::api_keys::list::ApiKeyListResponse;
 use crate::api::admin::api_keys::update::ApiKeyUpdateRequest;
 use crate::api::admin::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse};
-use crate::api::admin::auth::introspect::AuthIntrospectResponse;
-use crate::api::admin::auth::validate::{ApiKeyValidationRequest, ApiKeyValidationResponse};
+use crate::api::admin::credentials::introspect::AuthIntrospectResponse;
+use crate::api::admin::credentials::validate::{ApiKeyValidationRequest, ApiKeyValidationResponse};
 use crate::api::openapi::operation::{
     Key, Operation, cursor, path, query, schema_of, text, words, words_or,
 };
 use crate::api::query::SEARCH_CHARS_MAX;
-use crate::domain::permission::ApiKeyStatus;
+use crate::domain::api_key::permission::ApiKeyStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![

@@ -11,7 +11,7 @@ use crate::api::openapi::operation::{
 };
 use crate::api::query::SEARCH_CHARS_MAX;
 use crate::domain::amount::Unit;
-use crate::domain::funding::BudgetStatus;
+use crate::domain::budget::funding::BudgetStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![

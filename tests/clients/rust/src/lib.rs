@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 fn setting(name: &str) -> String {
     std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: tests/it/clients.rs runs these tests"))
+        .unwrap_or_else(|_| panic!("{name} is not set: tests/it/http/clients.rs runs these tests"))
 }
 
 /// A tenant of a test's own.

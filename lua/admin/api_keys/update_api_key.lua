@@ -1,0 +1,67 @@
+#!lua
+--[[
+update_api_key: changes an API key that is still good; its next use is judged by what it is then.
+KEYS[1] api_key    hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
+KEYS[2] tenant     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
+ARGV[1] tenant, the key's owner    ARGV[3] day_start_ms    ARGV[5] payload_hash
+ARGV[2] day yyyymmdd               ARGV[4] key_id          ARGV[6] context of events, lines of name and value
+ARGV[7] n, then n/2 times a field of the record and '=' and its value, or '' to remove it; then names and values of the
+audit entry
+Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
+  | not_found | key_ended status | updated record…
+Writes on updated: the record, the audit entry; the event where the key may do more, less or elsewhere. Else nothing.
+]]
+-- @include base/time, access/tenant, base/days, log/events, log/audit, access/idempotency
+local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local tenant, day, day_start_ms, key_id, payload_hash, context = unpack(ARGV, 1, 6)
+local sent_end = 7 + ARGV[7]
+
+-- Whether two lists of words differ in more than their order.
+local function differs(before, after)
+  local left = {}
+  for word in (before or ''):gmatch('%S+') do left[word] = true end
+  local known = {}
+  for word in after:gmatch('%S+') do
+    if not (left[word] or known[word]) then return true end
+    known[word], left[word] = true, nil
+  end
+  return next(left) ~= nil
+end
+
+-- Refusals: read only.
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local replay = idempotency_reply(idempotency, payload_hash)
+if replay then return replay end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+local status, owner, expires_at_ms, permissions, scope_filter =
+  unpack(redis.call('HMGET', api_key, 'status', 'tenant', 'expires_at_ms', 'permissions', 'scope_filter'))
+if not status or owner ~= tenant then return {'not_found'} end
+if status == 'ACTIVE' and expires_at_ms and now >= tonumber(expires_at_ms) then status = 'EXPIRED' end
+if status ~= 'ACTIVE' then return {'key_ended', status} end
+local set, removed, changed = {}, {}, false
+local before = {permissions = permissions, scope_filter = scope_filter}
+for i = 8, sent_end, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  if value == '' then removed[#removed + 1] = field else set[#set + 1], set[#set + 2] = field, value:sub(2) end
+  if before[field] ~= nil and differs(before[field], value:sub(2)) then changed = true end
+end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+
+-- Effects: none can fail.
+if #set > 0 then redis.call('HSET', api_key, unpack(set)) end
+if #removed > 0 then redis.call('HDEL', api_key, unpack(removed)) end
+if changed then
+  local name, granted = unpack(redis.call('HMGET', api_key, 'name', 'permissions'))
+  local events = events_new(event_log, outbox, tenant, day, now, context)
+  event_append(events, 'api_key.permissions_changed', nil, {'data.key_id', key_id, 'data.key_name', name or '',
+    'data.permissions', granted or ''})
+  events_point(events)
+end
+local reply = {'updated', unpack(redis.call('HGETALL', api_key))}
+audit_append(now, {unpack(ARGV, sent_end + 1)})
+day_register(days, tenant_key, settings, tenant, day, now)
+idempotency_keep(idempotency, payload_hash, reply)
+return reply

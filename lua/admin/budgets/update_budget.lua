@@ -1,0 +1,72 @@
+#!lua
+--[[
+update_budget: changes what an operator set on a ledger, and judges anew whether it is over its limit.
+KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
+KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] strained     zset
+KEYS[10] idempotency  hash  where there is a key
+ARGV[1] tenant          ARGV[5] unit              ARGV[8] metadata JSON, '' or -
+ARGV[2] day yyyymmdd    ARGV[6] overdraft_limit   ARGV[9] payload_hash
+ARGV[3] day_start_ms            int64 or ''       ARGV[10] context of events, lines of name and value
+ARGV[4] scope           ARGV[7] overage_policy,   ARGV[11..] names and values of the audit entry, all but the resource
+                                '' or -
+'' leaves a member as it is, - takes it out.
+Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
+  | not_found | corrupt what | budget_closed | updated record…
+Writes on updated: the ledger, its place among the strained, events, the audit entry. Else nothing.
+]]
+-- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, ledger/strained, log/events, log/audit
+-- @include access/idempotency
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, strained, idempotency = unpack(KEYS)
+local tenant, day, day_start_ms, scope, unit, limit_text, overage_policy, metadata, payload_hash, context =
+  unpack(ARGV, 1, 10)
+
+-- Refusals: read only.
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local replay = idempotency_reply(idempotency, payload_hash)
+if replay then return replay end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+local budget = budget_read(budget_key, 0)
+if budget == false then return {'not_found'} end
+local ledger_id = budget and redis.call('HGET', budget_key, 'ledger_id')
+local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit)
+if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end
+if budget.status == 'CLOSED' then return {'budget_closed'} end
+local set, removed, changed = {'updated_at_ms', now}, {}, false
+if limit_text ~= '' then
+  limit, changed = int64(limit_text), limit_text ~= budget.limit
+  set[#set + 1], set[#set + 2] = 'overdraft_limit', limit_text
+end
+local over = int64_lt(limit, debt)
+if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end
+for _, member in ipairs({{'commit_overage_policy', overage_policy}, {'metadata', metadata}}) do
+  local name, value = member[1], member[2]
+  local stored = value ~= '' and redis.call('HGET', budget_key, name)
+  if value == '-' and stored then removed[#removed + 1], changed = name, true end
+  if value ~= '' and value ~= '-' and stored ~= value then
+    set[#set + 1], set[#set + 2], changed = name, value, true
+  end
+end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+
+-- Effects. First the index: it has not been read, and one of another type raises before anything is changed.
+if over ~= budget.over then strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
+redis.call('HSET', budget_key, unpack(set))
+if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end
+local events = events_new(event_log, outbox, tenant, day, now, context)
+if changed then
+  event_append(events, 'budget.updated', scope, {'data.ledger_id', ledger_id, 'data.unit', unit,
+    'data.operation', 'UPDATE'})
+end
+if over ~= budget.over then
+  event_append(events, over and 'budget.over_limit_entered' or 'budget.over_limit_exited', scope,
+    {'data.unit', unit, 'data.debt', debt, 'data.overdraft_limit', limit, 'data.is_over_limit', over and '1' or '0'})
+end
+events_point(events)
+audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 11)})
+day_register(days, tenant_key, settings, tenant, day, now)
+local reply = {'updated', unpack(redis.call('HGETALL', budget_key))}
+idempotency_keep(idempotency, payload_hash, reply)
+return reply

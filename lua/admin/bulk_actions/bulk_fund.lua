@@ -1,0 +1,100 @@
+#!lua
+--[[
+bulk_fund: funds some ledgers of one tenant for a bulk action, each as fund does, and keeps what became of each.
+KEYS[1] tenant     hash      KEYS[3] outbox  stream    KEYS[5] strained   zset
+KEYS[2] event_log  stream    KEYS[4] days    zset      KEYS[6] bulk_rows  hash    KEYS[7..] budgets  hash
+ARGV[1] tenant          ARGV[4] unit             ARGV[7] spent   int64, ''    ARGV[10..] of each budget its ledger_id,
+ARGV[2] day yyyymmdd    ARGV[5] operation        ARGV[8] reason  or ''                   unit and scope
+ARGV[3] day_start_ms    ARGV[6] amount  int64    ARGV[9] context of events, lines of name and value
+Reply: clock now_ms | settled, then the outcome of each budget
+Writes on settled: each ledger that is funded, its base and its place among the strained, events, the outcomes. What has
+an outcome is left alone.
+]]
+-- @include base/time, access/tenant, base/days, base/int64, base/int64_wrapping, ledger/thresholds
+-- @include ledger/thresholds_crossed, base/hash_fields, ledger/budgets, log/events
+-- @include ledger/funding, ledger/strained, admin/bulk
+local tenant_key, event_log, outbox, days, strained, rows = unpack(KEYS, 1, 6)
+local tenant, day, day_start_ms, unit, operation, amount_text, spent_text, reason, context = unpack(ARGV, 1, 9)
+local FIRST_KEY, FIRST_ARG = 7, 10
+local CORRUPT = 'failed INTERNAL_ERROR The record of the budget cannot be read'
+
+-- Refusals: read only.
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+local amount, spent = int64(amount_text), int64(spent_text ~= '' and spent_text or '0')
+
+-- The outcome of one ledger; nil and the ledger, moved in memory, where it is to be funded.
+local function judge(key, ledger_id, ledger_unit)
+  if tenant_refused == 'tenant_closed' then return 'failed TENANT_CLOSED The tenant is closed' end
+  if tenant_refused == 'tenant_unreadable' then
+    return 'failed INTERNAL_ERROR The record of the tenant cannot be read'
+  end
+  if ledger_unit ~= unit then
+    return 'failed INVALID_TRANSITION The budget counts ' .. ledger_unit .. ', not ' .. unit
+  end
+  local stored = hash_fields(key, 'ledger_id', 'base_spent', 'base_debt')
+  if stored.err then return CORRUPT end
+  local budget = budget_read(key, 0)
+  if budget == nil then return CORRUPT end
+  if operation == 'REPAY_DEBT' and budget and int64(budget.debt) == 0 then
+    return 'skipped ALREADY_IN_TARGET_STATE'
+  end
+  if not budget or stored[1] ~= ledger_id then return 'failed NOT_FOUND The budget is gone' end
+  if budget.status == 'FROZEN' then return 'failed INVALID_TRANSITION The budget is frozen' end
+  if budget.status == 'CLOSED' then return 'failed INVALID_TRANSITION The budget is closed' end
+  budget.base_spent, budget.base_debt = int64(stored[2] or '0'), int64(stored[3] or '0')
+  if budget.status ~= 'ACTIVE' or not (budget.base_spent and budget.base_debt) then return CORRUPT end
+  local refused = funding_refusal(budget, operation, amount, spent)
+  if refused == 'budget_exceeded' then
+    return 'failed BUDGET_EXCEEDED Only ' .. int64_text(budget.remaining) .. ' ' .. unit .. ' remain'
+  end
+  if refused == 'out_of_range' then
+    return 'failed INVALID_TRANSITION A figure of the budget would leave the range of 64 bits'
+  end
+  if refused then return CORRUPT end
+  return nil, budget
+end
+
+local reply, outcomes, funded = {'settled'}, {}, {}
+for i = FIRST_KEY, #KEYS do
+  local at = FIRST_ARG + (i - FIRST_KEY) * 3
+  local ledger_id, ledger_unit, scope = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local outcome = redis.call('HGET', rows, ledger_id)
+  if not outcome then
+    local budget
+    outcome, budget = judge(KEYS[i], ledger_id, ledger_unit)
+    if budget then
+      outcome, budget.ledger_id, budget.scope = 'succeeded', ledger_id, scope
+      funded[#funded + 1] = budget
+    end
+    outcomes[#outcomes + 1], outcomes[#outcomes + 2] = ledger_id, outcome
+  end
+  reply[#reply + 1] = outcome
+end
+-- What is written without having been read: one of another type raises here.
+redis.call('ZCARD', days)
+redis.call('ZCARD', strained)
+redis.call('XLEN', event_log)
+redis.call('XLEN', outbox)
+
+-- Effects: none can fail.
+local events = events_new(event_log, outbox, tenant, day, now, context)
+local thresholds = thresholds_parse(settings[TENANT_THRESHOLDS])
+for _, budget in ipairs(funded) do
+  local before = budget.before
+  if budget.debt ~= before.debt or budget.over ~= before.over then
+    strained_write(strained, tenant .. ' ' .. unit .. ' ' .. budget.scope, budget.debt, budget.over)
+  end
+  funding_write(budget, budget.base_spent, budget.base_debt, now)
+  local request = {'data.ledger_id', budget.ledger_id}
+  if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end
+  if operation == 'RESET_SPENT' then
+    request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent_text ~= '' and '1' or '0'
+  end
+  funding_events(events, budget, operation, unit, budget.scope, thresholds, request)
+end
+events_point(events)
+if #funded > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
+bulk_rows_keep(rows, outcomes)
+return reply

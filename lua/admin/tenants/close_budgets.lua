@@ -1,0 +1,76 @@
+#!lua flags=allow-oom
+--[[
+close_budgets: a step of a tenant's close: closes up to a number of its ledgers, each with its events and its audit entry.
+What a ledger still holds belongs to records in quarantine, and returns as well.
+KEYS[1] tenant   hash             KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
+KEYS[2] closing  hash             KEYS[5] outbox     stream    KEYS[8] chain      hash
+KEYS[3] budgets  zset, lexical    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease   hash             KEYS[11] counts    hash
+Keys built: the ledgers that the list names, read before the first write.
+ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
+ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] budget_prefix
+Reply: clock now_ms | fenced | none | at phase
+none: there is no close to go on with. A ledger that is closed already is passed over; one that is missing or corrupt too,
+and the close tells of it and is tried again.
+]]
+-- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
+-- @include ledger/ledger_quiet, ledger/holds, admin/closing_check, admin/closing, admin/closing_child
+-- @include admin/counts
+local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
+local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+local closing, ends = closing_read(closing_key, 'budgets')
+if not closing then return ends end
+local refused, settings = tenant_refusal(tenant_key)
+if refused ~= 'tenant_closed' then return {'none'} end
+
+-- Reads: every ledger, and what it had got back.
+local members = redis.call('ZRANGE', list, closing.offset, closing.offset + rows - 1)
+local open, spent_sums = {}, {}
+local released_sum = int64(redis.call('HGET', closing_key, 'reservations_released')) or 0
+for _, member in ipairs(members) do
+  local scope, unit = member:match('^(%S+) %d+ (%S+)$')
+  local budget = scope and holds_ledger(budget_prefix .. unit .. ':' .. scope, '1')
+  local held = budget and budget.reserved
+  if not budget or not ledger_move_hold(budget, held, int64_sub(0, held)) then
+    closing_failed(closing, 'budget:' .. (scope and scope .. ':' .. unit or '?'))
+  elseif budget.status ~= 'CLOSED' then
+    local name = 'sum.' .. unit .. ' ' .. scope
+    local sum = int64(redis.call('HGET', closing_key, name)) or 0
+    budget.scope, budget.unit, budget.held = scope, unit, held
+    budget.released = int64_add(sum, held) or INT64_MAX
+    budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
+    released_sum = int64_add(released_sum, budget.released) or INT64_MAX
+    open[#open + 1], spent_sums[#spent_sums + 1] = budget, name
+  end
+end
+if #open > 0 then counts_check(counts) end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+
+-- Effects: none can fail.
+local events = events_new(event_log, outbox, tenant, day, now, closing.context)
+for _, budget in ipairs(open) do
+  counts_move(counts, 'budget ' .. budget.unit, budget.status, 'CLOSED')
+  if budget.held ~= 0 then ledger_write_hold(budget) end
+  redis.call('HSET', budget.key, 'status', 'CLOSED', 'closed_at_ms', now, 'updated_at_ms', now)
+  local facts = {'ledger_id', budget.ledger_id, 'unit', budget.unit, 'prior_status', budget.status}
+  local closed = {unpack(facts)}
+  closed[7], closed[8] = 'new_status', 'CLOSED'
+  if budget.released ~= 0 then
+    facts[7], facts[8] = 'released_amount', budget.released
+    closed[9], closed[10] = 'released_reserved_amount', budget.released
+    event_append(events, 'reservation.released_via_tenant_cascade', budget.scope, closing_data(facts))
+  end
+  event_append(events, 'budget.closed_via_tenant_cascade', budget.scope, closing_data(closed))
+  closed[#closed + 1], closed[#closed + 2] = 'scope', budget.scope
+  closing_audit(closing, audit_append, now, 'budget.closed_via_tenant_cascade', 'budget', budget.ledger_id, closed)
+end
+if #open > 0 then
+  redis.call('HDEL', closing_key, unpack(spent_sums))
+  redis.call('HSET', closing_key, 'reservations_released', int64_text(released_sum))
+  events_point(events)
+  day_register(days, tenant_key, settings, tenant, day, now)
+end
+return closing_advance(closing, 'budgets', #members, rows, 'webhooks', 'budgets_closed', #open)

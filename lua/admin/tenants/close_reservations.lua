@@ -1,0 +1,76 @@
+#!lua flags=allow-oom
+--[[
+close_reservations: a step of a tenant's close: releases up to a number of its active reservations. Their holds return
+to the ledgers, and add to what the ledgers will be told to have got back.
+KEYS[1] tenant      hash    KEYS[4] due_tenants  zset    KEYS[6] lease  hash
+KEYS[2] closing     hash    KEYS[5] quarantine   zset
+KEYS[3] due         zset
+Keys built: the due reservations and the budgets that they name, read before the first write.
+ARGV[1] tenant                              ARGV[3] rows at most          ARGV[5] budget_prefix
+ARGV[2] fencing_token, '' for a request     ARGV[4] reservation_prefix
+Reply: fenced | none | at phase | sweep_first now_ms
+none: there is no close to go on with. sweep_first: reservations are past their grace; those expire, they are not released.
+A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
+]]
+-- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/ledger_quiet
+-- @include ledger/holds, admin/closing_check, admin/closing
+local tenant_key, closing_key, due, due_tenants, quarantine, lease = unpack(KEYS)
+local tenant, token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
+local now = now_ms()
+if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+local closing, ends = closing_read(closing_key, 'reservations')
+if not closing then return ends end
+if redis.call('HGET', tenant_key, 'status') ~= 'CLOSED' then return {'none'} end
+
+-- Reads: every record and every ledger, and what each ledger gets back in all.
+local page = redis.call('ZRANGE', due, 0, rows - 1, 'WITHSCORES')
+if page[2] and tonumber(page[2]) < now then return {'sweep_first', now} end
+local ids, released, later, corrupt, holds = {}, {}, {}, {}, holds_new(budget_prefix)
+for i = 1, #page, 2 do
+  local id = page[i]
+  ids[#ids + 1] = id
+  local record = hash_fields(reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
+    'budgeted', 'expires_at_ms', 'grace_ms')
+  local status, estimate = record[1], int64(record[4])
+  local ended = not record.err and (not status or status == 'COMMITTED' or status == 'RELEASED' or status == 'EXPIRED')
+  if not ended then
+    local expires_at_ms, grace_ms = holds_time(record[7]), holds_time(record[8])
+    local due_ms = expires_at_ms and grace_ms and expires_at_ms + grace_ms
+    local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
+      and record[3] and record[5] and record[6] and due_ms
+    if sound and due_ms < now then
+      later[#later + 1] = {due_ms, id}
+    elseif sound and holds_return(holds, record[3], record[5], record[6], estimate) then
+      released[#released + 1] = id
+    else
+      corrupt[#corrupt + 1] = id
+    end
+  end
+end
+local moved, sums = holds_moved(holds), {}
+for _, budget in ipairs(moved) do
+  local name = 'sum.' .. budget.unit .. ' ' .. budget.scope
+  local sum = int64_add(int64(redis.call('HGET', closing_key, name)) or 0, budget.returned)
+  sums[#sums + 1], sums[#sums + 2] = name, int64_text(sum or INT64_MAX)
+end
+-- What is written without having been read: one of another type raises here.
+for _, index in ipairs({due_tenants, quarantine}) do redis.call('ZCARD', index) end
+
+-- Effects: none can fail.
+for _, budget in ipairs(moved) do ledger_write_hold(budget) end
+if #sums > 0 then redis.call('HSET', closing_key, unpack(sums)) end
+for _, id in ipairs(released) do
+  redis.call('HSET', reservation_prefix .. id, 'status', 'RELEASED', 'finalized_at_ms', now,
+    'release_reason', 'tenant_closed')
+end
+if #ids > 0 then redis.call('ZREM', due, unpack(ids)) end
+for _, row in ipairs(later) do redis.call('ZADD', due, row[1], row[2]) end
+for _, id in ipairs(corrupt) do redis.call('ZADD', quarantine, now, id) end
+local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+if next_due then
+  redis.call('ZADD', due_tenants, next_due, tenant)
+  return {'at', 'reservations'}
+end
+redis.call('ZREM', due_tenants, tenant)
+redis.call('HSET', closing_key, 'phase', 'budgets', 'offset', 0)
+return {'at', 'budgets'}

@@ -1,0 +1,79 @@
+#!lua flags=allow-oom
+--[[
+close_tenant: ends a turn of whoever goes on with a tenant's close. After the last phase tenant.closed is told, once, and
+the intent goes; where something could not be closed, all is tried again later.
+KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
+KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
+KEYS[3] closings  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
+KEYS[10] lease   hash
+ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] action end | pause | fail
+ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] what failed, or ''
+Reply: clock now_ms | fenced | none | at phase | closed anything: 1 or 0 | paused
+  | incomplete again_in_ms, then what could not be closed
+end: the phases are through. pause: the turn's time is over. fail: a step raised an error.
+none: there is no close to go on with. at: the phases are not through.
+Writes: the audit entry of the request that closed, if it still waits; on closed the event and the end of the intent.
+]]
+-- @include base/time, access/tenant, base/days, log/events, log/audit, admin/closing_request
+local tenant_key, closing, closings, event_log, outbox, days, audit_log, chain, unsealed, lease = unpack(KEYS)
+local tenant, day, day_start_ms, token, action, what = unpack(ARGV)
+local AGAIN_MS, AGAIN_MAX_MS = 30000, 1800000
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+local phase, failures, failed, attempts, context, correlation_id, parent, parent_correlation_id, previous_status =
+  unpack(redis.call('HMGET', closing, 'phase', 'failures', 'failed', 'attempts', 'context', 'correlation_id', 'parent',
+    'parent_correlation_id', 'previous_status'))
+if not phase then return {'none'} end
+if action == 'end' and phase ~= 'end' then return {'at', phase} end
+local _, settings = tenant_refusal(tenant_key)
+if settings[TENANT_STATUS] ~= 'CLOSED' then return {'none'} end
+redis.call('ZCARD', closings)
+-- What is damaged of the intent must not fail what comes after the first write; what a failure starts anew is mended by that.
+attempts = tonumber(attempts or 0) or 0
+failures = failures and (tonumber(failures) or 0)
+failed = failed or ''
+if action == 'end' and not (context and correlation_id and (previous_status or not parent)) then
+  error(closing .. ': the intent is not whole')
+end
+if not (redis.call('HGET', closing, 'audit') or '0'):find('^%d+$') then error(closing .. ': audit is no number') end
+local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+
+-- Effects: none can fail.
+day_register(days, tenant_key, settings, tenant, day, now)
+if action == 'pause' then
+  closing_request_audit(closing, audit_append, now, 200, true)
+  redis.call('ZADD', closings, now, tenant)
+  return {'paused'}
+end
+if action == 'fail' or failures then
+  if action == 'fail' then
+    failures, failed = (failures or 0) + 1, failed == '' and what or failed .. ' ' .. what
+    redis.call('HSET', closing, 'failures', failures, 'failed', failed)
+  end
+  closing_request_audit(closing, audit_append, now, 500, true)
+  local again_in_ms = math.min(AGAIN_MS * 2 ^ math.min(attempts, 10), AGAIN_MAX_MS)
+  redis.call('HDEL', closing, 'failures', 'failed')
+  redis.call('HSET', closing, 'phase', 'reservations', 'offset', 0, 'attempts', attempts + 1)
+  redis.call('ZADD', closings, now + again_in_ms, tenant)
+  local reply = {'incomplete', again_in_ms}
+  for word in failed:gmatch('%S+') do reply[#reply + 1] = word end
+  return reply
+end
+closing_request_audit(closing, audit_append, now, 200, false)
+local anything, counts = 0, closing_summary(closing, false)
+for i = 2, 8, 2 do
+  if tostring(counts[i]) ~= '0' then anything = 1 end
+end
+if parent then
+  local events = events_new(event_log, outbox, tenant, day, now,
+    context .. '\ncorrelation_id ' .. (parent_correlation_id or correlation_id))
+  local data = {'data.new_status', 'CLOSED', 'data.changed_fields', ''}
+  if previous_status ~= 'CLOSED' then data[5], data[6] = 'data.previous_status', previous_status end
+  event_append(events, 'tenant.closed', nil, data)
+  events_point(events)
+  redis.call('HSET', tenant_key, 'closed_told', 1)
+end
+redis.call('UNLINK', closing)
+redis.call('ZREM', closings, tenant)
+return {'closed', anything}

@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+--[[
+expire: ends up to a number of a tenant's reservations whose grace has passed; their holds return to the budgets.
+KEYS[1] tenant       hash    KEYS[4] event_log  stream  of the day    KEYS[7] quarantine  zset
+KEYS[2] due          zset    KEYS[5] outbox     stream                KEYS[8] lease       hash  of the partition
+KEYS[3] due_tenants  zset    KEYS[6] days       zset
+Keys built: the due reservations and the budgets that they name, read before the first write.
+ARGV[1] tenant           ARGV[4] rows at most           ARGV[7] context of events, lines of name and value
+ARGV[2] day yyyymmdd     ARGV[5] reservation_prefix     ARGV[8] before_ms: only what was due by then; '' for now
+ARGV[3] day_start_ms     ARGV[6] budget_prefix          ARGV[9] fencing_token, '' for a caller without a lease
+Reply: clock now_ms | fenced | expired now_ms count more(1|0) next_due_ms|'' then the ids put into quarantine.
+A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched. Whoever calls and however
+often: each reservation expires once, because its status and its due time are read here.
+]]
+-- @include base/time, access/tenant, base/days, base/int64, ledger/thresholds, ledger/budgets, log/events
+-- @include base/hash_fields, ledger/ledger_hold
+-- @include ledger/ledger_quiet, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
+local tenant_key, due, due_tenants, event_log, outbox, days, quarantine, lease = unpack(KEYS)
+local tenant, day, day_start_ms, rows, reservation_prefix, budget_prefix, context, before_ms, token = unpack(ARGV)
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
+
+-- Reads: every record and every ledger, and what each ledger gets back in all.
+local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
+local expired, later, corrupt, holds = {}, {}, {}, holds_new(budget_prefix)
+
+for _, id in ipairs(ids) do
+  local record = hash_fields(reservation_prefix .. id, 'status', 'tenant', 'unit', 'estimate', 'scope_path',
+    'budgeted', 'created_at_ms', 'expires_at_ms', 'extensions', 'action_kind', 'grace_ms')
+  local status, estimate = record[1], int64(record[4])
+  local ended = not record.err and (not status or status == 'COMMITTED' or status == 'RELEASED' or status == 'EXPIRED')
+  if not ended then
+    local expires_at_ms, grace_ms = holds_time(record[8]), holds_time(record[11])
+    local due_ms = expires_at_ms and grace_ms and expires_at_ms + grace_ms
+    local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
+      and record[3] and record[5] and record[6] and holds_time(record[7]) and due_ms
+    if sound and bound <= due_ms then
+      later[#later + 1] = {due_ms, id}
+    elseif sound and holds_return(holds, record[3], record[5], record[6], estimate) then
+      expired[#expired + 1] = {id, record}
+    else
+      corrupt[#corrupt + 1] = id
+    end
+  end
+end
+local _, settings = tenant_refusal(tenant_key)
+local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
+local moved = holds_moved(holds)
+-- What is written without having been read: one of another type raises here, before anything returns.
+for _, index in ipairs({due_tenants, quarantine, days}) do redis.call('ZCARD', index) end
+ledgers_untellable(moved, event_log, outbox)
+
+-- Effects: none can fail.
+local events = events_new(event_log, outbox, tenant, day, now, context)
+for _, budget in ipairs(moved) do ledger_write_hold(budget) end
+for _, row in ipairs(expired) do
+  local id, record = row[1], row[2]
+  redis.call('HSET', reservation_prefix .. id, 'status', 'EXPIRED', 'expired_at_ms', now)
+  event_append(events, 'reservation.expired', record[5], {'kind', record[10] or '*', 'data.reservation_id', id,
+    'data.unit', record[3], 'data.estimated_amount', record[4], 'data.created_at_ms', record[7],
+    'data.expires_at_ms', record[8], 'data.extensions_used', record[9] or '0'})
+end
+for _, budget in ipairs(moved) do
+  if not ledger_quiet(budget, thresholds) then
+    ledger_events(events, budget, budget.unit, budget.scope, thresholds, false)
+  end
+end
+if #ids > 0 then redis.call('ZREM', due, unpack(ids)) end
+for _, row in ipairs(later) do redis.call('ZADD', due, row[1], row[2]) end
+for _, id in ipairs(corrupt) do redis.call('ZADD', quarantine, now, id) end
+events_point(events)
+if events.count > 0 and not settings.err then day_register(days, tenant_key, settings, tenant, day, now) end
+local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+if next_due then redis.call('ZADD', due_tenants, next_due, tenant) else redis.call('ZREM', due_tenants, tenant) end
+local more = next_due and tonumber(next_due) < bound and 1 or 0
+return {'expired', now, #expired, more, next_due or '', unpack(corrupt)}

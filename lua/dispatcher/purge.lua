@@ -1,0 +1,75 @@
+#!lua flags=allow-oom
+--[[
+purge: removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had
+charged moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
+KEYS[1] index  zset of the day: reservations or posts    KEYS[2] lease  hash
+Keys built: the records that the index names and the budgets that they name, read before the first write.
+ARGV[1] record_prefix    ARGV[3] ended_before_ms    ARGV[5] fencing_token
+ARGV[2] budget_prefix    ARGV[4] rows at most       ARGV[6] kept_before: rows of the index that earlier calls kept
+Reply: fenced | purged examined removed kept first_ended_ms|'' next_created_ms|''
+Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there are
+no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
+not examined.
+]]
+-- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields
+local index, lease = unpack(KEYS)
+local record_prefix, budget_prefix, ended_before_ms, rows, token, kept_before = unpack(ARGV)
+if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+
+-- Reads: every record and every ledger.
+local ids = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ended_before_ms, 'LIMIT', kept_before, rows)
+local removed, bases, kept, first_ended = {}, {}, 0, nil
+
+-- The present base of a ledger, false when it is gone, nil when it is corrupt.
+local function ledger_base(key)
+  if bases[key] == nil then
+    local stored = hash_fields(key, 'status', 'base_spent', 'base_debt')
+    local spent, debt = int64(stored[2] or '0'), int64(stored[3] or '0')
+    if stored.err or (stored[1] and not (spent and debt)) then return nil end
+    bases[key] = stored[1] and {spent = spent, debt = debt} or false
+  end
+  return bases[key]
+end
+
+-- Moves what a record charged into the bases; false when record or ledger is corrupt.
+local function moved_to_bases(id, record)
+  local charged, shares = int64(record[5]), {}
+  if not (charged and record[2] and record[3] and record[4]) then return false end
+  for depth in record[4]:gmatch('%d+') do
+    local base = ledger_base(budget_prefix .. record[2] .. ':' .. budget_scope(record[3], tonumber(depth)))
+    local debt = int64(redis.call('HGET', record_prefix .. id, 'debt.' .. depth) or '0')
+    if base == nil or not debt then return false end
+    shares[#shares + 1] = {base, debt}
+  end
+  for _, share in ipairs(shares) do
+    local base, debt = share[1], share[2]
+    if base then
+      base.spent = int64_wrapping_add(base.spent, int64_sub(charged, debt))
+      base.debt = int64_wrapping_add(base.debt, debt)
+    end
+  end
+  return true
+end
+
+for _, id in ipairs(ids) do
+  local record = hash_fields(record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
+    'finalized_at_ms', 'expired_at_ms', 'created_at_ms')
+  local status = record[1]
+  local ended = tonumber(record[6] or record[7] or (status == 'APPLIED' and record[8]) or '')
+  local purge = not record.err and not status
+  if ended and ended < tonumber(ended_before_ms) then
+    purge = (status ~= 'COMMITTED' and status ~= 'APPLIED') or moved_to_bases(id, record)
+  elseif ended and (not first_ended or ended < first_ended) then
+    first_ended = ended
+  end
+  if purge then removed[#removed + 1] = id else kept = kept + 1 end
+end
+
+-- Effects: none can fail.
+for key, base in pairs(bases) do
+  if base then redis.call('HSET', key, 'base_spent', base.spent, 'base_debt', base.debt) end
+end
+for _, id in ipairs(removed) do redis.call('UNLINK', record_prefix .. id) end
+if #removed > 0 then redis.call('ZREM', index, unpack(removed)) end
+local next_created = redis.call('ZRANGE', index, kept_before + kept, kept_before + kept, 'WITHSCORES')[2]
+return {'purged', #ids, #removed, kept, first_ended or '', next_created or ''}

@@ -1,0 +1,48 @@
+--[[
+watch: the utilization thresholds that subscriptions want told beyond the usual ones, in millionths. A tenant's own stand
+in a hash by subscription, active ones alone; those of the operator's subscriptions come to each partition as a copy. The
+union of all stands on the tenant's record, which every operation reads anyway.
+]]
+-- @include base/counter
+
+-- The union, ascending, with blanks between; '' for none. Tables of texts of numbers.
+local function watch_union(...)
+  local seen, union = {}, {}
+  for _, texts in ipairs({...}) do
+    for _, text in ipairs(texts) do
+      for word in text:gmatch('%d+') do
+        if not seen[word] then seen[word], union[#union + 1] = true, tonumber(word) end
+      end
+    end
+  end
+  table.sort(union)
+  return table.concat(union, ' ')
+end
+
+-- Writes what is in force for a tenant that has a record. Nothing where the usual ones are.
+local function watch_apply(tenant_key, watch, copied)
+  local own = redis.call('HVALS', watch)
+  if #own == 0 and copied == '' then return redis.call('HDEL', tenant_key, 'thresholds') end
+  redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), copied}, own))
+end
+
+-- Asked before the effects: raises where watch_write could not do its part.
+local function watch_check(watch, thresholds)
+  redis.call('HLEN', watch)
+  counter_check(thresholds, redis.call('HGET', thresholds, 'source_version') or '0')
+end
+
+-- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then answers the version
+-- and the union that every partition must learn of, if they have changed.
+local function watch_write(watch, thresholds, tenant_key, subscription_id, millionths)
+  if millionths == '' then
+    redis.call('HDEL', watch, subscription_id)
+  else
+    redis.call('HSET', watch, subscription_id, millionths)
+  end
+  if tenant_key then return watch_apply(tenant_key, watch, redis.call('HGET', thresholds, 'union') or '') end
+  local union = watch_union(redis.call('HVALS', watch))
+  if union == (redis.call('HGET', thresholds, 'source_union') or '') then return nil end
+  redis.call('HSET', thresholds, 'source_union', union)
+  return redis.call('HINCRBY', thresholds, 'source_version', 1), union
+end

@@ -1,0 +1,13 @@
+--[[ overage_policy: which rule decides over a charge beyond the hold, captured when the hold is made. ]]
+
+-- @include ledger/overage_policy_known
+-- The policy that counts: request, selected policy, ledger of the deepest budgeted scope, tenant, built in. nil if what
+-- is stored is none.
+local function overage_policy_of(requested, selected, budgets, settings)
+  if requested ~= '' then return requested end
+  if selected and selected ~= '-' then return selected end
+  local deepest = budgets[#budgets]
+  local policy = deepest and redis.call('HGET', deepest.key, 'commit_overage_policy') or settings[TENANT_OVERAGE]
+    or 'ALLOW_IF_AVAILABLE'
+  return overage_policy_known(policy) and policy or nil
+end

@@ -1,0 +1,132 @@
+#!lua flags=allow-oom
+--[[
+commit: settles an active reservation. What was spent is charged, the rest of the hold returns; what goes beyond the
+hold is charged as the overage policy of the reservation allows.
+KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
+KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
+KEYS[3] reservation   hash    KEYS[8] strained   zset
+Keys built: the budgets that the reservation names, and the rates where its policy counts commits; read before the first
+write.
+ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
+ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
+ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
+ARGV[4] day_start_ms             idempotency key          ARGV[13] rates, a key of the tenant
+ARGV[5] payload_hash     ARGV[9] budget_prefix            ARGV[14..] names and values that the record keeps
+Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
+  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
+  | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
+  | denied reason scope remaining
+  | committed now_ms unit charged released depths scope_path snapshot…
+Writes on committed: the record, its due time, the budgets, their place among the strained, events, and the rates where a
+policy counts commits. Else nothing.
+]]
+-- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
+-- @include ledger/budgets_of_record
+-- @include ledger/overage_policy_known, ledger/ledger_hold, ledger/ledger_charge, ledger/ledger_quiet
+-- @include ledger/reservation
+local api_key, tenant_key, reservation, due, event_log, outbox, days, strained = unpack(KEYS)
+local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
+  reservation_id, context, rates = unpack(ARGV, 1, 13)
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
+if refusal then return {refusal, why} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
+  'grace_ms', 'counting_policy')
+local refused = reservation_refusal(record, tenant, why)
+if refused then return {refused} end
+local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
+  counting_policy = unpack(record)
+if status == 'COMMITTED' then
+  -- @include ledger/reservation_replay
+  local replay = reservation_replay(reservation, key_digest, payload_hash, now)
+  if replay then return replay end
+end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+if status == 'EXPIRED' then return {'expired'} end
+if status ~= 'ACTIVE' then return {'finalized', status} end
+if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
+  return {'corrupt', reservation}
+end
+-- A commit that came in time is in time, even if dead holds had to be expired before it could be decided.
+local asked_at_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+if asked_at_ms > expires_at_ms + grace_ms then return {'expired'} end
+if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
+local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
+if not budgets then return {'corrupt', corrupt} end
+
+local estimate, actual = int64(estimate_text), int64(actual_text)
+if not estimate then return {'corrupt', reservation} end
+local overage = int64_sub(actual, estimate)
+local charged, returned, beyond = actual, int64_sub(estimate, actual), int64_lt(0, overage)
+if beyond then
+  -- @include ledger/evaluate_dead_holds, ledger/overage
+  if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
+  if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
+  local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
+  if not charge then
+    return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining}
+  end
+  charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
+end
+local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
+local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 14)}
+if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
+for i = 1, #budgets do
+  local budget = budgets[i]
+  local debt_by = budget.deficit or 0
+  if not ledger_move_charge(budget, returned, minus_estimate, int64_sub(charged, debt_by), debt_by) then
+    return {'corrupt', budget.key}
+  end
+  quiet = quiet and ledger_quiet(budget, thresholds)
+  reply[7 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
+  if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
+end
+if beyond or not quiet then
+  -- @include ledger/ledgers_untellable
+  local unsound = ledgers_untellable(budgets, event_log, outbox)
+  if unsound then return {'corrupt', unsound} end
+  redis.call('ZCARD', strained)
+end
+local counts
+if counting_policy then
+  -- @include ledger/rates
+  counts = rates_read(rates, now, counting_policy, scope_path, 'committed')
+end
+
+-- Effects. First the index: it has not been read, and one of another type raises before anything is charged.
+redis.call('ZREM', due, reservation_id)
+redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
+  'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
+for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+if counts then
+  -- @include ledger/rates_count
+  rates_count(counts, 1)
+end
+if beyond or not quiet then
+  -- @include log/events, ledger/thresholds_crossed, ledger/ledger_events, base/days, ledger/strained
+  local events = events_new(event_log, outbox, tenant, day, now, context,
+    redis.call('HGET', reservation, 'action_kind') or '*')
+  if beyond then
+    local debt_incurred = 0
+    for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end
+    event_append(events, 'reservation.commit_overage', scope_path, {'data.reservation_id', reservation_id,
+      'data.unit', unit, 'data.estimated_amount', estimate, 'data.actual_amount', actual, 'data.overage', overage,
+      'data.overage_policy', overage_policy, 'data.debt_incurred', debt_incurred})
+  end
+  for _, budget in ipairs(budgets) do
+    local scope = budget_scope(scope_path, budget.depth)
+    if budget.debt_by ~= 0 or budget.becomes_over then
+      strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+    end
+    ledger_events(events, budget, unit, scope, thresholds, true,
+      {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})
+  end
+  events_point(events)
+  if events.count > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
+end
+return reply

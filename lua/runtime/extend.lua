@@ -1,0 +1,76 @@
+#!lua
+--[[
+extend: moves the expiry of an active reservation outward, from the present expiry and not from now.
+KEYS[1] api_key  hash    KEYS[3] reservation  hash    KEYS[5] due_tenants  zset
+KEYS[2] tenant   hash    KEYS[4] due          zset
+Keys built: the budgets that the reservation names, read only.
+ARGV[1] key_hash    ARGV[3] payload_hash                         ARGV[5] extend_by_ms     ARGV[7] reservation_id
+ARGV[2] tenant      ARGV[4] key_digest of the idempotency key    ARGV[6] budget_prefix    ARGV[8] metadata JSON or ''
+Reply, first that holds: unauthorized why | forbidden permission | not_found | foreign | scope_forbidden
+  | idempotency_mismatch | replayed now_ms status unit depths scope_path expires_at_ms snapshot… | tenant_unreadable
+  | tenant_closed | expired | finalized status | max_extensions limit | corrupt what
+  | extended now_ms status unit depths scope_path expires_at_ms snapshot…
+An entry is kept as long as the record, so that no retry of an extension ever extends twice. So there are EXTENSIONS_MAX of
+them at most, whatever the tenant's limit; and of the metadata, which is never answered, only the last extension's is kept.
+Writes on extended: the record and its due time; and the tenant's longest life, where this one's is longer than usual and
+than any before, so that lists look back far enough. Else nothing.
+]]
+-- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
+-- @include ledger/budgets_of_record, ledger/reservation
+local EXTENSIONS_MAX = 10000
+-- Lists look back 42 days before what retention keeps (src/ledger/walk.rs). One day less: a sweep may be late.
+local LIFE_MS_USUAL = 41 * 86400000
+local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
+local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, reservation_id, metadata = unpack(ARGV)
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:extend', now)
+if refusal then return {refusal, why} end
+local entry = 'extend.' .. key_digest
+local record = reservation_read(reservation, 'unit', 'budgeted', 'expires_at_ms', 'grace_ms', 'max_extensions',
+  'extensions', 'extended_ms', 'created_at_ms', entry)
+local refused = reservation_refusal(record, tenant, why)
+if refused then return {refused} end
+local status, _, scope_path, unit, depths, expires_at_ms, grace_ms, max_extensions, extensions, extended_ms,
+  created_at_ms, stored = unpack(record)
+if stored then
+  local stored_hash, stored_expiry = stored:match('^(%S+) (%d+)$')
+  if stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
+  local reply = {'replayed', now, status, unit, depths, scope_path, stored_expiry}
+  for depth in depths:gmatch('%d+') do
+    reply[#reply + 1] = redis.call('HGET', reservation, entry .. '.' .. depth)
+  end
+  return reply
+end
+local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
+if status == 'EXPIRED' then return {'expired'} end
+if status ~= 'ACTIVE' then return {'finalized', status} end
+if not (tonumber(expires_at_ms) and tonumber(grace_ms) and tonumber(max_extensions) and depths and unit) then
+  return {'corrupt', reservation}
+end
+if now > tonumber(expires_at_ms) then return {'expired'} end
+local limit = math.min(tonumber(max_extensions), EXTENSIONS_MAX)
+if tonumber(extensions or 0) >= limit then return {'max_extensions', limit} end
+local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
+if not budgets then return {'corrupt', corrupt} end
+local expiry = expires_at_ms + extend_by_ms
+local reply = {'extended', now, status, unit, depths, scope_path, expiry}
+local kept = {'expires_at_ms', expiry, 'extensions', (extensions or 0) + 1, 'extended_ms', (extended_ms or 0) + extend_by_ms,
+  entry, payload_hash .. ' ' .. expiry}
+if metadata ~= '' then kept[#kept + 1], kept[#kept + 2] = 'extended_metadata', metadata end
+for i, budget in ipairs(budgets) do
+  reply[7 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = entry .. '.' .. budget.depth, reply[7 + i]
+end
+local life = expiry + grace_ms - (tonumber(created_at_ms) or now)
+local longest = life > LIFE_MS_USUAL and settings[TENANT_STATUS]
+  and life > (tonumber(redis.call('HGET', tenant_key, 'longest_life_ms') or 0) or 0)
+
+-- Effects: none can fail.
+redis.call('HSET', reservation, unpack(kept))
+if longest then redis.call('HSET', tenant_key, 'longest_life_ms', life) end
+redis.call('ZADD', due, expiry + grace_ms, reservation_id)
+redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
+return reply

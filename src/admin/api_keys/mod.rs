@@ -1,0 +1,325 @@
+//! API keys: issued, changed, ended; listed and judged.
+
+mod list;
+mod validate;
+
+pub use list::{ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort};
+pub use validate::{Granted, ValidatedApiKey};
+
+use std::fmt;
+
+use super::audit::entry;
+use super::{Admin, AdminError, Parts, Request, refuse};
+use crate::domain::api_key::ApiKey;
+use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::cause::Actor;
+use crate::domain::fields::Patch;
+use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
+use crate::domain::moment::Moment;
+use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::scope::ScopeFilter;
+use crate::store::ExtraTrip;
+use crate::store::admin::api_keys::{KeyCreation, KeyRecord};
+
+/// Two random ids of 62 bits that are taken already are one too many.
+const DRAWS_MAX: usize = 2;
+
+/// A key to be issued.
+#[derive(Debug)]
+pub struct NewApiKey {
+    /// Whose key; as it was sent, perhaps not even an id.
+    pub tenant_id: String,
+    /// The operator's name for it.
+    pub name: String,
+    /// The operator's words about it.
+    pub description: Option<String>,
+    /// `None`: the default set. An empty list: nothing.
+    pub permissions: Option<Vec<Permission>>,
+    /// To which scopes it is restricted.
+    pub scope_filter: ScopeFilter,
+    /// `None`: 90 days from now.
+    pub expires_at: Option<Moment>,
+    /// The operator's own.
+    pub metadata: Option<FreeObject>,
+}
+
+/// A change of a key. `None` is left as it is.
+#[derive(Debug, Clone, Default)]
+pub struct ApiKeyChanges {
+    /// The operator's name for it.
+    pub name: Option<String>,
+    /// The operator's words about it.
+    pub description: Option<Patch<String>>,
+    /// What it may do from now on. An empty list: nothing.
+    pub permissions: Option<Vec<Permission>>,
+    /// To which scopes it is restricted from now on.
+    pub scope_filter: Option<ScopeFilter>,
+    /// The operator's own.
+    pub metadata: Option<Patch<FreeObject>>,
+}
+
+/// A key that was just issued, the only time that its text is known.
+pub struct CreatedApiKey {
+    /// The whole key.
+    pub key: ApiKeyText,
+    /// Whose key.
+    pub tenant_id: TenantId,
+    /// What it may do.
+    pub permissions: Vec<Permission>,
+    /// On the store's clock.
+    pub created_at: Moment,
+    /// On the store's clock.
+    pub expires_at: Moment,
+}
+
+impl fmt::Debug for CreatedApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CreatedApiKey({:?})", self.key)
+    }
+}
+
+impl Admin {
+    /// Issues a key. Repeating the call issues another, but under its idempotency key brings the first one back, which is
+    /// kept for that, sealed.
+    ///
+    /// # Errors
+    /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
+    pub async fn create_api_key(
+        &self,
+        new: &NewApiKey,
+        request: &Request<'_>,
+    ) -> Result<CreatedApiKey, AdminError> {
+        let Some(tenant_id) = TenantId::parse(&new.tenant_id) else {
+            return refuse(AdminRefusal::OwnerNotFound);
+        };
+        let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
+        let granted = stored_permissions(permissions);
+        if request.idempotency_key.is_some() && !self.sealing.is_present() {
+            return refuse(AdminRefusal::NotRepeatable);
+        }
+        let sealed_for = format!("createApiKey/{tenant_id}");
+        let mut draws = 0;
+        loop {
+            let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
+            let (key_id, key_hash) = (key.key_id(), key.hash());
+            let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
+            let scope_filter = new.scope_filter.lines();
+            let optional = [
+                ("description", new.description.clone()),
+                (
+                    "scope_filter",
+                    (!scope_filter.is_empty()).then_some(scope_filter),
+                ),
+                (
+                    "metadata",
+                    new.metadata.as_ref().map(|free| free.as_str().to_owned()),
+                ),
+            ];
+            fields.extend(
+                optional
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
+            let mut audit = entry(request.cause, "createApiKey", "api_key", key_id.as_str());
+            audit.extend([
+                ("status", "201".to_owned()),
+                ("metadata.name", new.name.clone()),
+                ("metadata.permissions", granted.clone()),
+            ]);
+            push_key_id(&mut audit, request, key_id);
+            let parts = Parts::of(request, "createApiKey", audit);
+            let sealed = match request.idempotency_key {
+                Some(_) => self.sealing.seal(key.expose(), &sealed_for),
+                None => String::new(),
+            };
+            let record = KeyRecord {
+                key_id,
+                tenant: &tenant_id,
+                key_hash: key_hash.as_str(),
+                expires_at_ms: new.expires_at.map(Moment::as_ms),
+                name: &new.name,
+                permissions: &granted,
+                sealed: &sealed,
+                fields: &fields,
+            };
+            match self.store.create_api_key(&record, &parts.change()).await? {
+                KeyCreation::Created {
+                    created_at,
+                    expires_at,
+                    sealed,
+                } => {
+                    let key = self.first_key(key, &sealed, &sealed_for)?;
+                    self.key_owners
+                        .insert(key.key_id().clone(), tenant_id.clone());
+                    return Ok(CreatedApiKey {
+                        key,
+                        tenant_id,
+                        permissions: permissions.to_vec(),
+                        created_at,
+                        expires_at,
+                    });
+                }
+                KeyCreation::Taken => draws += 1,
+            }
+            if draws == DRAWS_MAX {
+                return refuse(AdminRefusal::Corrupt("random key id".to_owned()));
+            }
+        }
+    }
+
+    /// The key that the outcome is about: of this request, or of the first one under its idempotency key.
+    fn first_key(
+        &self,
+        own: ApiKeyText,
+        sealed: &str,
+        sealed_for: &str,
+    ) -> Result<ApiKeyText, AdminError> {
+        if sealed.is_empty() {
+            return Ok(own);
+        }
+        let opened = self.sealing.open(sealed, sealed_for).ok();
+        let key = opened.and_then(|text| ApiKeyText::parse(&text, &[self.vendor_prefix]));
+        key.ok_or_else(|| AdminRefusal::Corrupt("kept outcome of createApiKey".to_owned()).into())
+    }
+
+    /// Whose key this is, where there is such a key. The first use of an id on this replica costs a look-up.
+    ///
+    /// # Errors
+    /// Only of the store.
+    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id) else {
+            return Ok(None);
+        };
+        if let Some(owner) = self.key_owners.get(&key_id) {
+            return Ok(Some(owner));
+        }
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        let owner = self.store.tenant_of_key(&key_id).await?;
+        if let Some(owner) = &owner {
+            self.key_owners.insert(key_id, owner.clone());
+        }
+        Ok(owner)
+    }
+
+    /// Changes a key that is still good; its next use is judged by what it is then, on every replica.
+    ///
+    /// # Errors
+    /// Refusals: the owner is closed, no such key, one that has been revoked or has expired.
+    pub async fn update_api_key(
+        &self,
+        key_id: &str,
+        owner: &TenantId,
+        changes: &ApiKeyChanges,
+        request: &Request<'_>,
+    ) -> Result<ApiKey, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
+        else {
+            return refuse(AdminRefusal::KeyNotFound);
+        };
+        let mut audit = entry(request.cause, "updateApiKey", "api_key", key_id.as_str());
+        audit.push(("status", "200".to_owned()));
+        changes.push_to(&mut audit);
+        push_key_id(&mut audit, request, &key_id);
+        let parts = Parts::of(request, "updateApiKey", audit);
+        let record = self
+            .store
+            .update_api_key(&key_id, owner, &changes.fields(), &parts.change())
+            .await?;
+        // Only a key whose time is not over is changed.
+        Ok(ApiKey::from_record(&key_id, &record, 0)?)
+    }
+
+    /// Ends a key for good; its next use is refused, on every replica.
+    ///
+    /// # Errors
+    /// Refusals: the owner is closed, no such key, revoked already.
+    pub async fn revoke_api_key(
+        &self,
+        key_id: &str,
+        owner: &TenantId,
+        reason: Option<&str>,
+        request: &Request<'_>,
+    ) -> Result<ApiKey, AdminError> {
+        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
+        else {
+            return refuse(AdminRefusal::KeyNotFound);
+        };
+        let mut audit = entry(request.cause, "revokeApiKey", "api_key", key_id.as_str());
+        audit.push(("status", "200".to_owned()));
+        audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
+        push_key_id(&mut audit, request, &key_id);
+        let parts = Parts::of(request, "revokeApiKey", audit);
+        let record = self
+            .store
+            .revoke_api_key(&key_id, owner, reason, &parts.change())
+            .await?;
+        Ok(ApiKey::from_record(&key_id, &record, 0)?)
+    }
+}
+
+impl ApiKeyChanges {
+    /// The fields of the record that are set; `None` takes one out.
+    fn fields(&self) -> Vec<(&'static str, Option<String>)> {
+        fn patched<T>(patch: &Patch<T>, text: impl Fn(&T) -> String) -> Option<String> {
+            match patch {
+                Patch::Set(value) => Some(text(value)),
+                Patch::Clear => None,
+            }
+        }
+        let mut fields = Vec::new();
+        fields.extend(self.name.clone().map(|name| ("name", Some(name))));
+        if let Some(description) = &self.description {
+            fields.push(("description", patched(description, String::clone)));
+        }
+        if let Some(permissions) = &self.permissions {
+            fields.push(("permissions", Some(stored_permissions(permissions))));
+        }
+        if let Some(filter) = &self.scope_filter {
+            let restricted = !filter.is_unrestricted();
+            fields.push(("scope_filter", restricted.then(|| filter.lines())));
+        }
+        if let Some(metadata) = &self.metadata {
+            let text = |free: &FreeObject| free.as_str().to_owned();
+            fields.push(("metadata", patched(metadata, text)));
+        }
+        fields
+    }
+
+    /// What the audit log tells of it, lists with blanks between.
+    fn push_to(&self, audit: &mut crate::store::admin::Pairs) {
+        if let Some(permissions) = &self.permissions {
+            audit.push(("metadata.permissions", stored_permissions(permissions)));
+        }
+        if let Some(filter) = &self.scope_filter {
+            audit.push(("metadata.scope_filter", filter.lines().replace('\n', " ")));
+        }
+        audit.extend(self.name.clone().map(|name| ("metadata.name", name)));
+    }
+}
+
+/// An entry about a key names that key, unless a key is acting.
+fn push_key_id(audit: &mut crate::store::admin::Pairs, request: &Request<'_>, key_id: &KeyId) {
+    if !matches!(request.cause.actor, Actor::ApiKey(_)) {
+        audit.push(("key_id", key_id.to_string()));
+    }
+}
+
+/// The words with a blank on either side of each, in which a script finds one by plain search.
+fn stored_permissions(permissions: &[Permission]) -> String {
+    let words = permissions.iter().map(|permission| permission.as_str());
+    words.fold(" ".to_owned(), |stored, word| stored + word + " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_list_has_a_blank_on_either_side_of_each_word() {
+        let stored = stored_permissions(&[Permission::BudgetsRead, Permission::AdminRead]);
+        assert_eq!(stored, " budgets:read admin:read ");
+        assert_eq!(stored_permissions(&[]), " ");
+    }
+}

@@ -1,0 +1,165 @@
+//! Audit entries. A change's own entry is appended by its script; a refused request is booked by a script of its own.
+//!
+//! An entry is names and values: `operation`, `status`, `resource_type`, `resource_id`, `key_id`, `source_ip`,
+//! `request_id`, `trace_id`, `error_code`, and what the operation adds: `metadata.<name>` is a text, or an integer, a flag or
+//! a list by the table in `domain/audit/metadata.rs`; `metadata_json.<name>` is JSON, shown as it is. The operation of a
+//! refused request is its method and path, which are not kept a second time.
+
+pub mod logs;
+
+use tracing::warn;
+
+use super::Admin;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::printable::printable_up_to;
+use crate::domain::tenant::{NO_TENANT, UNKNOWN_CALLER};
+use crate::store::admin::Pairs;
+
+/// The longest message that an entry keeps, in characters.
+const MESSAGE_CHARS_MAX: usize = 1024;
+/// The longest path that an entry keeps, in characters.
+const PATH_CHARS_MAX: usize = 200;
+/// The longest method that an entry keeps, in characters.
+const METHOD_CHARS_MAX: usize = 16;
+
+/// Entries of unknown callers in one partition and minute; the rest is summed up in one. Anybody can cause them.
+const UNKNOWN_CALLERS_PER_MINUTE: u32 = 600;
+
+/// A request that was refused or failed.
+#[derive(Debug)]
+pub struct Failure<'a> {
+    /// Who asked, through which request.
+    pub cause: &'a Cause,
+    /// The HTTP method.
+    pub method: &'a str,
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// The word of the error.
+    pub code: &'a str,
+    /// The sentence of the error.
+    pub message: &'a str,
+    /// The tenant that was to be acted upon, where the request names one.
+    pub tenant: Option<&'a TenantId>,
+    /// The partition of the key that was presented, where it names one.
+    pub partition: Option<Partition>,
+}
+
+impl Admin {
+    /// Books a failure. What goes wrong in this is logged: the answer to the client stands already.
+    pub async fn audit_failure(&self, failure: &Failure<'_>) {
+        let unknown_caller = failure.status == 401;
+        let (tenant, sentinel, per_minute) = match unknown_caller {
+            true => (None, UNKNOWN_CALLER, Some(UNKNOWN_CALLERS_PER_MINUTE)),
+            false => (failure.tenant, NO_TENANT, None),
+        };
+        let partition = tenant.map(TenantId::partition).or(failure.partition);
+        let entry = failure.entry(unknown_caller);
+        let booked = self
+            .store
+            .audit_failure(
+                partition.unwrap_or(Partition::FIRST),
+                tenant,
+                sentinel,
+                per_minute,
+                &entry,
+            )
+            .await;
+        if let Err(error) = booked {
+            let request_id = failure.cause.request_id.as_ref().map(|id| id.as_str());
+            warn!(
+                request.id = request_id,
+                error = &error as &dyn std::error::Error,
+                "a refused request could not be entered into the audit log: {error}"
+            );
+        }
+    }
+}
+
+impl Failure<'_> {
+    fn entry(&self, unknown_caller: bool) -> Pairs {
+        let method = printable_up_to(self.method, METHOD_CHARS_MAX);
+        let path = printable_up_to(self.path, PATH_CHARS_MAX);
+        let mut entry = vec![
+            ("operation", format!("{method}:{path}")),
+            ("status", self.status.to_string()),
+            ("error_code", self.code.to_owned()),
+        ];
+        push_cause(&mut entry, self.cause, !unknown_caller);
+        let message = printable_up_to(self.message, MESSAGE_CHARS_MAX - 1);
+        entry.push(("metadata.error_message", message));
+        entry
+    }
+}
+
+/// The entry of a change, to which the operation adds its metadata.
+pub(super) fn entry(
+    cause: &Cause,
+    operation: &'static str,
+    resource_type: &'static str,
+    resource_id: &str,
+) -> Pairs {
+    let mut entry = vec![
+        ("operation", operation.to_owned()),
+        ("resource_type", resource_type.to_owned()),
+        ("resource_id", resource_id.to_owned()),
+    ];
+    push_cause(&mut entry, cause, true);
+    entry
+}
+
+fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {
+    if let (Actor::ApiKey(key_id), true) = (&cause.actor, with_key) {
+        entry.push(("key_id", key_id.to_string()));
+    }
+    if let Some(source_ip) = &cause.source_ip {
+        entry.push(("source_ip", source_ip.clone()));
+    }
+    if let Some(request_id) = &cause.request_id {
+        entry.push(("request_id", request_id.to_string()));
+    }
+    entry.push(("trace_id", cause.trace_id.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::{RequestId, TraceId};
+
+    #[test]
+    fn a_failure_tells_the_request_without_its_control_characters() {
+        let cause = Cause {
+            source: "service-admin",
+            actor: Actor::Admin,
+            source_ip: Some("192.0.2.7".to_owned()),
+            request_id: RequestId::parse("req_1"),
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+        };
+        let failure = Failure {
+            cause: &cause,
+            method: "POST",
+            path: "/v1/admin/tenants\n",
+            status: 400,
+            code: "INVALID_REQUEST",
+            message: &format!("a\r\nb{}", "x".repeat(3000)),
+            tenant: None,
+            partition: None,
+        };
+        let entry = failure.entry(false);
+        let value = |name: &str| {
+            entry
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| v.as_str())
+        };
+        assert_eq!(value("operation"), Some("POST:/v1/admin/tenants\\u{a}"));
+        assert_eq!(value("error_code"), Some("INVALID_REQUEST"));
+        assert_eq!(value("source_ip"), Some("192.0.2.7"));
+        let message = value("metadata.error_message").expect("a message");
+        assert!(!message.contains(char::is_control));
+        assert!(entry.iter().all(|(_, value)| !value.contains('\n')));
+    }
+}

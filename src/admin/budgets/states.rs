@@ -1,0 +1,108 @@
+//! Budgets: what an operator set on them is changed; frozen, and not any more.
+
+use crate::admin::audit::entry;
+use crate::admin::{Admin, AdminError, Parts, Request, refuse};
+use crate::domain::amount::Unit;
+use crate::domain::budget::ledger::BudgetLedger;
+use crate::domain::fields::Patch;
+use crate::domain::ids::TenantId;
+use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::scope::{BudgetScope, Level};
+use crate::store::admin::Pairs;
+pub use crate::store::admin::budget_states::BudgetUpdate;
+use crate::store::admin::budget_states::LedgerName;
+
+impl Admin {
+    /// Changes a ledger, and judges anew whether it is over its limit.
+    ///
+    /// # Errors
+    /// Refusals, in this order: another request under the same idempotency key; tenant closed; no such ledger; a closed one.
+    pub async fn update_budget(
+        &self,
+        scope: &BudgetScope,
+        unit: Unit,
+        update: &BudgetUpdate,
+        request: &Request<'_>,
+    ) -> Result<BudgetLedger, AdminError> {
+        let Some(tenant) = owner(scope) else {
+            return refuse(AdminRefusal::BudgetNotFound);
+        };
+        let mut audit = ledger_entry(request, "updateBudget", scope, unit);
+        audit.extend(
+            update
+                .overdraft_limit
+                .map(|limit| ("metadata.overdraft_limit", limit.to_string())),
+        );
+        if let Some(Patch::Set(policy)) = &update.commit_overage_policy {
+            let policy = policy.as_str().to_owned();
+            audit.push(("metadata.commit_overage_policy", policy));
+        }
+        let parts = Parts::of(request, "updateBudget", audit);
+        let ledger = name(&tenant, scope, unit);
+        let record = self
+            .store
+            .update_budget(ledger, update, &parts.change())
+            .await?;
+        Ok(BudgetLedger::from_record(&record)?)
+    }
+
+    /// Freezes a ledger, or ends that.
+    ///
+    /// # Errors
+    /// Refusals, in this order: another request under the same idempotency key; tenant closed; no such ledger; a closed one;
+    /// one that is in that state already.
+    pub async fn freeze_budget(
+        &self,
+        scope: &BudgetScope,
+        unit: Unit,
+        frozen: bool,
+        reason: Option<&str>,
+        request: &Request<'_>,
+    ) -> Result<BudgetLedger, AdminError> {
+        let Some(tenant) = owner(scope) else {
+            return refuse(AdminRefusal::BudgetNotFound);
+        };
+        let operation = match frozen {
+            true => "freezeBudget",
+            false => "unfreezeBudget",
+        };
+        let mut audit = ledger_entry(request, operation, scope, unit);
+        audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
+        let parts = Parts::of(request, operation, audit);
+        let ledger = name(&tenant, scope, unit);
+        let record = self
+            .store
+            .freeze_budget(ledger, frozen, reason, &parts.change())
+            .await?;
+        Ok(BudgetLedger::from_record(&record)?)
+    }
+}
+
+/// The entry, but for the resource: only the script knows the ledger's id.
+fn ledger_entry(
+    request: &Request<'_>,
+    operation: &'static str,
+    scope: &BudgetScope,
+    unit: Unit,
+) -> Pairs {
+    let mut audit = entry(request.cause, operation, "budget", "");
+    audit.retain(|(name, _)| !name.starts_with("resource_"));
+    audit.extend([
+        ("status", "200".to_owned()),
+        ("metadata.scope", scope.path().to_string()),
+        ("metadata.unit", unit.to_string()),
+    ]);
+    audit
+}
+
+fn owner(scope: &BudgetScope) -> Option<TenantId> {
+    TenantId::parse(scope.path().value(Level::Tenant).unwrap_or_default())
+}
+
+fn name<'a>(tenant: &'a TenantId, scope: &'a BudgetScope, unit: Unit) -> LedgerName<'a> {
+    LedgerName {
+        tenant,
+        scope: scope.path(),
+        unit,
+    }
+}

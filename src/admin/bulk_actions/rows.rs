@@ -1,0 +1,236 @@
+//! The rows of a bulk action, by the scripts that do them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::error;
+
+use crate::admin::tenants::closing;
+use crate::admin::tenants::closing::Closer;
+use crate::domain::bulk::{BulkAction, Outcome, Row, WebhookAction};
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::webhook::{Owner, Subscription, SubscriptionId, check_selectors};
+use crate::store::admin::bulk::BulkClaim;
+use crate::store::admin::bulk_rows::{BATCH_ROWS, Judged, JudgedWebhook};
+use crate::store::{Store, StoreError};
+
+/// How often a subscription is judged anew because others were faster.
+const JUDGED_MAX: usize = 8;
+
+/// Rows that one script does.
+#[derive(Debug, Clone)]
+pub(crate) enum Batch {
+    Budgets(Vec<Row>),
+    Tenant(TenantId),
+    Webhooks(Owner, Vec<SubscriptionId>),
+    /// Rows of this partition that nobody does any more.
+    Late(Partition, Vec<String>),
+}
+
+/// Rows and what came of them.
+pub(crate) type Done = Vec<(String, Outcome)>;
+
+/// The rows by the scripts that do them.
+pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
+    match action {
+        BulkAction::Budgets(_) => {
+            let batch = |rows: &[Row]| Batch::Budgets(rows.to_vec());
+            rows.chunks(BATCH_ROWS).map(batch).collect()
+        }
+        BulkAction::Tenants(_) => {
+            let tenants = rows.iter().filter_map(|row| TenantId::parse(&row.id));
+            tenants.map(Batch::Tenant).collect()
+        }
+        BulkAction::Webhooks(_) => {
+            let mut owners: Vec<(Owner, Vec<SubscriptionId>)> = Vec::new();
+            for row in rows {
+                let named = Owner::parse(&row.place).zip(SubscriptionId::parse(&row.id));
+                let Some((owner, id)) = named else { continue };
+                match owners.iter_mut().find(|(known, _)| *known == owner) {
+                    Some((_, ids)) => ids.push(id),
+                    None => owners.push((owner, vec![id])),
+                }
+            }
+            let mut batches = VecDeque::new();
+            for (owner, ids) in owners {
+                let of_owner =
+                    |ids: &[SubscriptionId]| Batch::Webhooks(owner.clone(), ids.to_vec());
+                batches.extend(ids.chunks(BATCH_ROWS).map(of_owner));
+            }
+            batches
+        }
+    }
+}
+
+impl Batch {
+    pub(crate) fn late(self, claim: &BulkClaim) -> Self {
+        Self::Late(self.partition(claim), self.ids())
+    }
+
+    fn partition(&self, claim: &BulkClaim) -> Partition {
+        match self {
+            Self::Budgets(_) => claim.place.partition,
+            Self::Tenant(tenant) => tenant.partition(),
+            Self::Webhooks(owner, _) => owner.partition(),
+            Self::Late(partition, _) => *partition,
+        }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        match self {
+            Self::Budgets(rows) => rows.iter().map(|row| row.id.clone()).collect(),
+            Self::Tenant(tenant) => vec![tenant.to_string()],
+            Self::Webhooks(_, ids) => ids.iter().map(SubscriptionId::to_string).collect(),
+            Self::Late(_, ids) => ids.clone(),
+        }
+    }
+
+    /// Does the rows. What a script cannot do at all fails, and has changed nothing.
+    pub(crate) async fn run(self, store: Store, claim: Arc<BulkClaim>) -> Result<Done, StoreError> {
+        let failure = match self.attempt(&store, &claim).await {
+            Err(
+                failure @ (StoreError::Script { .. }
+                | StoreError::Reply { .. }
+                | StoreError::Refused { .. }),
+            ) => failure,
+            outcome => return outcome,
+        };
+        let (operation, ids) = (claim.bulk.action.operation(), self.ids());
+        error!(error = %failure, "{operation}: {} rows could not be done: {failure}", ids.len());
+        let why = Outcome::failed("INTERNAL_ERROR", "An internal error occurred");
+        settle(&store, &claim, self.partition(&claim), ids, &why).await
+    }
+
+    async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<Done, StoreError> {
+        let outcomes = match (self, &claim.bulk.action) {
+            (Self::Budgets(rows), BulkAction::Budgets(funding)) => {
+                store.fund_rows(claim, funding, rows).await?
+            }
+            (Self::Tenant(tenant), BulkAction::Tenants(action)) => {
+                store
+                    .tenant_row(claim, *action, tenant, closing::TAKE_OVER)
+                    .await?
+            }
+            (Self::Webhooks(owner, ids), BulkAction::Webhooks(action)) => {
+                return webhooks(store, claim, *action, owner, ids).await;
+            }
+            _ => {
+                let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
+                return settle(store, claim, self.partition(claim), self.ids(), &why).await;
+            }
+        };
+        Ok(self.ids().into_iter().zip(outcomes).collect())
+    }
+}
+
+async fn settle(
+    store: &Store,
+    claim: &BulkClaim,
+    partition: Partition,
+    ids: Vec<String>,
+    why: &Outcome,
+) -> Result<Done, StoreError> {
+    let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), why.clone())).collect();
+    let outcomes = store.settle_rows(claim, partition, &rows).await?;
+    Ok(ids.into_iter().zip(outcomes).collect())
+}
+
+/// Subscriptions of one owner. What is to be resumed is judged as it is read, and changed only if it is still that.
+async fn webhooks(
+    store: &Store,
+    claim: &BulkClaim,
+    action: WebhookAction,
+    owner: &Owner,
+    ids: &[SubscriptionId],
+) -> Result<Done, StoreError> {
+    let (mut done, mut left) = (Done::new(), ids.to_vec());
+    for _ in 0..JUDGED_MAX {
+        let judged = match action {
+            WebhookAction::Resume => judge(store, &left).await?,
+            WebhookAction::Pause | WebhookAction::Delete => HashMap::new(),
+        };
+        let rows: Vec<JudgedWebhook> = left
+            .into_iter()
+            .map(|id| JudgedWebhook {
+                judged: judged.get(id.as_str()).copied(),
+                id,
+            })
+            .collect();
+        let outcomes = store.webhook_rows(claim, action, owner, &rows).await?;
+        left = Vec::new();
+        for (row, outcome) in rows.into_iter().zip(outcomes) {
+            match outcome {
+                Some(outcome) => done.push((row.id.to_string(), outcome)),
+                None => left.push(row.id),
+            }
+        }
+        if left.is_empty() {
+            return Ok(done);
+        }
+    }
+    let why = Outcome::failed(
+        "INTERNAL_ERROR",
+        "The webhook was changed by others all the time",
+    );
+    let ids = left.iter().map(SubscriptionId::to_string).collect();
+    let settled = settle(store, claim, owner.partition(), ids, &why).await?;
+    done.extend(settled);
+    Ok(done)
+}
+
+async fn judge(
+    store: &Store,
+    ids: &[SubscriptionId],
+) -> Result<HashMap<String, Judged>, StoreError> {
+    let mut judged = HashMap::new();
+    for record in store.webhook_records(ids).await? {
+        // One that cannot be read keeps its owner from nothing it may not see.
+        let Ok(found) = Subscription::from_record(&record) else {
+            if let (Some(id), Ok(version)) =
+                (record.get("subscription_id"), record.integer("version"))
+            {
+                judged.insert(
+                    id.to_owned(),
+                    Judged {
+                        version,
+                        allowed: false,
+                    },
+                );
+            }
+            continue;
+        };
+        let allowed =
+            check_selectors(&found.owner, &found.event_types, &found.event_categories).is_ok();
+        let version = found.version;
+        judged.insert(
+            found.subscription_id.to_string(),
+            Judged { version, allowed },
+        );
+    }
+    Ok(judged)
+}
+
+/// Goes on with the close of a tenant, and tells what came of it. The flip stands whatever that is.
+pub(crate) async fn close(
+    store: &Store,
+    tenant: &TenantId,
+    fresh: bool,
+    time: Duration,
+) -> Outcome {
+    let mut closer = Closer::new(store, tenant, None);
+    let turn = closer.run(time).await;
+    let already = || Outcome::Skipped("ALREADY_IN_TARGET_STATE".to_owned());
+    match turn {
+        Ok(closing::Turn::Closed) if fresh || closer.ended_anything() => Outcome::Succeeded,
+        Ok(closing::Turn::Closed) => already(),
+        Ok(closing::Turn::Incomplete { failed, .. }) => Outcome::failed(
+            "INTERNAL_ERROR",
+            &format!("The tenant is closed, but not: {}", failed.join(", ")),
+        ),
+        Ok(closing::Turn::Paused | closing::Turn::Fenced) | Err(_) => match fresh {
+            true => Outcome::SucceededInProgress,
+            false => Outcome::Skipped("CASCADE_IN_PROGRESS".to_owned()),
+        },
+    }
+}

@@ -1,0 +1,238 @@
+//! `GET /v1/auth/introspect`: who the caller is, and what a dashboard may offer him.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::Granted;
+use crate::api::admin::extract::{Declined, Outcome};
+use crate::api::admin::refusals::{Asked, error_of};
+use crate::api::extract::{Answer, ByEither};
+use crate::api::state::AppState;
+use crate::domain::api_key::permission::Permission;
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::words::words;
+
+words! {
+    /// Whose key it is.
+    AuthType {
+        /// The operator's.
+        Admin = "admin",
+        /// A tenant's.
+        Tenant = "tenant",
+    }
+}
+
+/// Who calls, and what he may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AuthIntrospectResponse {
+    /// True: else the answer is 401.
+    pub authenticated: bool,
+    /// Whose key it is.
+    pub auth_type: AuthType,
+    /// What it may do; `*` is everything.
+    pub permissions: Vec<String>,
+    /// What a dashboard may offer.
+    pub capabilities: Capabilities,
+    /// The tenant of an API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub tenant_id: Option<TenantId>,
+    /// Where an API key may act. Absent: everywhere in its tenant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub scope_filter: Vec<String>,
+}
+
+/// What a dashboard may offer to the holder of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuthCapabilities)]
+#[expect(missing_docs, reason = "the names are the documentation")]
+pub struct Capabilities {
+    pub view_overview: bool,
+    pub view_budgets: bool,
+    pub view_events: bool,
+    pub view_webhooks: bool,
+    pub view_audit: bool,
+    pub view_tenants: bool,
+    pub view_api_keys: bool,
+    pub view_policies: bool,
+    #[schema(required = false)]
+    pub view_reservations: bool,
+    #[schema(required = false)]
+    pub manage_budgets: bool,
+    #[schema(required = false)]
+    pub manage_policies: bool,
+    #[schema(required = false)]
+    pub manage_webhooks: bool,
+    #[schema(required = false)]
+    pub manage_tenants: bool,
+    #[schema(required = false)]
+    pub manage_api_keys: bool,
+    #[schema(required = false)]
+    pub manage_reservations: bool,
+}
+
+impl Capabilities {
+    /// The operator's.
+    const ALL: Self = Self {
+        view_overview: true,
+        view_budgets: true,
+        view_events: true,
+        view_webhooks: true,
+        view_audit: true,
+        view_tenants: true,
+        view_api_keys: true,
+        view_policies: true,
+        view_reservations: true,
+        manage_budgets: true,
+        manage_policies: true,
+        manage_webhooks: true,
+        manage_tenants: true,
+        manage_api_keys: true,
+        manage_reservations: true,
+    };
+
+    /// Of a tenant's key. What is the operator's alone it never may, whatever its permissions are called.
+    fn of(permissions: &[Permission]) -> Self {
+        use Permission as P;
+        let any = |wanted: &[P]| wanted.iter().any(|one| permissions.contains(one));
+        let reserving = any(&[
+            P::ReservationsCreate,
+            P::ReservationsCommit,
+            P::ReservationsRelease,
+            P::ReservationsExtend,
+        ]);
+        Self {
+            view_overview: false,
+            view_budgets: any(&[P::BudgetsRead, P::AdminRead, P::AdminBudgetsRead]),
+            view_events: any(&[P::EventsRead, P::AdminRead, P::AdminEventsRead]),
+            view_webhooks: any(&[P::WebhooksRead, P::AdminRead, P::AdminWebhooksRead]),
+            view_audit: false,
+            view_tenants: false,
+            view_api_keys: false,
+            view_policies: any(&[P::PoliciesRead, P::AdminRead, P::AdminPoliciesRead]),
+            view_reservations: reserving || any(&[P::ReservationsList, P::AdminRead]),
+            manage_budgets: any(&[P::BudgetsWrite, P::AdminWrite, P::AdminBudgetsWrite]),
+            manage_policies: any(&[P::PoliciesWrite, P::AdminWrite, P::AdminPoliciesWrite]),
+            manage_webhooks: any(&[P::WebhooksWrite, P::AdminWrite, P::AdminWebhooksWrite]),
+            manage_tenants: false,
+            manage_api_keys: false,
+            manage_reservations: reserving || any(&[P::AdminWrite]),
+        }
+    }
+}
+
+impl AuthIntrospectResponse {
+    fn operator() -> Self {
+        Self {
+            authenticated: true,
+            auth_type: AuthType::Admin,
+            permissions: vec!["*".to_owned()],
+            capabilities: Capabilities::ALL,
+            tenant_id: None,
+            scope_filter: Vec::new(),
+        }
+    }
+
+    fn tenant(tenant_id: TenantId, granted: &Granted) -> Self {
+        let words = granted.permissions.iter().map(Permission::to_string);
+        Self {
+            authenticated: true,
+            auth_type: AuthType::Tenant,
+            permissions: words.collect(),
+            capabilities: Capabilities::of(&granted.permissions),
+            tenant_id: Some(tenant_id),
+            scope_filter: granted.scope_filter.entries().to_vec(),
+        }
+    }
+}
+
+/// `GET /v1/auth/introspect`
+pub async fn introspect(
+    State(state): State<AppState>,
+    ByEither(caller): ByEither,
+) -> Outcome<AuthIntrospectResponse> {
+    let Caller::Tenant(caller) = caller else {
+        return Ok(Answer(StatusCode::OK, AuthIntrospectResponse::operator()));
+    };
+    let tenant = caller.tenant.clone();
+    match state.admin.introspect(&caller).await {
+        Ok(granted) => {
+            let response = AuthIntrospectResponse::tenant(tenant, &granted);
+            Ok(Answer(StatusCode::OK, response))
+        }
+        Err(error) => Err(Declined {
+            error: error_of(error, &Asked::default()),
+            tenant: Some(tenant),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capable(permissions: &[Permission]) -> Vec<String> {
+        let capabilities = serde_json::to_value(Capabilities::of(permissions)).expect("JSON");
+        let members = capabilities.as_object().expect("an object").clone();
+        assert_eq!(members.len(), 15, "each is sent, true or false");
+        let held = members.into_iter().filter(|(_, held)| held == true);
+        held.map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn each_permission_has_its_capabilities_and_none_has_the_operators() {
+        use Permission as P;
+        for (permission, expected) in [
+            (P::BudgetsRead, &["view_budgets"][..]),
+            (P::AdminBudgetsRead, &["view_budgets"]),
+            (P::AdminPoliciesWrite, &["manage_policies"]),
+            (P::AdminEventsRead, &["view_events"]),
+            (P::ReservationsList, &["view_reservations"]),
+            (
+                P::ReservationsExtend,
+                &["manage_reservations", "view_reservations"],
+            ),
+            (P::BalancesRead, &[]),
+            (P::AdminTenantsWrite, &[]),
+            (P::AdminApikeysRead, &[]),
+            (P::AdminAuditRead, &[]),
+            (
+                P::AdminRead,
+                &[
+                    "view_budgets",
+                    "view_events",
+                    "view_policies",
+                    "view_reservations",
+                    "view_webhooks",
+                ],
+            ),
+            (
+                P::AdminWrite,
+                &[
+                    "manage_budgets",
+                    "manage_policies",
+                    "manage_reservations",
+                    "manage_webhooks",
+                ],
+            ),
+        ] {
+            let mut held = capable(&[permission]);
+            held.sort();
+            assert_eq!(held, expected, "{permission}");
+        }
+        assert!(capable(&[]).is_empty());
+        let all = capable(Permission::ALL);
+        for never in [
+            "view_overview",
+            "view_tenants",
+            "view_api_keys",
+            "view_audit",
+        ] {
+            assert!(!all.contains(&never.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `POST /v1/auth/validate`: whether an API key is good. The answer is 200 whatever is wrong with the key.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::ValidatedApiKey;
+use crate::api::admin::extract::{AdminJson, Because};
+use crate::api::errors::ApiError;
+use crate::api::extract::Answer;
+use crate::api::refusals::store_error;
+use crate::api::state::AppState;
+use crate::domain::api_key::KeyProblem;
+use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::fields::{Problems, read_body};
+use crate::domain::json::Json;
+use crate::domain::moment::Moment;
+use crate::store::dispatcher::auth_failed::Subject;
+
+/// Asks whether an API key is good.
+#[derive(Clone, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKeyValidationRequest {
+    /// The whole key.
+    key_secret: String,
+}
+
+impl ApiKeyValidationRequest {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Problems`].
+    pub fn from_json(body: Json) -> Result<Self, Problems> {
+        read_body(body, |body| {
+            let key_secret = body.required("key_secret", |value| value.text(usize::MAX));
+            Some(Self {
+                key_secret: key_secret?,
+            })
+        })
+    }
+}
+
+impl std::fmt::Debug for ApiKeyValidationRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiKeyValidationRequest(redacted)")
+    }
+}
+
+/// Whether an API key is good, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ApiKeyValidationResponse {
+    /// Whether it is.
+    pub valid: bool,
+    /// Whose key it is. Empty where there is no such key.
+    pub tenant_id: String,
+    /// Names the key that was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub key_id: Option<KeyId>,
+    /// What it may do, if it is good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub permissions: Option<Vec<Permission>>,
+    /// Where it may act, if it is good. Absent: everywhere in its tenant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub scope_filter: Vec<String>,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub expires_at: Option<Moment>,
+    /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
+    /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub reason: Option<KeyProblem>,
+}
+
+impl From<ValidatedApiKey> for ApiKeyValidationResponse {
+    fn from(validated: ValidatedApiKey) -> Self {
+        let reason = validated.outcome.as_ref().err().copied();
+        let granted = validated.outcome.ok();
+        // Whoever does not know the secret does not learn whose key it would be.
+        let named =
+            ![Some(KeyProblem::KeyNotFound), Some(KeyProblem::InvalidKey)].contains(&reason);
+        let owner = validated.owner.filter(|_| named);
+        let scope_filter = granted.as_ref().map(|granted| &granted.scope_filter);
+        Self {
+            valid: reason.is_none(),
+            tenant_id: owner.map(|owner| owner.to_string()).unwrap_or_default(),
+            key_id: validated.key_id,
+            scope_filter: scope_filter.map_or_else(Vec::new, |filter| filter.entries().to_vec()),
+            permissions: granted.map(|granted| granted.permissions),
+            expires_at: validated.expires_at,
+            reason,
+        }
+    }
+}
+
+/// `POST /v1/auth/validate`
+pub async fn validate_api_key(
+    State(state): State<AppState>,
+    Because(cause): Because,
+    body: AdminJson<ApiKeyValidationRequest>,
+) -> Result<Answer<ApiKeyValidationResponse>, ApiError> {
+    let prefixes = state.access.dialect().words().api_key_prefixes;
+    let key = ApiKeyText::parse(body.request.key_secret.trim(), prefixes);
+    let validated = match &key {
+        Some(key) => state
+            .admin
+            .validate_api_key(key)
+            .await
+            .map_err(store_error)?,
+        None => ValidatedApiKey {
+            key_id: None,
+            owner: None,
+            expires_at: None,
+            outcome: Err(KeyProblem::KeyNotFound),
+        },
+    };
+    if let Err(problem) = &validated.outcome {
+        let reason = match key {
+            Some(_) => problem.failure_reason(),
+            None => "invalid_format",
+        };
+        count(&state, &validated, reason, cause);
+    }
+    Ok(Answer(StatusCode::OK, validated.into()))
+}
+
+/// Counts a bad key as if it had been used: it is told once a minute.
+fn count(state: &AppState, validated: &ValidatedApiKey, reason: &'static str, cause: Cause) {
+    let known = validated.owner.clone().zip(validated.key_id.clone());
+    let (subject, actor) = match known {
+        Some((tenant, key_id)) => (
+            Subject::Key {
+                tenant,
+                key_id: key_id.clone(),
+            },
+            Actor::ApiKey(key_id),
+        ),
+        None => (Subject::Unknown, Actor::UnknownKey),
+    };
+    let cause = || Cause { actor, ..cause };
+    state.auth_failures.count(subject, reason, cause);
+}

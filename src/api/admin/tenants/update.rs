@@ -1,0 +1,193 @@
+//! `PATCH /v1/admin/tenants/{tenant_id}`: settings, suspension, close.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa::openapi::Object;
+
+use crate::admin::tenants::closing::Turn;
+use crate::admin::{AdminError, Request, TenantUpdate};
+use crate::api::admin::extract::{AdminJson, Because, Declined, KeyHeader, Named};
+use crate::api::admin::refusals::{Asked, error_of};
+use crate::api::admin::shown;
+use crate::api::admin::tenants::{METADATA_MAX, RESERVATION_TTL_MS};
+use crate::api::auth::admin::Booked;
+use crate::api::errors::ApiError;
+use crate::api::extract::Answer;
+use crate::api::state::AppState;
+use crate::domain::fields::{Patch, Problems, read_body, schema};
+use crate::domain::ids::TenantId;
+use crate::domain::json::Json;
+use crate::domain::payload_hash::PayloadHash;
+use crate::domain::policy::OveragePolicy;
+use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::tenant::TenantStatus;
+
+/// Changes a tenant. What is absent stays.
+#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantUpdateRequest {
+    /// For people.
+    #[schema(min_length = 1, max_length = 256, nullable = false)]
+    pub name: Option<String>,
+    /// Whether it may act. `CLOSED` is for good, and ends all that the tenant owns.
+    #[schema(nullable = false)]
+    pub status: Option<TenantStatus>,
+    /// Labels of the operator's own, replaced as a whole; `null` takes them out.
+    #[schema(schema_with = metadata_schema, required = false)]
+    pub metadata: Option<Patch<BTreeMap<String, String>>>,
+    /// What a commit above its estimate does when nothing nearer decides.
+    #[schema(nullable = false)]
+    pub default_commit_overage_policy: Option<OveragePolicy>,
+    /// Lifetime of a reservation whose request names none, in milliseconds.
+    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
+    pub default_reservation_ttl_ms: Option<i64>,
+    /// Longest lifetime that a reservation gets, in milliseconds; longer requests are cut.
+    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
+    pub max_reservation_ttl_ms: Option<i64>,
+    /// How often a reservation may be extended.
+    #[schema(minimum = 0, nullable = false)]
+    pub max_reservation_extensions: Option<i64>,
+}
+
+impl TenantUpdateRequest {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    pub fn from_json(body: Json) -> Result<Self, Problems> {
+        read_body(body, |body| {
+            let name = body.optional("name", |value| value.text(256));
+            let status = body.optional("status", TenantStatus::read);
+            let metadata = body.clearable("metadata", |value| {
+                value.string_map(METADATA_MAX, usize::MAX)
+            });
+            let default_commit_overage_policy =
+                body.optional("default_commit_overage_policy", OveragePolicy::read);
+            let mut ttl = |name| body.optional(name, |value| value.integer(RESERVATION_TTL_MS));
+            let default_reservation_ttl_ms = ttl("default_reservation_ttl_ms");
+            let max_reservation_ttl_ms = ttl("max_reservation_ttl_ms");
+            let max_reservation_extensions = body.optional("max_reservation_extensions", |value| {
+                value.integer(0..=i64::MAX)
+            });
+            Some(Self {
+                name,
+                status,
+                metadata,
+                default_commit_overage_policy,
+                default_reservation_ttl_ms,
+                max_reservation_ttl_ms,
+                max_reservation_extensions,
+            })
+        })
+    }
+}
+
+fn metadata_schema() -> Object {
+    schema::string_map("Labels of the operator's own.", METADATA_MAX, None)
+}
+
+/// `PATCH /v1/admin/tenants/{tenant_id}`
+pub async fn update_tenant(
+    State(state): State<AppState>,
+    Because(cause): Because,
+    KeyHeader(key): KeyHeader,
+    Named(id): Named,
+    body: AdminJson<TenantUpdateRequest>,
+) -> Result<Response, Declined> {
+    let sent = body.request;
+    let update = TenantUpdate {
+        name: sent.name,
+        status: sent.status,
+        default_commit_overage_policy: sent.default_commit_overage_policy,
+        default_reservation_ttl_ms: sent.default_reservation_ttl_ms,
+        max_reservation_ttl_ms: sent.max_reservation_ttl_ms,
+        max_reservation_extensions: sent.max_reservation_extensions,
+        metadata: sent.metadata,
+    };
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_body_and_target(&body.sent, &[("tenant_id", &id)]),
+    };
+    let tenant = TenantId::parse(&id);
+    let updated = match &tenant {
+        Some(tenant) => state.admin.update_tenant(tenant, &update, &request).await,
+        None => Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
+    };
+    let asked = Asked {
+        tenant: &id,
+        ..Asked::default()
+    };
+    let updated = updated.map_err(|error| Declined {
+        error: error_of(error, &asked),
+        tenant: tenant.clone(),
+    })?;
+    let answer = Answer(StatusCode::OK, shown::tenant(updated.tenant));
+    match updated.close {
+        None | Some(Turn::Closed) => Ok(answer.into_response()),
+        Some(Turn::Paused | Turn::Fenced) => {
+            let cascade = state.access.dialect().header_names().cascade.clone();
+            let in_progress = [
+                (cascade, HeaderValue::from_static("in_progress")),
+                (header::RETRY_AFTER, HeaderValue::from_static("1")),
+            ];
+            Ok((in_progress, answer).into_response())
+        }
+        Some(Turn::Incomplete { failed, .. }) => {
+            let error = ApiError::internal(format!(
+                "the tenant is closed, but not: {}",
+                failed.join(", ")
+            ));
+            let error = error.with_details(json!({"failed_resources": failed}));
+            Ok((Booked, Declined { error, tenant }).into_response())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(body: &str) -> Result<TenantUpdateRequest, String> {
+        TenantUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn what_is_absent_stays_and_null_takes_labels_out() {
+        let nothing = update("{}").expect("a change of nothing");
+        assert_eq!((nothing.status, nothing.metadata), (None, None));
+        let nulls = update(r#"{"name":null,"status":null,"metadata":null}"#).expect("a change");
+        assert_eq!((nulls.name, nulls.metadata), (None, Some(Patch::Clear)));
+    }
+
+    #[test]
+    fn what_cannot_change_is_no_member() {
+        for (body, part) in [
+            (
+                r#"{"reservation_expiry_policy":"GRACE_ONLY"}"#,
+                "unknown member `reservation_expiry_policy`",
+            ),
+            (
+                r#"{"parent_tenant_id":"x"}"#,
+                "unknown member `parent_tenant_id`",
+            ),
+            (r#"{"tenant_id":"acme"}"#, "unknown member `tenant_id`"),
+            (r#"{"status":"closed"}"#, "status: must be one of ACTIVE"),
+            (r#"{"name":" "}"#, "name: must not be blank"),
+            (
+                r#"{"max_reservation_ttl_ms":999}"#,
+                "max_reservation_ttl_ms:",
+            ),
+            (r#"{"metadata":{"a":1}}"#, "metadata.a: must be a string"),
+        ] {
+            let message = update(body).expect_err("refused");
+            assert!(message.contains(part), "{body}: {message}");
+        }
+    }
+}

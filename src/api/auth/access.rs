@@ -1,0 +1,98 @@
+//! Who calls. An API key's claim is completed here with its tenant, which never changes; whether the key is good is for
+//! the script to say that does what is asked. An admin key is judged here, because it is configured here.
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use crate::config::AdminKeys;
+use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::caller::{AdminCaller, RuntimeCaller};
+use crate::domain::dialect::Dialect;
+use crate::domain::ids::TenantId;
+use crate::domain::refusal::BadKey;
+use crate::store::{ExtraTrip, Store, StoreError};
+
+/// How many keys a replica remembers the tenants of; about 200 bytes each.
+const REMEMBERED_KEYS: usize = 65_536;
+
+/// Turns credentials into callers. Cheap to clone.
+#[derive(Clone)]
+pub struct Access {
+    store: Store,
+    dialect: Dialect,
+    admin_keys: AdminKeys,
+    tenants: Arc<Cache<KeyId, TenantId>>,
+}
+
+/// Why a credential makes no caller.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// There is none.
+    #[error("no credential")]
+    Missing,
+    /// The API key cannot be good.
+    #[error("{0}")]
+    BadKey(BadKey),
+    /// The admin key is wrong, or none is configured.
+    #[error("wrong admin key")]
+    BadAdminKey,
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Access {
+    /// With the credentials of the configuration.
+    pub fn new(store: Store, dialect: Dialect, admin_keys: AdminKeys) -> Self {
+        Self {
+            store,
+            dialect,
+            admin_keys,
+            tenants: Arc::new(Cache::new(REMEMBERED_KEYS)),
+        }
+    }
+
+    /// The dialect whose names the wire carries.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The caller that an API key claims. The first use of a key on this replica costs a look-up.
+    ///
+    /// # Errors
+    /// [`AccessError::BadKey`] when no key of this text can exist, or none stands in the store.
+    pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, AccessError> {
+        let prefixes = self.dialect.words().api_key_prefixes;
+        let key = ApiKeyText::parse(text.trim(), prefixes);
+        let key = key.ok_or(AccessError::BadKey(BadKey::Malformed))?;
+        let key_id = key.key_id();
+        let tenant = match self.tenants.get(key_id) {
+            Some(tenant) => tenant,
+            None => {
+                self.store.metrics().extra_trip(ExtraTrip::FirstUse);
+                let found = self.store.tenant_of_key(key_id).await?;
+                let tenant = found.ok_or(AccessError::BadKey(BadKey::NotFound))?;
+                self.tenants.insert(key_id.clone(), tenant.clone());
+                tenant
+            }
+        };
+        Ok(RuntimeCaller {
+            key_id: key_id.clone(),
+            key_hash: key.hash(),
+            partition: tenant.partition(),
+            tenant,
+        })
+    }
+
+    /// The admin, if the key is one of those configured.
+    ///
+    /// # Errors
+    /// [`AccessError::BadAdminKey`]; also when none is configured.
+    pub fn admin_caller(&self, text: &str) -> Result<AdminCaller, AccessError> {
+        match self.admin_keys.accept(text.trim()) {
+            true => Ok(AdminCaller::vouched()),
+            false => Err(AccessError::BadAdminKey),
+        }
+    }
+}

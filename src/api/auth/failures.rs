@@ -1,0 +1,275 @@
+//! What becomes of a request that is answered with 401: it is counted, and told in an event off the request path.
+//!
+//! Anybody can cause a 401, as often as he likes. So a replica counts them in memory, for each key that exists and for all
+//! others together, and goes to Redis with the first at once and with the rest of the minute when that is over. The counts
+//! are exact, save what a replica had counted when it was killed.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use tokio::sync::Notify;
+
+use crate::api::auth::runtime as identify;
+use crate::api::dialect::HeaderNames;
+use crate::api::errors::ApiError;
+use crate::api::state::AppState;
+use crate::api::trace::Correlation;
+use crate::domain::caller::Caller;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::refusal::BadCredential;
+use crate::store::dispatcher::auth_failed::{Failures, Subject};
+use crate::store::{Store, StoreError};
+use crate::telemetry::RefusedCredential;
+
+/// Keys of which a replica counts failures apart, about 500 bytes each. Those beyond count among the unknown.
+const KEYS_MAX: usize = 1_024;
+
+const MINUTE_MS: i64 = 60_000;
+/// How soon to try again what Redis did not take.
+const RETRY_MS: i64 = 1_000;
+
+/// Refused keys that have not been told yet. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct AuthFailures {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    tallies: Mutex<HashMap<Subject, Tally>>,
+    fresh: Notify,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthFailures").finish_non_exhaustive()
+    }
+}
+
+/// The failures of one subject since Redis was told last.
+#[derive(Debug)]
+struct Tally {
+    /// `None`: Redis knows all.
+    untold: Option<Failures>,
+    /// Not to be told before, in milliseconds.
+    next_ms: i64,
+}
+
+impl AuthFailures {
+    /// None yet.
+    pub fn new(store: Store) -> Self {
+        let inner = Inner {
+            store,
+            tallies: Mutex::default(),
+            fresh: Notify::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Counts a failure. Neither waits nor fails. `cause` is asked for of the first that is to be told alone.
+    pub fn count(&self, subject: Subject, reason: &'static str, cause: impl FnOnce() -> Cause) {
+        let mut tallies = self.tallies();
+        let known = tallies.contains_key(&subject);
+        let subject = match known || tallies.len() < KEYS_MAX {
+            true => subject,
+            false => Subject::Unknown,
+        };
+        let tally = tallies.entry(subject).or_insert_with(|| {
+            self.inner.fresh.notify_one();
+            Tally {
+                untold: None,
+                next_ms: 0,
+            }
+        });
+        let untold = tally.untold.get_or_insert_with(|| Failures {
+            count: 0,
+            context: cause().lines(),
+            reason,
+        });
+        untold.count += 1;
+    }
+
+    /// Tells Redis what is to be told at this time of its clock. What it does not take is kept.
+    ///
+    /// # Errors
+    /// [`StoreError`], the first.
+    pub async fn run_once(&self, now_ms: i64) -> Result<(), StoreError> {
+        let due = self.take(now_ms);
+        self.tell(due, now_ms).await
+    }
+
+    /// Tells Redis everything: the process ends.
+    ///
+    /// # Errors
+    /// [`StoreError`], the first.
+    pub async fn run_last(&self) -> Result<(), StoreError> {
+        let now_ms = self.inner.store.clock().now_ms();
+        for tally in self.tallies().values_mut() {
+            tally.next_ms = now_ms;
+        }
+        self.run_once(now_ms).await
+    }
+
+    /// Waits until there is a failure of somebody who had none of late.
+    pub async fn fresh(&self) {
+        self.inner.fresh.notified().await;
+    }
+
+    async fn tell(&self, due: Vec<(Subject, Failures)>, now_ms: i64) -> Result<(), StoreError> {
+        let mut failed = None;
+        for (subject, failures) in due {
+            if matches!(failed, Some(StoreError::Unavailable(_))) {
+                self.put_back(subject, failures, now_ms);
+                continue;
+            }
+            let told = self.inner.store.auth_failed(&subject, &failures).await;
+            let Err(error) = told else { continue };
+            // What may have been counted must not be twice.
+            let counted = matches!(&error, StoreError::Unavailable(why) if why.effect_unknown());
+            if !counted {
+                self.put_back(subject, failures, now_ms);
+            }
+            failed = Some(error);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// What is due; until the minute is over, more of the same is only counted. Forgets who had no failure of late.
+    fn take(&self, now_ms: i64) -> Vec<(Subject, Failures)> {
+        let mut tallies = self.tallies();
+        tallies.retain(|_, tally| tally.untold.is_some() || tally.next_ms > now_ms);
+        let due = tallies
+            .iter_mut()
+            .filter(|(_, tally)| tally.next_ms <= now_ms);
+        due.filter_map(|(subject, tally)| {
+            tally.next_ms = now_ms - now_ms.rem_euclid(MINUTE_MS) + MINUTE_MS;
+            Some((subject.clone(), tally.untold.take()?))
+        })
+        .collect()
+    }
+
+    fn put_back(&self, subject: Subject, failures: Failures, now_ms: i64) {
+        let mut tallies = self.tallies();
+        let tally = tallies.entry(subject).or_insert(Tally {
+            untold: None,
+            next_ms: 0,
+        });
+        let since = tally.untold.take().map_or(0, |since| since.count);
+        tally.next_ms = now_ms + RETRY_MS;
+        tally.untold = Some(Failures {
+            count: failures.count + since,
+            ..failures
+        });
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, HashMap<Subject, Tally>> {
+        // Nothing is left half-done by a panic under the lock.
+        let tallies = self.inner.tallies.lock();
+        tallies.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which plane refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plane {
+    /// What agents call.
+    Runtime,
+    /// What operators call.
+    Admin,
+}
+
+/// Where a request comes from; known before it is known whether it is refused.
+pub struct Origin {
+    plane: Plane,
+    /// The header in which the API key was sent, or could have been.
+    api_key_header: &'static str,
+    /// Whether the admin key would have done as well.
+    either: bool,
+    source_ip: IpAddr,
+    correlation: Correlation,
+}
+
+impl Origin {
+    /// Reads a request. `either`: whether tenants' keys and the admin key open the operation alike.
+    pub fn of(state: &AppState, plane: Plane, parts: &Parts, either: bool) -> Self {
+        let correlation = parts.extensions.get::<Correlation>().cloned();
+        Self {
+            plane,
+            api_key_header: state.access.dialect().api_key_header(&parts.headers),
+            either,
+            source_ip: identify::source_ip(state, parts),
+            correlation: correlation.unwrap_or_else(Correlation::mint),
+        }
+    }
+
+    /// The header that is to be looked at.
+    fn header(&self, credential: BadCredential) -> String {
+        let admin = HeaderNames::ADMIN_KEY;
+        match credential {
+            BadCredential::NoKey if self.either => format!("{} or {admin}", self.api_key_header),
+            BadCredential::NoKey | BadCredential::Key(_) => self.api_key_header.to_owned(),
+            BadCredential::NoAdminKey | BadCredential::AdminKey => admin.to_owned(),
+        }
+    }
+
+    fn cause(self, state: &AppState, actor: Actor) -> Cause {
+        let words = state.access.dialect().words();
+        Cause {
+            source: match self.plane {
+                Plane::Runtime => words.runtime_source,
+                Plane::Admin => words.admin_source,
+            },
+            actor,
+            source_ip: Some(self.source_ip.to_string()),
+            request_id: Some(self.correlation.request_id),
+            trace_id: self.correlation.trace_id,
+            trace_flags: self.correlation.trace_flags,
+        }
+    }
+}
+
+/// Counts the answer to a request if that is 401, and makes it name the header that is missing or wrong. A request without
+/// any key is counted in metrics alone.
+pub fn note(state: &AppState, origin: Origin, caller: Option<&Caller>, response: &mut Response) {
+    if response.status() != StatusCode::UNAUTHORIZED {
+        return;
+    }
+    let error = response.extensions_mut().get_mut::<ApiError>();
+    let Some((error, credential)) = error.and_then(|error| {
+        let credential = error.bad_credential()?;
+        Some((error, credential))
+    }) else {
+        return;
+    };
+    error.name_header(&origin.header(credential));
+    let plane = match origin.plane {
+        Plane::Runtime => "runtime",
+        Plane::Admin => "admin",
+    };
+    let reason = credential.as_str();
+    response
+        .extensions_mut()
+        .insert(RefusedCredential { plane, reason });
+    let Some(reason) = credential.failure_reason() else {
+        return;
+    };
+    let (subject, actor) = match (caller, credential) {
+        (Some(Caller::Tenant(caller)), _) => (
+            Subject::Key {
+                tenant: caller.tenant.clone(),
+                key_id: caller.key_id.clone(),
+            },
+            Actor::ApiKey(caller.key_id.clone()),
+        ),
+        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin),
+        _ => (Subject::Unknown, Actor::UnknownKey),
+    };
+    let cause = || origin.cause(state, actor);
+    state.auth_failures.count(subject, reason, cause);
+}

@@ -1,0 +1,316 @@
+//! The expiry sweeper: ends reservations whose grace has passed, so that their holds return to the budgets.
+//!
+//! It follows, for each partition that it holds a lease of, the tenants with the earliest due reservation, and calls
+//! `expire.lua` page by page. The script makes it right whoever calls and however often; commit, release and extend judge
+//! the deadline themselves, so a late sweep is never a wrong answer.
+
+mod clock;
+mod metrics;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::{error, warn};
+
+pub use clock::{ClockMetrics, ClockWatch};
+pub use metrics::SweepMetrics;
+
+use crate::domain::cause::Cause;
+use crate::domain::ids::TenantId;
+use crate::store::runtime::expire::Expired;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+/// The longest pause between two passes; with its jitter, an expiry shows within a second.
+pub const IDLE_MAX: Duration = Duration::from_millis(750);
+
+/// The shortest pause after a pass that left nothing due.
+const IDLE_MIN: Duration = Duration::from_millis(20);
+
+/// Tenants looked at in each partition: few while there is nothing to do, many when there is.
+const ROWS_IDLE: usize = 4;
+const ROWS_BUSY: usize = 64;
+
+/// Pages of one tenant in one pass, so that a tenant with many expiries does not keep the others waiting.
+const PAGES_PER_TENANT: usize = 20;
+
+/// Tenants that are swept at the same time: enough to keep Redis busy, few enough to leave it time for requests.
+const CONCURRENCY: usize = 3;
+
+/// How long a tenant is left alone whose sweep failed.
+const PENALTY: Duration = Duration::from_secs(30);
+
+/// What one pass came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Tenants that were swept.
+    pub tenants: usize,
+    /// Reservations that expired.
+    pub expired: i64,
+    /// Corrupt records that were put into quarantine.
+    pub quarantined: usize,
+    /// Tenants whose sweep failed; they are left alone for a while.
+    pub failed: usize,
+    /// Whether something due was left: go on at once.
+    pub more: bool,
+    /// How long until the next reservation is due, as far as known.
+    pub next_in: Option<Duration>,
+    /// Whether nothing was done because Redis's clock cannot be believed.
+    pub halted: bool,
+    /// Partitions whose node is out of reach.
+    pub unreachable: usize,
+}
+
+impl Sweep {
+    /// How long to wait before the next pass.
+    pub fn pause(&self) -> Duration {
+        match self.next_in {
+            _ if self.more => Duration::ZERO,
+            Some(next_in) => next_in.clamp(IDLE_MIN, IDLE_MAX),
+            None => IDLE_MAX,
+        }
+    }
+}
+
+/// Sweeps under the leases that it is given.
+pub struct Sweeper {
+    store: Store,
+    clock: ClockWatch,
+    metrics: SweepMetrics,
+    busy: bool,
+    /// Partitions whose node was out of reach in the last pass.
+    unreachable: usize,
+    /// Tenants that are left alone, and until when.
+    penalties: HashMap<String, Instant>,
+}
+
+/// A tenant to be swept.
+struct Task {
+    lease: Lease,
+    tenant: TenantId,
+    before_ms: i64,
+}
+
+/// What became of it.
+struct Outcome {
+    lease: Lease,
+    tenant: TenantId,
+    expired: i64,
+    quarantined: Vec<String>,
+    end: Result<End, StoreError>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing due is left.
+    Clean,
+    /// There is more, for the next pass.
+    More,
+    /// The lease is another's.
+    Fenced,
+}
+
+impl Sweeper {
+    /// A sweeper that has done nothing yet.
+    pub fn new(store: Store, clock: ClockWatch, metrics: SweepMetrics) -> Self {
+        Self {
+            store,
+            clock,
+            metrics,
+            busy: false,
+            unreachable: 0,
+            penalties: HashMap::new(),
+        }
+    }
+
+    /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable; what fails for one tenant alone is counted and logged instead. Where one
+    /// node of several is out of reach, the partitions of the others are swept.
+    pub async fn run_once(
+        &mut self,
+        leases: &[Lease],
+        mut lost: impl FnMut(Lease),
+    ) -> Result<Sweep, StoreError> {
+        let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
+            return Ok(Sweep {
+                halted: true,
+                ..Sweep::default()
+            });
+        };
+        let (tasks, mut sweep) = self.plan(leases, now_ms).await?;
+        sweep.tenants = tasks.len();
+        let mut tasks = tasks.into_iter();
+        let mut running = JoinSet::new();
+        let mut unavailable = None;
+        loop {
+            while running.len() < CONCURRENCY
+                && let Some(task) = tasks.next()
+            {
+                running.spawn(drain(self.store.clone(), task));
+            }
+            let Some(joined) = running.join_next().await else {
+                break;
+            };
+            let mut outcome = joined.expect("a sweep does not panic and is not aborted");
+            if let Err(StoreError::Unavailable(error)) = outcome.end {
+                outcome.end = Ok(End::More);
+                unavailable.get_or_insert(error);
+            }
+            self.settle(outcome, &mut sweep, &mut lost);
+        }
+        self.busy = sweep.more;
+        match unavailable {
+            Some(error) => Err(error.into()),
+            None => Ok(sweep),
+        }
+    }
+
+    /// Finds the tenants with something due.
+    async fn plan(
+        &mut self,
+        leases: &[Lease],
+        now_ms: i64,
+    ) -> Result<(Vec<Task>, Sweep), StoreError> {
+        self.penalties.retain(|_, until| *until > Instant::now());
+        // Tenants that are left alone must not hide those behind them.
+        let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
+        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+        let polled = self.store.poll_due(&partitions, rows).await?;
+        let (mut tasks, mut sweep, mut earliest_ms) = (Vec::new(), Sweep::default(), None::<i64>);
+        for (lease, found) in leases.iter().zip(polled) {
+            let Some(found) = found else {
+                sweep.unreachable += 1;
+                continue;
+            };
+            let full = found.len() == rows;
+            let due = found.iter().filter(|due| due.at_ms < now_ms).count();
+            sweep.more |= full && due == rows;
+            for due in found {
+                if self.penalties.contains_key(&due.member) {
+                    continue;
+                }
+                earliest_ms = Some(earliest_ms.map_or(due.at_ms, |ms| ms.min(due.at_ms)));
+                if due.at_ms >= now_ms {
+                    continue;
+                }
+                match TenantId::parse(&due.member) {
+                    Some(tenant) => tasks.push(Task {
+                        lease: *lease,
+                        tenant,
+                        before_ms: now_ms,
+                    }),
+                    None => {
+                        error!(partition = %lease.partition, "the due index of partition {} holds what is no tenant", lease.partition);
+                        self.penalties.insert(due.member, Instant::now() + PENALTY);
+                        sweep.failed += 1;
+                    }
+                }
+            }
+        }
+        self.tell_unreachable(sweep.unreachable);
+        let until_ms = earliest_ms.map(|ms| ms - now_ms);
+        let lag_ms = until_ms.map_or(0, |ms| (-ms).max(0));
+        self.metrics.lag_seconds.set(lag_ms as f64 / 1_000.0);
+        sweep.next_in = until_ms
+            .filter(|ms| *ms >= 0)
+            .map(|ms| Duration::from_millis(ms.unsigned_abs() + 1));
+        Ok((tasks, sweep))
+    }
+
+    /// Says once when partitions come out of reach, and once when they are back.
+    fn tell_unreachable(&mut self, unreachable: usize) {
+        match (self.unreachable, unreachable) {
+            (0, 1..) => warn!(
+                partitions = unreachable,
+                "the nodes of {unreachable} partitions are out of reach; only the others are swept"
+            ),
+            (1.., 0) => warn!("all partitions are within reach again"),
+            _ => {}
+        }
+        self.unreachable = unreachable;
+    }
+
+    fn settle(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
+        let Outcome {
+            lease,
+            tenant,
+            expired,
+            quarantined,
+            end,
+        } = outcome;
+        sweep.expired += expired;
+        sweep.quarantined += quarantined.len();
+        self.metrics.expired.inc_by(expired.unsigned_abs());
+        self.metrics.quarantined.inc_by(quarantined.len() as u64);
+        for id in quarantined {
+            error!(
+                tenant.id = %tenant, reservation.id = %id,
+                "the record of reservation `{id}` of tenant `{tenant}` is corrupt; it is in quarantine and its hold, if \
+                 any, stands until an operator repairs it"
+            );
+        }
+        match end {
+            Ok(End::Clean) => {}
+            Ok(End::More) => sweep.more = true,
+            Ok(End::Fenced) => lost(lease),
+            Err(failure) => {
+                let retry_in_ms = PENALTY.as_millis() as u64;
+                sweep.failed += 1;
+                self.metrics.failures.inc();
+                error!(
+                    tenant.id = %tenant, error = %failure, retry_in_ms,
+                    "the reservations of tenant `{tenant}` could not be expired: {failure}"
+                );
+                let until = Instant::now() + PENALTY;
+                self.penalties.insert(tenant.as_str().to_owned(), until);
+            }
+        }
+    }
+}
+
+/// Expires a tenant's due reservations, page by page. Each page is a batch with a trace id of its own.
+async fn drain(store: Store, task: Task) -> Outcome {
+    let Task {
+        lease,
+        tenant,
+        before_ms,
+    } = task;
+    let mut outcome = Outcome {
+        lease,
+        tenant,
+        expired: 0,
+        quarantined: Vec::new(),
+        end: Ok(End::More),
+    };
+    for _ in 0..PAGES_PER_TENANT {
+        let cause = Cause::sweep().lines();
+        let page = store.expire(
+            Lane::Background,
+            &outcome.tenant,
+            &cause,
+            Some(before_ms),
+            Some(lease.token),
+        );
+        let end = match page.await {
+            Ok(Expired::Page {
+                count,
+                more,
+                quarantined,
+                ..
+            }) => {
+                outcome.expired += count;
+                outcome.quarantined.extend(quarantined);
+                if more { continue } else { Ok(End::Clean) }
+            }
+            Ok(Expired::WrongDay) => continue,
+            Ok(Expired::Fenced) => Ok(End::Fenced),
+            Err(error) => Err(error),
+        };
+        outcome.end = end;
+        break;
+    }
+    outcome
+}

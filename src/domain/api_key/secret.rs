@@ -1,0 +1,189 @@
+//! API keys: the text that a client presents, what may be shown of it, and the hash that is kept.
+//!
+//! A key reads `<vendor prefix><partition><public part><secret part>`. The partition and the public part name the record, so a
+//! presented key leads to its record without an index; only the SHA-256 of the whole text is stored.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use crate::domain::ids::{Partition, text_id};
+
+/// Characters of the public part: drawn from 36, so 62 bits.
+const PUBLIC_CHARS: usize = 12;
+/// Characters of the secret part: 24 random bytes, base64url.
+const SECRET_CHARS: usize = 32;
+const PARTITION_CHARS: usize = 3;
+
+text_id! {
+    /// Names an API key without revealing it: `key_05f_` and 12 lower-case letters and digits.
+    KeyId
+}
+
+impl KeyId {
+    /// Accepts an id of the form that the service makes; another id names no key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (partition, public) = text.strip_prefix("key_")?.split_once('_')?;
+        let well_formed = Partition::parse(partition).is_some() && is_public_part(public);
+        well_formed.then(|| Self(text.to_owned()))
+    }
+
+    /// The partition of the key's record, which is that of its tenant.
+    pub fn partition(&self) -> Partition {
+        Partition::parse(&self.0[4..7]).expect("checked when the id was made")
+    }
+
+    fn from_parts(partition: Partition, public: &str) -> Self {
+        Self(format!("key_{partition}_{public}"))
+    }
+}
+
+text_id! {
+    /// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare.
+    KeyHash
+}
+
+/// The text of an API key as a client holds it. `{:?}` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKeyText {
+    text: String,
+    prefix_chars: usize,
+    key_id: KeyId,
+}
+
+impl ApiKeyText {
+    /// Accepts a key with any of these vendor prefixes. `None` for anything else: such a text is no key of this deployment.
+    pub fn parse(text: &str, vendor_prefixes: &[&str]) -> Option<Self> {
+        vendor_prefixes
+            .iter()
+            .find_map(|prefix| Self::parse_one(text, prefix))
+    }
+
+    /// A new random key whose record belongs into `partition`.
+    pub fn generate(vendor_prefix: &str, partition: Partition) -> Self {
+        const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+        let public: String = (0..PUBLIC_CHARS)
+            .map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())]))
+            .collect();
+        let secret = BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>());
+        Self {
+            text: format!("{vendor_prefix}{partition}{public}{secret}"),
+            prefix_chars: vendor_prefix.len() + PARTITION_CHARS + PUBLIC_CHARS,
+            key_id: KeyId::from_parts(partition, &public),
+        }
+    }
+
+    /// The id of the key's record.
+    pub fn key_id(&self) -> &KeyId {
+        &self.key_id
+    }
+
+    /// The part that may be shown: everything before the secret.
+    pub fn visible_prefix(&self) -> &str {
+        &self.text[..self.prefix_chars]
+    }
+
+    /// What the store keeps in the key's place.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&self.text)))
+    }
+
+    /// The whole key. Shown once, in the answer that creates it.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    fn parse_one(text: &str, vendor_prefix: &str) -> Option<Self> {
+        let rest = text.strip_prefix(vendor_prefix)?;
+        let secret_charset =
+            |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if rest.len() != PARTITION_CHARS + PUBLIC_CHARS + SECRET_CHARS || !rest.is_ascii() {
+            return None;
+        }
+        let (partition, rest) = rest.split_at(PARTITION_CHARS);
+        let (public, secret) = rest.split_at(PUBLIC_CHARS);
+        if !is_public_part(public) || !secret.bytes().all(secret_charset) {
+            return None;
+        }
+        Some(Self {
+            text: text.to_owned(),
+            prefix_chars: text.len() - SECRET_CHARS,
+            key_id: KeyId::from_parts(Partition::parse(partition)?, public),
+        })
+    }
+}
+
+impl fmt::Debug for ApiKeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKeyText({}, redacted)", self.key_id)
+    }
+}
+
+fn is_public_part(text: &str) -> bool {
+    text.len() == PUBLIC_CHARS
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIXES: &[&str] = &["sk_live_", "sk_test_"];
+
+    #[test]
+    fn a_generated_key_reads_back_and_names_its_record() {
+        let partition = Partition::new(0x05f).unwrap();
+        let key = ApiKeyText::generate("sk_live_", partition);
+        assert_eq!(key.expose().len(), 8 + 3 + 12 + 32);
+        assert!(key.key_id().as_str().starts_with("key_05f_"));
+        assert_eq!(key.key_id().partition(), partition);
+        assert_eq!(key.visible_prefix(), &key.expose()[..23]);
+        assert_eq!(key.hash().as_str().len(), 43);
+        assert_eq!(ApiKeyText::parse(key.expose(), PREFIXES).unwrap(), key);
+        assert_eq!(
+            KeyId::parse(key.key_id().as_str()).as_ref(),
+            Some(key.key_id())
+        );
+        assert_ne!(ApiKeyText::generate("sk_live_", partition), key);
+    }
+
+    #[test]
+    fn debug_shows_neither_the_secret_nor_the_text() {
+        let key = ApiKeyText::generate("sk_live_", Partition::new(1).unwrap());
+        let secret = &key.expose()[23..];
+        assert!(!format!("{key:?}").contains(secret));
+    }
+
+    #[test]
+    fn other_texts_are_no_keys() {
+        let good = format!("sk_live_05fabcdefghij12{}", "A".repeat(32));
+        assert!(ApiKeyText::parse(&good, PREFIXES).is_some());
+        for text in [
+            String::new(),
+            good.replace("sk_live_", "pk_live_"),
+            good.replace("05f", "7ff"),
+            good.replace("05f", "05F"),
+            good.replace("abc", "ABC"),
+            format!("{good}A"),
+            good[..good.len() - 1].to_owned(),
+            format!("{}é", &good[..good.len() - 2]),
+            format!("{}\0", &good[..good.len() - 1]),
+            format!(" {good}"),
+        ] {
+            assert!(ApiKeyText::parse(&text, PREFIXES).is_none(), "{text}");
+        }
+        for id in [
+            "key_05f_",
+            "key_05f_abcdefghij1",
+            "key_400_abcdefghij12",
+            "key_05f_abcdefghij1_",
+            "rsv_05f_abcdefghij12",
+        ] {
+            assert!(KeyId::parse(id).is_none(), "{id}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Audit entries: what a script appended, its place in the chain, and what an operator is shown of it.
+//!
+//! Entries of a chain are numbered without gaps by the scripts that append them. Each is sealed with the hash of the one
+//! before it, which was taken over that one's own seal too: who changes, drops or inserts an entry breaks all that follow.
+
+mod metadata;
+pub mod query;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+pub use metadata::{Metadata, Value};
+
+use super::ids::Partition;
+use super::json::Json;
+use super::log_entry::EntryId;
+use super::moment::Moment;
+use super::reservation::{Record, RecordError};
+
+/// The seal of the first entry of a chain.
+pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// An entry as it lies in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Id of the entry in its stream, `<ms>-<sequence>`.
+    pub id: String,
+    /// Names and values in turn, as they were appended.
+    pub fields: Vec<String>,
+}
+
+impl StoredEntry {
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.fields.chunks_exact(2);
+        pairs
+            .find(|pair| pair[0] == name)
+            .map(|pair| pair[1].as_str())
+    }
+
+    /// Its number in the chain, from 1.
+    pub fn sequence(&self) -> Option<u64> {
+        self.get("sequence")?.parse().ok()
+    }
+
+    /// The hash that seals the next entry: SHA-256, in hexadecimal, over the RFC 8785 form of this entry with its own seal.
+    pub fn hash(&self, tenant: &str, seal: &str) -> String {
+        let text = |text: &str| Json::String(text.to_owned());
+        let fields = self.fields.iter().map(|field| text(field)).collect();
+        let sealed = Json::Object(vec![
+            ("entry".to_owned(), text(&self.id)),
+            ("fields".to_owned(), Json::Array(fields)),
+            ("prev_hash".to_owned(), text(seal)),
+            ("tenant_id".to_owned(), text(tenant)),
+        ]);
+        let digest = Sha256::digest(sealed.canonical());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// An entry of the audit log as an operator is shown it.
+#[derive(Debug, Clone)]
+pub struct AuditEntry {
+    /// Names it.
+    pub log_id: String,
+    /// When it was appended, on the store's clock.
+    pub timestamp: Moment,
+    /// The tenant that was acted upon, or a name that stands for none.
+    pub tenant_id: String,
+    /// The key that acted.
+    pub key_id: Option<String>,
+    /// Where the request came from.
+    pub source_ip: Option<String>,
+    /// The operation; for a refusal its method and path.
+    pub operation: String,
+    /// The kind of what was acted upon.
+    pub resource_type: Option<String>,
+    /// Which.
+    pub resource_id: Option<String>,
+    /// The request.
+    pub request_id: Option<String>,
+    /// The logical operation that it belonged to.
+    pub trace_id: Option<String>,
+    /// The HTTP status of the answer.
+    pub status: i64,
+    /// The word of the refusal.
+    pub error_code: Option<String>,
+    /// What the operation adds.
+    pub metadata: Metadata,
+}
+
+impl AuditEntry {
+    /// Reads an entry of a chain.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field that is missing or unreadable.
+    pub fn read(
+        partition: Partition,
+        tenant: &str,
+        entry: EntryId,
+        record: &Record,
+    ) -> Result<Self, RecordError> {
+        let text = |name: &str| record.get(name).map(str::to_owned);
+        let operation = record.text("operation")?.to_owned();
+        let error_code = text("error_code");
+        let mut metadata = Metadata::read(record);
+        if operation == "tenant_close_cascade" {
+            metadata.put("cascade_reason", Value::Text("tenant_closed".to_owned()));
+        }
+        // A refusal's operation is its method and path, which are kept once.
+        if let (Some(_), Some((method, path))) = (&error_code, operation.split_once(':')) {
+            metadata.put("method", Value::Text(method.to_owned()));
+            metadata.put("path", Value::Text(path.to_owned()));
+        }
+        Ok(Self {
+            log_id: log_id(partition, tenant, entry),
+            timestamp: record.moment("at_ms")?,
+            tenant_id: tenant.to_owned(),
+            key_id: text("key_id"),
+            source_ip: text("source_ip"),
+            resource_type: text("resource_type"),
+            resource_id: text("resource_id"),
+            request_id: text("request_id"),
+            trace_id: text("trace_id"),
+            status: record.integer("status")?,
+            operation,
+            error_code,
+            metadata,
+        })
+    }
+}
+
+/// The id of an entry: it names the partition, the tenant by 96 bits of its digest, and the place in the stream.
+fn log_id(partition: Partition, tenant: &str, entry: EntryId) -> String {
+    let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(tenant)[..12]);
+    format!("log_{partition}_{digest}_{entry}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(fields: &[(&str, &str)]) -> StoredEntry {
+        let pairs = fields.iter().flat_map(|(name, value)| [*name, *value]);
+        StoredEntry {
+            id: "1775745000007-0".to_owned(),
+            fields: pairs.map(str::to_owned).collect(),
+        }
+    }
+
+    fn read(tenant: &str, stored: StoredEntry) -> Result<AuditEntry, RecordError> {
+        let entry = EntryId::parse(&stored.id).expect("an entry");
+        let record = Record::from_pairs(stored.fields);
+        AuditEntry::read(Partition::FIRST, tenant, entry, &record)
+    }
+
+    #[test]
+    fn a_hash_is_over_the_canonical_form_with_the_seal() {
+        let entry = stored(&[("sequence", "1"), ("operation", "a\"b")]);
+        let text = format!(
+            r#"{{"entry":"1775745000007-0","fields":["sequence","1","operation","a\"b"],"prev_hash":"{GENESIS}","tenant_id":"acme"}}"#
+        );
+        let digest = Sha256::digest(&text);
+        let expected: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(entry.hash("acme", GENESIS), expected);
+        let others = [
+            entry.hash("bolt", GENESIS),
+            entry.hash("acme", &expected),
+            stored(&[("sequence", "1")]).hash("acme", GENESIS),
+        ];
+        assert!(!others.contains(&expected));
+    }
+
+    #[test]
+    fn an_entry_is_shown_without_its_number_and_with_typed_metadata() {
+        let entry = stored(&[
+            ("sequence", "7"),
+            ("at_ms", "1775745000007"),
+            ("operation", "bulkActionBudgets"),
+            ("status", "200"),
+            ("metadata.total_matched", "9223372036854775807"),
+            (
+                "metadata_json.filter",
+                r#"{"tenant_id":"acme","utilization_min":0.5}"#,
+            ),
+            ("metadata_json.failed_rows", "[]"),
+            ("metadata_json.broken", "{"),
+            ("metadata.cascade.in_progress", "false"),
+            ("metadata.cascade.budgets_closed", "2"),
+            ("metadata.permissions", " budgets:read budgets:write "),
+            ("metadata.scope_filter", "agent:x app:*"),
+        ]);
+        let shown = read("acme", entry).expect("a complete entry");
+        assert_eq!(shown.operation, "bulkActionBudgets");
+        let shown = serde_json::to_string(&shown.metadata).expect("JSON");
+        let metadata = concat!(
+            r#"{"broken":"{","cascade":{"budgets_closed":2,"in_progress":false},"failed_rows":[],"#,
+            r#""filter":{"tenant_id":"acme","utilization_min":0.5},"permissions":["budgets:read","budgets:write"],"#,
+            r#""scope_filter":["agent:x","app:*"],"total_matched":9223372036854775807}"#
+        );
+        assert_eq!(shown, metadata);
+    }
+
+    #[test]
+    fn a_refusal_tells_method_and_path_in_its_metadata() {
+        let entry = stored(&[
+            ("at_ms", "1775745000007"),
+            ("operation", "POST:/v1/admin/tenants"),
+            ("status", "400"),
+            ("error_code", "INVALID_REQUEST"),
+            ("metadata.error_message", "no"),
+        ]);
+        let shown = read("__admin__", entry).expect("complete");
+        assert_eq!(
+            serde_json::to_string(&shown.metadata).expect("JSON"),
+            r#"{"error_message":"no","method":"POST","path":"/v1/admin/tenants"}"#
+        );
+        let without_status = stored(&[("at_ms", "1"), ("operation", "x")]);
+        assert_eq!(
+            read("acme", without_status).map(drop),
+            Err(RecordError::of("status"))
+        );
+    }
+}

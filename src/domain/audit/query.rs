@@ -1,0 +1,151 @@
+//! Which audit entries are asked for.
+
+use crate::domain::audit::AuditEntry;
+use crate::domain::ids::TenantId;
+use crate::domain::moment::Window;
+use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
+use crate::domain::words::words;
+
+words! {
+    /// What a list of audit entries can be sorted by.
+    AuditSort {
+        /// When it was appended; the indexed order.
+        Timestamp = "timestamp",
+        /// The operation, by code point.
+        Operation = "operation",
+        /// The kind of what was acted upon, by code point; absent is last.
+        ResourceType = "resource_type",
+        /// The tenant, by code point.
+        TenantId = "tenant_id",
+        /// The key that acted, by code point; absent is last.
+        KeyId = "key_id",
+        /// The HTTP status.
+        Status = "status",
+    }
+}
+
+/// What entries must have to be shown. All of it must hold; an empty list asks nothing.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    /// Whose they are, exactly; perhaps no tenant's.
+    pub tenant: Option<String>,
+    /// Exactly.
+    pub key_id: Option<String>,
+    /// Exactly.
+    pub resource_id: Option<String>,
+    /// Exactly.
+    pub request_id: Option<String>,
+    /// Exactly.
+    pub trace_id: Option<String>,
+    /// One of these.
+    pub operations: Vec<String>,
+    /// One of these.
+    pub resource_types: Vec<String>,
+    /// One of these; what succeeded has none.
+    pub error_codes: Vec<String>,
+    /// None of these; what succeeded passes.
+    pub error_codes_excluded: Vec<String>,
+    /// From here.
+    pub status_min: Option<i64>,
+    /// To here.
+    pub status_max: Option<i64>,
+    /// When they were appended.
+    pub window: Window,
+    /// What their resource id, own id, error code or operation contains, whatever the case; in lower case.
+    pub search: Option<String>,
+}
+
+/// Whether a name that is no tenant's has a log.
+pub fn stands_for_no_tenant(name: &str) -> bool {
+    [NO_TENANT, UNKNOWN_CALLER, SYSTEM].contains(&name)
+}
+
+impl AuditFilter {
+    /// Whether no entry can pass, whatever happened.
+    pub fn is_void(&self) -> bool {
+        let nobody = |name: &String| !stands_for_no_tenant(name) && TenantId::parse(name).is_none();
+        self.window
+            .from_ms
+            .zip(self.window.to_ms)
+            .is_some_and(|(from, to)| from > to)
+            || self.tenant.as_ref().is_some_and(nobody)
+    }
+
+    /// Whether every entry of the log of one tenant, or of all, passes that lies in the window.
+    pub fn is_plain(&self) -> bool {
+        let exactly = [
+            &self.key_id,
+            &self.resource_id,
+            &self.request_id,
+            &self.trace_id,
+            &self.search,
+        ];
+        let lists = [
+            &self.operations,
+            &self.resource_types,
+            &self.error_codes,
+            &self.error_codes_excluded,
+        ];
+        exactly.iter().all(|id| id.is_none())
+            && lists.iter().all(|list| list.is_empty())
+            && self.status_min.is_none()
+            && self.status_max.is_none()
+    }
+
+    /// Whether an entry may pass, as far as its place and time tell.
+    pub fn may_pass(&self, at_ms: i64, tenant: &str) -> bool {
+        self.window.contains(at_ms) && self.tenant.as_ref().is_none_or(|wanted| wanted == tenant)
+    }
+
+    /// Whether an entry passes.
+    pub fn passes(&self, entry: &AuditEntry) -> bool {
+        let exactly =
+            |wanted: &Option<String>, id: &Option<String>| wanted.is_none() || wanted == id;
+        let one_of = |wanted: &[String], word: Option<&str>| {
+            wanted.is_empty() || word.is_some_and(|word| wanted.iter().any(|one| one == word))
+        };
+        let code = entry.error_code.as_deref();
+        let excluded = code.is_some_and(|code| self.error_codes_excluded.iter().any(|c| c == code));
+        self.may_pass(entry.timestamp.as_ms(), &entry.tenant_id)
+            && exactly(&self.key_id, &entry.key_id)
+            && exactly(&self.resource_id, &entry.resource_id)
+            && exactly(&self.request_id, &entry.request_id)
+            && exactly(&self.trace_id, &entry.trace_id)
+            && one_of(&self.operations, Some(&entry.operation))
+            && one_of(&self.resource_types, entry.resource_type.as_deref())
+            && one_of(&self.error_codes, code)
+            && !excluded
+            && self.status_min.is_none_or(|least| entry.status >= least)
+            && self.status_max.is_none_or(|most| entry.status <= most)
+            && self
+                .search
+                .as_deref()
+                .is_none_or(|search| found(entry, search))
+    }
+}
+
+fn found(entry: &AuditEntry, search: &str) -> bool {
+    let texts = [
+        entry.resource_id.as_deref(),
+        Some(&entry.log_id),
+        entry.error_code.as_deref(),
+        Some(&entry.operation),
+    ];
+    let mut texts = texts.into_iter().flatten();
+    texts.any(|text| text.to_lowercase().contains(search))
+}
+
+impl AuditSort {
+    /// The text by which entries are compared; empty where there is none.
+    pub fn value(self, entry: &AuditEntry) -> String {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        match self {
+            Self::Timestamp => entry.timestamp.as_ms().to_string(),
+            Self::Operation => entry.operation.clone(),
+            Self::ResourceType => text(&entry.resource_type),
+            Self::TenantId => entry.tenant_id.clone(),
+            Self::KeyId => text(&entry.key_id),
+            Self::Status => format!("{:03}", entry.status),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Bulk actions: what is done to many rows at once, and what became of each.
+
+mod outcome;
+
+use super::amount::{Amount, Unit};
+use super::ids::TenantId;
+use super::reservation::{Record, RecordError};
+use super::tenant::TenantStatus;
+use super::words::words;
+use crate::domain::budget::funding::FundingOperation;
+pub use outcome::{BulkActionRowOutcome, BulkResult, Outcome};
+
+/// Rows that one action has at most.
+pub const ROWS_MAX: usize = 500;
+
+words! {
+    /// What is done to tenants.
+    TenantAction {
+        /// Their keys change nothing any more.
+        Suspend = "SUSPEND",
+        /// That ends.
+        Reactivate = "REACTIVATE",
+        /// They end, with all that they own.
+        Close = "CLOSE",
+    }
+}
+
+words! {
+    /// What is done to webhook subscriptions.
+    WebhookAction {
+        /// They get nothing until they are resumed.
+        Pause = "PAUSE",
+        /// What was paused gets events again.
+        Resume = "RESUME",
+        /// They are removed.
+        Delete = "DELETE",
+    }
+}
+
+impl TenantAction {
+    /// The status that a tenant has afterwards.
+    pub fn status(self) -> TenantStatus {
+        match self {
+            Self::Suspend => TenantStatus::Suspended,
+            Self::Reactivate => TenantStatus::Active,
+            Self::Close => TenantStatus::Closed,
+        }
+    }
+}
+
+/// A funding operation for many ledgers of one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BulkFunding {
+    /// Whose ledgers.
+    pub tenant: TenantId,
+    /// What is done.
+    pub operation: FundingOperation,
+    /// By how much; ledgers that count something else fail.
+    pub amount: Amount,
+    /// What RESET_SPENT starts from; `None`: nothing was said, so 0.
+    pub spent: Option<i64>,
+    /// Told by the events.
+    pub reason: Option<String>,
+}
+
+/// What is done to each row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BulkAction {
+    /// To tenants.
+    Tenants(TenantAction),
+    /// To webhook subscriptions.
+    Webhooks(WebhookAction),
+    /// To ledgers.
+    Budgets(BulkFunding),
+}
+
+impl BulkAction {
+    /// The word of the wire.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Tenants(action) => action.as_str(),
+            Self::Webhooks(action) => action.as_str(),
+            Self::Budgets(funding) => funding.operation.as_str(),
+        }
+    }
+
+    /// The operation's name.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::Tenants(_) => "bulkActionTenants",
+            Self::Webhooks(_) => "bulkActionWebhooks",
+            Self::Budgets(_) => "bulkActionBudgets",
+        }
+    }
+
+    /// What the rows are.
+    pub fn resource(&self) -> &'static str {
+        match self {
+            Self::Tenants(_) => "tenant",
+            Self::Webhooks(_) => "webhook",
+            Self::Budgets(_) => "budget",
+        }
+    }
+
+    /// Names and values of a claim's record.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
+            ("resource", self.resource().to_owned()),
+            ("action", self.as_str().to_owned()),
+        ];
+        if let Self::Budgets(funding) = self {
+            fields.push(("funded_tenant", funding.tenant.to_string()));
+            fields.push(("unit", funding.amount.unit().to_string()));
+            fields.push(("amount", funding.amount.value().to_string()));
+            fields.extend(funding.spent.map(|spent| ("spent", spent.to_string())));
+            fields.extend(funding.reason.clone().map(|reason| ("reason", reason)));
+        }
+        fields
+    }
+
+    fn from_record(record: &Record) -> Result<Self, RecordError> {
+        match record.text("resource")? {
+            "tenant" => record
+                .word("action", TenantAction::parse)
+                .map(Self::Tenants),
+            "webhook" => record
+                .word("action", WebhookAction::parse)
+                .map(Self::Webhooks),
+            "budget" => {
+                let amount =
+                    Amount::new(record.word("unit", Unit::parse)?, record.integer("amount")?);
+                Ok(Self::Budgets(BulkFunding {
+                    tenant: record.word("funded_tenant", TenantId::parse)?,
+                    operation: record.word("action", FundingOperation::parse)?,
+                    amount: amount.ok_or_else(|| RecordError::of("amount"))?,
+                    spent: record.optional_integer("spent")?,
+                    reason: record.get("reason").map(str::to_owned),
+                }))
+            }
+            _ => Err(RecordError::of("resource")),
+        }
+    }
+}
+
+/// A bulk action as its claim keeps it: whoever goes on with it needs nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bulk {
+    /// What is done.
+    pub action: BulkAction,
+    /// Lines of the cause, see [`super::cause::Cause::lines`].
+    pub cause: String,
+    /// What chose the rows, as JSON.
+    pub filter: String,
+    /// As the client sent it.
+    pub idempotency_key: String,
+    /// Whose audit log tells of it: a tenant or a sentinel.
+    pub audit_tenant: String,
+    /// The word for a row that is gone.
+    pub gone_row: String,
+    /// The frozen rows, in order.
+    pub rows: Vec<Row>,
+}
+
+impl Bulk {
+    /// Names and values of the claim's record.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let rows: Vec<String> = self.rows.iter().map(Row::stored).collect();
+        let mut fields = self.action.fields();
+        fields.extend([
+            ("cause", self.cause.clone()),
+            ("filter", self.filter.clone()),
+            ("idempotency_key", self.idempotency_key.clone()),
+            ("audit_tenant", self.audit_tenant.clone()),
+            ("gone_row", self.gone_row.clone()),
+            ("rows", rows.join("\n")),
+        ]);
+        fields
+    }
+
+    /// Reads the record.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field.
+    pub fn from_record(record: &Record) -> Result<Self, RecordError> {
+        let text = |name: &str| record.text(name).map(str::to_owned);
+        let rows = record.text("rows")?.lines().map(Row::from_stored).collect();
+        Ok(Self {
+            action: BulkAction::from_record(record)?,
+            cause: text("cause")?,
+            filter: text("filter")?,
+            idempotency_key: text("idempotency_key")?,
+            audit_tenant: text("audit_tenant")?,
+            gone_row: text("gone_row")?,
+            rows,
+        })
+    }
+
+    /// A value of the cause.
+    pub fn cause_value(&self, name: &str) -> Option<&str> {
+        let lines = self.cause.lines().filter_map(|line| line.split_once(' '));
+        lines
+            .filter(|(found, _)| *found == name)
+            .map(|(_, value)| value)
+            .next()
+    }
+
+    fn request_id(&self) -> &str {
+        self.cause_value("request_id").unwrap_or_default()
+    }
+
+    /// What all its events share, save those of a tenant's close.
+    pub fn correlation_id(&self) -> String {
+        let (resource, action) = (self.action.resource(), self.action.as_str());
+        let action = action.to_ascii_lowercase();
+        format!("{resource}_bulk_action:{action}:{}", self.request_id())
+    }
+
+    /// What the events of a tenant's close share.
+    pub fn close_correlation_id(&self, tenant: &TenantId) -> String {
+        format!("tenant_close_cascade:{tenant}:{}", self.request_id())
+    }
+}
+
+/// A row that was chosen: its id, and where to find it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// As the answer names it.
+    pub id: String,
+    /// Of a ledger its unit and scope, with a blank between; of a subscription its owner; of a tenant nothing.
+    pub place: String,
+}
+
+impl Row {
+    /// A tenant.
+    pub fn tenant(tenant: &TenantId) -> Self {
+        Self {
+            id: tenant.to_string(),
+            place: String::new(),
+        }
+    }
+
+    fn stored(&self) -> String {
+        format!("{} {}", self.id, self.place)
+    }
+
+    fn from_stored(line: &str) -> Self {
+        let (id, place) = line.split_once(' ').unwrap_or((line, ""));
+        Self {
+            id: id.to_owned(),
+            place: place.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(action: BulkAction) -> Bulk {
+        Bulk {
+            action,
+            cause: "source service-admin\nactor admin\nrequest_id req_1\ntrace_id t".to_owned(),
+            filter: r#"{"search":"x"}"#.to_owned(),
+            idempotency_key: "a key\nof two lines".to_owned(),
+            audit_tenant: "__admin__".to_owned(),
+            gone_row: "GONE".to_owned(),
+            rows: vec![
+                Row {
+                    id: "l1".to_owned(),
+                    place: "TOKENS tenant:acme".to_owned(),
+                },
+                Row {
+                    id: "l2".to_owned(),
+                    place: String::new(),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_claim_reads_back_as_it_was_written() {
+        let funding = BulkFunding {
+            tenant: TenantId::parse("acme").expect("an id"),
+            operation: FundingOperation::ResetSpent,
+            amount: Amount::new(Unit::Tokens, i64::MAX).expect("not negative"),
+            spent: Some(0),
+            reason: Some("a\nb".to_owned()),
+        };
+        for action in [
+            BulkAction::Tenants(TenantAction::Close),
+            BulkAction::Webhooks(WebhookAction::Resume),
+            BulkAction::Budgets(funding),
+        ] {
+            let bulk = bulk(action);
+            let pairs = bulk.fields().into_iter();
+            let pairs = pairs.flat_map(|(name, value)| [name.to_owned(), value]);
+            let record = Record::from_pairs(pairs.collect());
+            assert_eq!(Bulk::from_record(&record).as_ref(), Ok(&bulk));
+        }
+        let mut empty = bulk(BulkAction::Tenants(TenantAction::Close));
+        empty.rows.clear();
+        let pairs = empty.fields().into_iter();
+        let pairs = pairs.flat_map(|(name, value)| [name.to_owned(), value]);
+        let record = Record::from_pairs(pairs.collect());
+        assert_eq!(Bulk::from_record(&record).as_ref(), Ok(&empty));
+    }
+
+    #[test]
+    fn events_are_told_together_by_action_and_request() {
+        let close = bulk(BulkAction::Tenants(TenantAction::Close));
+        assert_eq!(close.correlation_id(), "tenant_bulk_action:close:req_1");
+        let acme = TenantId::parse("acme").expect("an id");
+        assert_eq!(
+            close.close_correlation_id(&acme),
+            "tenant_close_cascade:acme:req_1"
+        );
+        let pause = bulk(BulkAction::Webhooks(WebhookAction::Pause));
+        assert_eq!(pause.correlation_id(), "webhook_bulk_action:pause:req_1");
+    }
+}

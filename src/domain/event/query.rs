@@ -1,0 +1,197 @@
+//! Which events are asked for.
+
+use crate::domain::event::StoredEvent;
+use crate::domain::event::types::{EventCategory, is_tenant_visible};
+use crate::domain::ids::TenantId;
+use crate::domain::moment::Window;
+use crate::domain::reservation::RecordError;
+use crate::domain::scope::ScopeFilter;
+use crate::domain::tenant::SYSTEM;
+use crate::domain::words::words;
+
+words! {
+    /// What a list of events can be sorted by.
+    EventSort {
+        /// The type, by code point.
+        EventType = "event_type",
+        /// The category, by code point.
+        Category = "category",
+        /// The scope, by code point; absent is last.
+        Scope = "scope",
+        /// The tenant, by code point.
+        TenantId = "tenant_id",
+        /// When it happened; the indexed order.
+        Timestamp = "timestamp",
+    }
+}
+
+/// What events must have to be shown. All of it must hold.
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    /// Whose they are, exactly; perhaps no tenant's.
+    pub tenant: Option<String>,
+    /// Their type, exactly.
+    pub event_type: Option<String>,
+    /// Their category.
+    pub category: Option<EventCategory>,
+    /// What their scope begins with.
+    pub scope: Option<String>,
+    /// Exactly.
+    pub correlation_id: Option<String>,
+    /// Exactly.
+    pub trace_id: Option<String>,
+    /// Exactly.
+    pub request_id: Option<String>,
+    /// When they happened.
+    pub window: Window,
+    /// What their correlation id or scope contains, whatever the case; in lower case.
+    pub search: Option<String>,
+    /// Only what tenants may see.
+    pub tenants_alone: bool,
+}
+
+impl EventFilter {
+    /// Whether no event can pass, whatever happened.
+    pub fn is_void(&self) -> bool {
+        let upside_down = |(from, to)| from > to;
+        let other_category = |(event_type, category): (&String, EventCategory)| {
+            category_of(event_type) != category.as_str()
+        };
+        let nobody = |tenant: &String| tenant != SYSTEM && TenantId::parse(tenant).is_none();
+        self.window
+            .from_ms
+            .zip(self.window.to_ms)
+            .is_some_and(upside_down)
+            || self.tenant.as_ref().is_some_and(nobody)
+            || self
+                .event_type
+                .as_ref()
+                .zip(self.category)
+                .is_some_and(other_category)
+    }
+
+    /// Whether an event may pass, as far as its time, type and tenant tell.
+    pub fn may_pass(&self, at_ms: i64, event_type: &str, tenant: &str) -> bool {
+        let category = category_of(event_type);
+        self.window.contains(at_ms)
+            && self.tenant.as_ref().is_none_or(|wanted| wanted == tenant)
+            && self
+                .event_type
+                .as_ref()
+                .is_none_or(|wanted| wanted == event_type)
+            && self
+                .category
+                .is_none_or(|wanted| wanted.as_str() == category)
+            && (!self.tenants_alone || is_tenant_visible(event_type, category))
+            && self
+                .scope
+                .as_ref()
+                .is_none_or(|scope| is_scope_of(scope, tenant))
+    }
+
+    /// Whether the facts of an event must be read to tell.
+    pub fn asks_facts(&self) -> bool {
+        let exactly = [&self.correlation_id, &self.trace_id, &self.request_id];
+        self.scope.is_some() || self.search.is_some() || exactly.iter().any(|id| id.is_some())
+    }
+
+    /// Whether an event passes, and a key may see it.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the fact that is missing or unreadable.
+    pub fn passes(&self, event: &StoredEvent<'_>, keys: &ScopeFilter) -> Result<bool, RecordError> {
+        let (facts, at_ms) = (event.facts, event.facts.integer("at_ms")?);
+        if !self.may_pass(at_ms, facts.text("type")?, event.tenant) {
+            return Ok(false);
+        }
+        let scope = facts.get("scope");
+        if !keys.is_unrestricted() && !scope.is_some_and(|scope| keys.admits_any(scope.split('/')))
+        {
+            return Ok(false);
+        }
+        let exactly = |wanted: &Option<String>, id: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| id == Some(wanted))
+        };
+        if !exactly(&self.trace_id, facts.get("trace_id"))
+            || !exactly(&self.request_id, facts.get("request_id"))
+            || self.scope.as_ref().is_some_and(|wanted| {
+                !scope.is_some_and(|scope| scope.starts_with(wanted.as_str()))
+            })
+        {
+            return Ok(false);
+        }
+        if self.correlation_id.is_none() && self.search.is_none() {
+            return Ok(true);
+        }
+        let correlation = event.correlation_id()?;
+        let found = |text: Option<&str>, search: &str| {
+            text.is_some_and(|text| text.to_lowercase().contains(search))
+        };
+        let searched = |search: &str| found(correlation.as_deref(), search) || found(scope, search);
+        Ok(exactly(&self.correlation_id, correlation.as_deref())
+            && self.search.as_deref().is_none_or(searched))
+    }
+}
+
+/// The part of a type before the first dot.
+pub fn category_of(event_type: &str) -> &str {
+    event_type.split('.').next().unwrap_or_default()
+}
+
+/// Whether any scope of a tenant may begin so: all of them begin with `tenant:` and the tenant.
+fn is_scope_of(beginning: &str, tenant: &str) -> bool {
+    let root = format!("tenant:{tenant}");
+    match beginning.strip_prefix(&root) {
+        Some(rest) => rest.is_empty() || rest.starts_with('/'),
+        None => root.starts_with(beginning),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_of_a_scope_tells_whose_it_may_be() {
+        for (beginning, tenant, may_be) in [
+            ("", "acme", true),
+            ("ten", "acme", true),
+            ("tenant:ac", "acme", true),
+            ("tenant:acme", "acme", true),
+            ("tenant:acme", "acme-corp", true),
+            ("tenant:acme/", "acme", true),
+            ("tenant:acme/", "acme-corp", false),
+            ("tenant:acme/app:x", "acme", true),
+            ("tenant:acme-corp", "acme", false),
+            ("app:x", "acme", false),
+            ("Tenant:acme", "acme", false),
+        ] {
+            assert_eq!(
+                is_scope_of(beginning, tenant),
+                may_be,
+                "{beginning} {tenant}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_type_of_another_category_and_a_window_upside_down_match_nothing() {
+        let typed = EventFilter {
+            event_type: Some("budget.funded".to_owned()),
+            category: Some(EventCategory::Budget),
+            ..EventFilter::default()
+        };
+        assert!(!typed.is_void());
+        let other = EventFilter {
+            category: Some(EventCategory::Tenant),
+            ..typed
+        };
+        assert!(other.is_void());
+        let window = |from_ms, to_ms| EventFilter {
+            window: Window { from_ms, to_ms },
+            ..EventFilter::default()
+        };
+        assert!(window(Some(2), Some(1)).is_void());
+        assert!(!window(Some(1), Some(1)).is_void() && !window(Some(2), None).is_void());
+    }
+}

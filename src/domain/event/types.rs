@@ -1,0 +1,197 @@
+//! Which events there are, who may see them, and what a subscription selects.
+
+use crate::domain::fields::Value;
+use crate::domain::words::words;
+
+words! {
+    /// What an event is about: the part of its type before the dot.
+    EventCategory {
+        /// Ledgers.
+        Budget = "budget",
+        /// Tenants.
+        Tenant = "tenant",
+        /// API keys.
+        ApiKey = "api_key",
+        /// Policies.
+        Policy = "policy",
+        /// Reservations.
+        Reservation = "reservation",
+        /// The service itself.
+        System = "system",
+        /// Webhook subscriptions.
+        Webhook = "webhook",
+    }
+}
+
+words! {
+    /// What has happened.
+    #[expect(missing_docs, reason = "the words are the documentation")]
+    EventType {
+        BudgetCreated = "budget.created",
+        BudgetUpdated = "budget.updated",
+        BudgetFunded = "budget.funded",
+        BudgetDebited = "budget.debited",
+        BudgetReset = "budget.reset",
+        BudgetResetSpent = "budget.reset_spent",
+        BudgetDebtRepaid = "budget.debt_repaid",
+        BudgetFrozen = "budget.frozen",
+        BudgetUnfrozen = "budget.unfrozen",
+        BudgetClosed = "budget.closed",
+        BudgetClosedViaTenantCascade = "budget.closed_via_tenant_cascade",
+        BudgetThresholdCrossed = "budget.threshold_crossed",
+        BudgetExhausted = "budget.exhausted",
+        BudgetOverLimitEntered = "budget.over_limit_entered",
+        BudgetOverLimitExited = "budget.over_limit_exited",
+        BudgetDebtIncurred = "budget.debt_incurred",
+        BudgetBurnRateAnomaly = "budget.burn_rate_anomaly",
+        ReservationDenied = "reservation.denied",
+        ReservationDenialRateSpike = "reservation.denial_rate_spike",
+        ReservationExpired = "reservation.expired",
+        ReservationExpiryRateSpike = "reservation.expiry_rate_spike",
+        ReservationCommitOverage = "reservation.commit_overage",
+        ReservationReleasedViaTenantCascade = "reservation.released_via_tenant_cascade",
+        TenantCreated = "tenant.created",
+        TenantUpdated = "tenant.updated",
+        TenantSuspended = "tenant.suspended",
+        TenantReactivated = "tenant.reactivated",
+        TenantClosed = "tenant.closed",
+        TenantSettingsChanged = "tenant.settings_changed",
+        WebhookCreated = "webhook.created",
+        WebhookUpdated = "webhook.updated",
+        WebhookPaused = "webhook.paused",
+        WebhookResumed = "webhook.resumed",
+        WebhookDisabled = "webhook.disabled",
+        WebhookDeleted = "webhook.deleted",
+        WebhookDisabledViaTenantCascade = "webhook.disabled_via_tenant_cascade",
+        ApiKeyCreated = "api_key.created",
+        ApiKeyRevoked = "api_key.revoked",
+        ApiKeyRevokedViaTenantCascade = "api_key.revoked_via_tenant_cascade",
+        ApiKeyExpired = "api_key.expired",
+        ApiKeyPermissionsChanged = "api_key.permissions_changed",
+        ApiKeyAuthFailed = "api_key.auth_failed",
+        ApiKeyAuthFailureRateSpike = "api_key.auth_failure_rate_spike",
+        PolicyCreated = "policy.created",
+        PolicyUpdated = "policy.updated",
+        PolicyDeleted = "policy.deleted",
+        SystemStoreConnectionLost = "system.store_connection_lost",
+        SystemStoreConnectionRestored = "system.store_connection_restored",
+        SystemHighLatency = "system.high_latency",
+        SystemWebhookDeliveryFailed = "system.webhook_delivery_failed",
+        SystemWebhookTest = "system.webhook_test",
+    }
+}
+
+impl EventType {
+    /// What it is about.
+    pub fn category(self) -> EventCategory {
+        let (category, _) = self.as_str().split_once('.').unwrap_or_default();
+        EventCategory::parse(category).unwrap_or(EventCategory::System)
+    }
+}
+
+impl EventCategory {
+    /// Whether a tenant may see events of this category.
+    pub fn is_tenant_visible(self) -> bool {
+        matches!(self, Self::Budget | Self::Reservation | Self::Tenant)
+    }
+}
+
+/// Whether a tenant may see an event, judged by both type and category: what is unknown is not visible.
+pub fn is_tenant_visible(event_type: &str, category: &str) -> bool {
+    let prefix = event_type.split_once('.').map(|(prefix, _)| prefix);
+    let visible = |word| EventCategory::parse(word).is_some_and(EventCategory::is_tenant_visible);
+    prefix.is_some_and(visible) && visible(category)
+}
+
+/// A type that a subscription may select: one of [`EventType`], or `custom.` and a name.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
+pub struct EventTypeName(String);
+
+impl EventTypeName {
+    /// Accepts a known type, or `custom.` and 1 to 120 of `a-z0-9_.-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let charset =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
+        let custom = text
+            .strip_prefix("custom.")
+            .is_some_and(|name| (1..=120).contains(&name.len()) && name.bytes().all(charset));
+        (custom || EventType::parse(text).is_some()).then(|| Self(text.to_owned()))
+    }
+
+    /// Takes a stored type as it is, also one of a later release.
+    pub fn from_stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part before the first dot.
+    pub fn prefix(&self) -> &str {
+        self.0.split('.').next().unwrap_or_default()
+    }
+
+    /// Whether a tenant may select it.
+    pub fn is_tenant_visible(&self) -> bool {
+        is_tenant_visible(&self.0, self.prefix())
+    }
+
+    /// Reads the member of a request.
+    pub fn read(value: Value<'_>) -> Option<Self> {
+        let text = value.checked_string(
+            |text| Self::parse(text).is_some(),
+            "must be one of the event types, or custom. and a name",
+        );
+        text.map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_nine_of_fifty_one_types_are_visible_to_tenants() {
+        let visible = |event_type: &&EventType| {
+            let name = EventTypeName::parse(event_type.as_str()).expect("known");
+            name.is_tenant_visible()
+        };
+        assert_eq!(EventType::ALL.len(), 51);
+        assert_eq!(EventType::ALL.iter().filter(visible).count(), 29);
+    }
+
+    #[test]
+    fn every_type_begins_with_its_category() {
+        for event_type in EventType::ALL {
+            let prefix = format!("{}.", event_type.category());
+            assert!(event_type.as_str().starts_with(&prefix), "{event_type}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_visible() {
+        assert!(is_tenant_visible("budget.funded", "budget"));
+        assert!(is_tenant_visible("budget.of_a_later_release", "budget"));
+        for (event_type, category) in [
+            ("budget.funded", "system"),
+            ("api_key.created", "budget"),
+            ("custom.x", "budget"),
+            ("budget", "budget"),
+            ("", ""),
+            ("moon.landed", "moon"),
+        ] {
+            assert!(!is_tenant_visible(event_type, category), "{event_type}");
+        }
+    }
+
+    #[test]
+    fn a_custom_type_has_a_name() {
+        assert!(EventTypeName::parse("custom.a.b-c_1").is_some());
+        for text in ["custom.", "custom.A", "custom", "custom.a b", "moon.landed"] {
+            assert!(EventTypeName::parse(text).is_none(), "{text}");
+        }
+    }
+}

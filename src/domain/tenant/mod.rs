@@ -1,0 +1,36 @@
+//! What a tenant's record says in words.
+
+pub mod record;
+
+use super::words::words;
+
+/// In a tenant's place: events of what belongs to no tenant. No tenant can be called so.
+pub const SYSTEM: &str = "__system__";
+/// In a tenant's place: audit entries of requests that act on no tenant, or on one that does not exist.
+pub const NO_TENANT: &str = "__admin__";
+/// In a tenant's place: audit entries of requests whose caller is unknown.
+pub const UNKNOWN_CALLER: &str = "__unauth__";
+
+words! {
+    /// Whether a tenant may act.
+    TenantStatus {
+        /// It may.
+        Active = "ACTIVE",
+        /// It may settle what it holds and read, and begin nothing new.
+        Suspended = "SUSPENDED",
+        /// It may read. There is no way back.
+        Closed = "CLOSED",
+    }
+}
+
+words! {
+    /// What is to happen with reservations whose time is over. Stored; every one is returned to its budgets.
+    ReservationExpiryPolicy {
+        /// The hold is returned.
+        AutoRelease = "AUTO_RELEASE",
+        /// An operator returns it.
+        ManualCleanup = "MANUAL_CLEANUP",
+        /// The hold is returned after its grace.
+        GraceOnly = "GRACE_ONLY",
+    }
+}

@@ -1,0 +1,327 @@
+//! Who owns which slot of a Redis Cluster. The map is corrected by every redirect and read anew in the background.
+//!
+//! The crate's own cluster client is not used here: it sends a request again after a lost reply, and it sends `ASKING`
+//! apart from the command that it is meant for, so that another request can slip between the two.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::{ConnectionInfo, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use tracing::{info, warn};
+
+use super::error::Unavailable;
+use super::link::Dialer;
+use super::node::{Lane, Node};
+use super::slot::SLOTS;
+use super::url::at_address;
+
+/// The map is read at most this often.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Index of no node.
+const NOBODY: u16 = u16::MAX;
+
+pub(crate) struct ClusterRouter {
+    seeds: Vec<ConnectionInfo>,
+    dialer: Dialer,
+    map: RwLock<Arc<Map>>,
+    /// Held while the map is replaced, so that two writers do not undo each other.
+    writing: Mutex<()>,
+    refreshing: AtomicBool,
+    refreshed: Notify,
+}
+
+#[derive(Clone)]
+struct Map {
+    nodes: Vec<Arc<Node>>,
+    owner: Box<[u16]>,
+    read_at: Option<Instant>,
+}
+
+/// `first..=last` belongs to `host:port`.
+#[derive(Debug, PartialEq)]
+struct Range {
+    first: u16,
+    last: u16,
+    host: String,
+    port: u16,
+}
+
+impl ClusterRouter {
+    pub(crate) fn new(seeds: Vec<ConnectionInfo>, dialer: Dialer) -> Self {
+        let map = Map {
+            nodes: Vec::new(),
+            owner: vec![NOBODY; SLOTS].into(),
+            read_at: None,
+        };
+        Self {
+            seeds,
+            dialer,
+            map: RwLock::new(Arc::new(map)),
+            writing: Mutex::default(),
+            refreshing: AtomicBool::new(false),
+            refreshed: Notify::new(),
+        }
+    }
+
+    /// The owner of `slot`. Reads the map first where it is not known.
+    pub(crate) async fn node(
+        self: &Arc<Self>,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<Arc<Node>, Unavailable> {
+        if let Some(node) = self.map().owner(slot) {
+            return Ok(node);
+        }
+        let refreshed = self.refreshed.notified();
+        tokio::pin!(refreshed);
+        refreshed.as_mut().enable();
+        self.refresh();
+        let _ = timeout_at(deadline, refreshed).await;
+        self.map()
+            .owner(slot)
+            .ok_or_else(|| Unavailable::NotConnected {
+                node: format!("the owner of slot {slot} of the cluster"),
+                source: None,
+            })
+    }
+
+    /// All masters that own slots; reads the map first where none is known.
+    pub(crate) async fn nodes(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<Node>>, Unavailable> {
+        self.node(0, deadline).await?;
+        Ok(self.map().owners())
+    }
+
+    /// The node at an address that a redirect named, known or not. An empty host stands for `from`'s.
+    pub(crate) fn at(&self, host: &str, port: u16, from: &Node) -> Option<Arc<Node>> {
+        let info = match host {
+            "" => at_address(&from.info, &host_of(&from.info), port),
+            host => at_address(&from.info, host, port),
+        };
+        self.map().known(&info).or_else(|| self.prepare(info))
+    }
+
+    /// Takes a redirect as the truth about one slot, and reads the whole map soon.
+    pub(crate) fn moved(self: &Arc<Self>, slot: u16, host: &str, port: u16, from: &Node) {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = self.at(host, port, from) {
+            let mut map = Map::clone(&self.map());
+            let index = map.index(node);
+            map.owner[slot as usize] = index;
+            self.replace(map);
+        }
+        drop(writing);
+        self.refresh();
+    }
+
+    /// Reads the map in the background, unless that is being done or was done a moment ago.
+    pub(crate) fn refresh(self: &Arc<Self>) {
+        if self.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let router = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Some(read_at) = router.map().read_at {
+                tokio::time::sleep_until(read_at + PAUSE).await;
+            }
+            router.read_map().await;
+            router.refreshing.store(false, Ordering::Release);
+            router.refreshed.notify_waiters();
+        });
+    }
+
+    async fn read_map(&self) {
+        let mut candidates = self.map().nodes.clone();
+        for seed in &self.seeds {
+            if self.map().known(seed).is_none() {
+                candidates.extend(self.prepare(seed.clone()));
+            }
+        }
+        // Not always the same one first: it may be the one that lags.
+        if !candidates.is_empty() {
+            let first = rand::random_range(0..candidates.len());
+            candidates.rotate_left(first);
+        }
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        for node in &candidates {
+            let deadline = Instant::now() + self.dialer.connect_timeout;
+            let reply = match node.open(Lane::Background, deadline).await {
+                Ok(open) => open.send(&command, deadline).await,
+                Err(silence) => Err(silence),
+            };
+            let ranges = reply
+                .ok()
+                .and_then(|reply| ranges(reply, &host_of(&node.info)));
+            match ranges {
+                Some(ranges) if !ranges.is_empty() => return self.adopt(ranges, &node.info),
+                _ => {
+                    warn!(redis.address = %node.address, "a cluster node did not tell its slots; asking the next")
+                }
+            }
+        }
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = Map::clone(&self.map());
+        map.read_at = Some(Instant::now());
+        self.replace(map);
+        drop(writing);
+    }
+
+    fn adopt(&self, ranges: Vec<Range>, template: &ConnectionInfo) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.map();
+        let mut map = Map {
+            nodes: Vec::new(),
+            owner: vec![NOBODY; SLOTS].into(),
+            read_at: Some(Instant::now()),
+        };
+        for range in ranges {
+            let info = at_address(template, &range.host, range.port);
+            let Some(node) = before.known(&info).or_else(|| self.prepare(info)) else {
+                continue;
+            };
+            let index = map.index(node);
+            if let Some(slots) = map
+                .owner
+                .get_mut(range.first as usize..=range.last as usize)
+            {
+                slots.fill(index);
+            }
+        }
+        let changes = before.changed_slots(&map);
+        if changes > 0 {
+            self.dialer.metrics.primary_changes.inc();
+            info!(
+                slots = changes,
+                "{changes} slots of the cluster have another owner than before"
+            );
+        }
+        self.replace(map);
+    }
+
+    fn prepare(&self, info: ConnectionInfo) -> Option<Arc<Node>> {
+        Node::new(info, &self.dialer).map(Arc::new).ok()
+    }
+
+    fn map(&self) -> Arc<Map> {
+        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn replace(&self, map: Map) {
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+    }
+}
+
+impl Map {
+    fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        let index = self.owner[slot as usize];
+        self.nodes.get(index as usize).cloned()
+    }
+
+    fn owners(&self) -> Vec<Arc<Node>> {
+        let owns = |index: usize| self.owner.contains(&(index as u16));
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(|(i, _)| owns(*i))
+            .map(|(_, node)| Arc::clone(node))
+            .collect()
+    }
+
+    fn known(&self, info: &ConnectionInfo) -> Option<Arc<Node>> {
+        let same = |node: &&Arc<Node>| node.info.addr() == info.addr();
+        self.nodes.iter().find(same).cloned()
+    }
+
+    fn index(&mut self, node: Arc<Node>) -> u16 {
+        let known = self
+            .nodes
+            .iter()
+            .position(|other| Arc::ptr_eq(other, &node));
+        known.unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        }) as u16
+    }
+
+    /// Slots that had an owner and now have another.
+    fn changed_slots(&self, after: &Self) -> usize {
+        (0..SLOTS)
+            .filter(|slot| {
+                self.owner[*slot] != NOBODY && self.address(*slot) != after.address(*slot)
+            })
+            .count()
+    }
+
+    fn address(&self, slot: usize) -> Option<&str> {
+        let node = self.nodes.get(self.owner[slot] as usize);
+        node.map(|node| node.address.as_str())
+    }
+}
+
+fn host_of(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        redis::ConnectionAddr::Tcp(host, _) | redis::ConnectionAddr::TcpTls { host, .. } => {
+            host.clone()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Reads the reply of `CLUSTER SLOTS`; a node that does not know its own host is the one that was `asked`.
+fn ranges(reply: Value, asked: &str) -> Option<Vec<Range>> {
+    let Value::Array(entries) = reply else {
+        return None;
+    };
+    let read = |entry: Value| {
+        let (first, last, master): (u16, u16, Vec<Value>) = match entry {
+            Value::Array(fields) => {
+                let mut fields = fields.into_iter();
+                let mut number = || redis::from_redis_value(fields.next()?).ok();
+                let (first, last) = (number()?, number()?);
+                let Some(Value::Array(master)) = fields.next() else {
+                    return None;
+                };
+                (first, last, master)
+            }
+            _ => return None,
+        };
+        let mut master = master.into_iter();
+        let host: Option<String> = redis::from_redis_value(master.next()?).ok()?;
+        let host = host.filter(|host| !matches!(host.as_str(), "" | "?"));
+        Some(Range {
+            first,
+            last,
+            host: host.unwrap_or_else(|| asked.to_owned()),
+            port: redis::from_redis_value(master.next()?).ok()?,
+        })
+    };
+    entries.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_ranges_are_read_and_unknown_hosts_filled_in() {
+        let reply = b"*2\r\n*3\r\n:0\r\n:99\r\n*4\r\n$1\r\na\r\n:1\r\n$2\r\nid\r\n*0\r\n\
+            *3\r\n:100\r\n:16383\r\n*3\r\n$-1\r\n:2\r\n$2\r\nid\r\n";
+        let reply = redis::parse_redis_value(reply).expect("a reply");
+        let range = |first, last, host: &str, port| Range {
+            first,
+            last,
+            host: host.into(),
+            port,
+        };
+        let expected = vec![range(0, 99, "a", 1), range(100, 16383, "seed", 2)];
+        assert_eq!(ranges(reply, "seed"), Some(expected));
+        assert_eq!(ranges(Value::Nil, "seed"), None);
+        assert_eq!(ranges(Value::Array(vec![Value::Int(1)]), "seed"), None);
+    }
+}

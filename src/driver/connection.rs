@@ -1,0 +1,340 @@
+//! Sends a request to the node that must answer it, within a deadline.
+//!
+//! What surely did not run (no connection, NOSCRIPT, LOADING, READONLY, MOVED, ASK, TRYAGAIN) is sent again with
+//! jitter until the deadline. What may have run is not: the caller gets [`Unavailable`] and its client decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, ServerError, TlsCertificates, Value};
+use secrecy::ExposeSecret;
+use tokio::time::Instant;
+
+use super::cluster::ClusterRouter;
+use super::error::{StoreError, Unavailable};
+use super::link::Dialer;
+use super::metrics::ExtraTrip;
+use super::node::{Lane, Node, Silence};
+use super::retry::{Verdict, backoff, judge};
+use super::script::Script;
+use super::sentinel::SentinelRouter;
+use super::slot;
+use super::url::{RedisUrlError, Topology};
+
+/// Where Redis is and how patient to be.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// The connection URL, see [`super::url`].
+    pub url: secrecy::SecretString,
+    /// A private certificate authority and a client certificate for TLS.
+    pub tls: Option<TlsCertificates>,
+    /// How long a request may take in all, waiting for connections included; outside a request, a call.
+    pub timeout: Duration,
+    /// How long one attempt to connect may take.
+    pub connect_timeout: Duration,
+    /// Multiplexed connections per node.
+    pub connections: usize,
+    /// Connections per node for work off the request path.
+    pub background_connections: usize,
+}
+
+impl RedisOptions {
+    /// How long a request may take in all unless the configuration says otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// The defaults for a URL: 2 s, 2 connections, 4 in the pool.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into().into(),
+            tls: None,
+            timeout: Self::DEFAULT_TIMEOUT,
+            connect_timeout: Duration::from_secs(1),
+            connections: 2,
+            background_connections: 4,
+        }
+    }
+
+    /// Whether the URL can be used, without using it.
+    ///
+    /// # Errors
+    /// [`RedisUrlError`], which never holds the URL.
+    pub fn check(&self) -> Result<(), RedisUrlError> {
+        Topology::parse(self.url.expose_secret(), self.tls.as_ref()).map(drop)
+    }
+}
+
+/// All connections of a store.
+pub(crate) struct Connection {
+    router: Router,
+    dialer: Dialer,
+    pub timeout: Duration,
+}
+
+enum Router {
+    Standalone(Arc<Node>),
+    Sentinel(Box<SentinelRouter>),
+    Cluster(Arc<ClusterRouter>),
+}
+
+/// What is sent: a script may be loaded when the node does not know it.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub key: &'a [u8],
+    pub command: &'a Cmd,
+    pub script: Option<&'a Script>,
+}
+
+impl Connection {
+    /// Prepares the connections; opens none.
+    pub(crate) fn new(
+        topology: Topology,
+        mut dialer: Dialer,
+        timeout: Duration,
+    ) -> Result<Self, RedisUrlError> {
+        dialer.verify_role = matches!(topology, Topology::Sentinel { .. });
+        let router = match topology {
+            Topology::Standalone(info) => {
+                let node = Node::new(info, &dialer)
+                    .map_err(|error| RedisUrlError::Tls(error.to_string()))?;
+                Router::Standalone(Arc::new(node))
+            }
+            Topology::Sentinel {
+                sentinels,
+                master,
+                node,
+            } => Router::Sentinel(Box::new(SentinelRouter::new(
+                sentinels,
+                master,
+                node,
+                dialer.clone(),
+            ))),
+            Topology::Cluster(seeds) => {
+                Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
+            }
+        };
+        Ok(Self {
+            router,
+            dialer,
+            timeout,
+        })
+    }
+
+    /// Sends one request and returns its reply; never `Value::ServerError`.
+    pub(crate) async fn send(
+        &self,
+        request: Request<'_>,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Value, StoreError> {
+        let slot = slot::of(request.key);
+        let mut asked: Option<Arc<Node>> = None;
+        let mut failures = 0;
+        let (mut loaded, mut whole) = (false, None);
+        loop {
+            let (node, asking) = match asked.take() {
+                Some(node) => (node, true),
+                None => match self.route(slot, deadline).await {
+                    Ok(node) => (node, false),
+                    Err(unavailable) => {
+                        failures += 1;
+                        self.pause(failures, deadline, ExtraTrip::Reconnect, unavailable)
+                            .await?;
+                        continue;
+                    }
+                },
+            };
+            let sent_at = Instant::now();
+            let command = whole.as_ref().unwrap_or(request.command);
+            let request = Request { command, ..request };
+            let reply = self.attempt(&node, request, asking, lane, deadline).await;
+            let refusal = match reply {
+                Ok(Value::ServerError(refusal)) => refusal,
+                Ok(reply) => return Ok(reply),
+                Err(silence) => {
+                    self.distrust(&node);
+                    failures += 1;
+                    let unavailable = unconnected(&node, silence)?;
+                    self.pause(failures, deadline, ExtraTrip::Reconnect, unavailable)
+                        .await?;
+                    continue;
+                }
+            };
+            match judge(&refusal) {
+                Verdict::LoadScript => {
+                    self.dialer.metrics.extra_trip(ExtraTrip::NoScript);
+                    failures += 1;
+                    match request.script {
+                        // A failed load shows in the next attempt, which runs into the same trouble.
+                        Some(script) if !loaded => {
+                            let _ = node.load(script, sent_at, lane, deadline).await;
+                            loaded = true;
+                        }
+                        // Forgotten again before it could run: its text goes along.
+                        Some(script) => whole = Some(script.whole(request.command)),
+                        None => return Err(failed(&refusal, None)),
+                    }
+                }
+                Verdict::Moved(host, port) => {
+                    self.dialer.metrics.extra_trip(ExtraTrip::Moved);
+                    failures += 1;
+                    if let Router::Cluster(cluster) = &self.router {
+                        cluster.moved(slot, &host, port, &node);
+                    }
+                    if failures > 3 {
+                        self.pause(
+                            failures,
+                            deadline,
+                            ExtraTrip::Moved,
+                            not_ready(&node, refusal),
+                        )
+                        .await?;
+                    }
+                }
+                // The slot's next node takes a key that has not arrived for one that is not there. A script that reaches
+                // for keys which it was not given waits until the slot has moved.
+                Verdict::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
+                    self.dialer.metrics.extra_trip(ExtraTrip::TryAgain);
+                    failures += 1;
+                    self.pause(
+                        failures,
+                        deadline,
+                        ExtraTrip::TryAgain,
+                        not_ready(&node, refusal),
+                    )
+                    .await?;
+                }
+                Verdict::Ask(host, port) => {
+                    self.dialer.metrics.extra_trip(ExtraTrip::Ask);
+                    failures += 1;
+                    if let Router::Cluster(cluster) = &self.router {
+                        asked = cluster.at(&host, port, &node);
+                    }
+                    if failures > 3 {
+                        self.pause(
+                            failures,
+                            deadline,
+                            ExtraTrip::Ask,
+                            not_ready(&node, refusal),
+                        )
+                        .await?;
+                    }
+                }
+                Verdict::Again(reason) => {
+                    self.dialer.metrics.extra_trip(reason);
+                    self.distrust(&node);
+                    failures += 1;
+                    self.pause(failures, deadline, reason, not_ready(&node, refusal))
+                        .await?;
+                }
+                Verdict::NotNow => return Err(not_ready(&node, refusal).into()),
+                Verdict::Full => return Err(StoreError::Full),
+                Verdict::Failed => return Err(failed(&refusal, request.script)),
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        node: &Node,
+        request: Request<'_>,
+        asking: bool,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Value, Silence> {
+        let open = node.open(lane, deadline).await?;
+        let sent_at = Instant::now();
+        let reply = if asking {
+            let mut pipeline = Pipeline::with_capacity(2);
+            pipeline.cmd("ASKING").add_command(request.command.clone());
+            let mut replies = open.send_all(&pipeline, deadline).await?;
+            Ok(replies.pop().unwrap_or_default())
+        } else {
+            open.send(request.command, deadline).await
+        };
+        if let Some(script) = request.script {
+            let durations = &self.dialer.metrics.script_duration;
+            let seconds = sent_at.elapsed().as_secs_f64();
+            durations
+                .with_label_values(&[script.name()])
+                .observe(seconds);
+        }
+        reply
+    }
+
+    /// The nodes that hold data: one, or each master of the cluster that owns slots.
+    pub(crate) async fn nodes(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, StoreError> {
+        match &self.router {
+            Router::Cluster(cluster) => Ok(cluster.nodes(deadline).await?),
+            Router::Standalone(_) | Router::Sentinel(_) => Ok(vec![self.route(0, deadline).await?]),
+        }
+    }
+
+    /// The node that owns `slot`.
+    pub(crate) async fn route(
+        &self,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<Arc<Node>, Unavailable> {
+        match &self.router {
+            Router::Standalone(node) => Ok(Arc::clone(node)),
+            Router::Sentinel(sentinel) => sentinel.node(deadline).await,
+            Router::Cluster(cluster) => cluster.node(slot, deadline).await,
+        }
+    }
+
+    /// The node gave no answer or the wrong one: look again who is in charge.
+    pub(crate) fn distrust(&self, node: &Node) {
+        match &self.router {
+            Router::Standalone(_) => {}
+            Router::Sentinel(_) => node.mark_lost(),
+            Router::Cluster(cluster) => cluster.refresh(),
+        }
+    }
+
+    /// Waits before the next attempt, or gives up when the deadline would pass meanwhile.
+    async fn pause(
+        &self,
+        failures: u32,
+        deadline: Instant,
+        reason: ExtraTrip,
+        unavailable: Unavailable,
+    ) -> Result<(), StoreError> {
+        let wake_at = Instant::now() + backoff(failures);
+        if wake_at >= deadline {
+            return Err(unavailable.into());
+        }
+        if reason == ExtraTrip::Reconnect {
+            self.dialer.metrics.extra_trip(reason);
+        }
+        tokio::time::sleep_until(wake_at).await;
+        Ok(())
+    }
+}
+
+/// Passes on what did not connect; anything sent without a reply ends the call.
+fn unconnected(node: &Node, silence: Silence) -> Result<Unavailable, StoreError> {
+    let node = node.address.clone();
+    match silence {
+        Silence::NotConnected(source) => Ok(Unavailable::NotConnected { node, source }),
+        Silence::ReplyLost(source) => Err(Unavailable::ReplyLost { node, source }.into()),
+        Silence::NoReply => Err(Unavailable::NoReply { node }.into()),
+    }
+}
+
+fn not_ready(node: &Node, refusal: ServerError) -> Unavailable {
+    Unavailable::NotReady {
+        node: node.address.clone(),
+        refusal,
+    }
+}
+
+pub(crate) fn failed(refusal: &ServerError, script: Option<&Script>) -> StoreError {
+    let detail = refusal.details().unwrap_or("").to_owned();
+    match script {
+        Some(script) => script.error(refusal.code(), &detail),
+        None => StoreError::Refused {
+            code: refusal.code().to_owned(),
+            detail,
+        },
+    }
+}

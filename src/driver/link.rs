@@ -1,0 +1,225 @@
+//! One multiplexed connection that heals: opened on first use, shared by all requests, replaced when it breaks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::clock::Clock;
+use super::metrics::StoreMetrics;
+use super::retry::backoff;
+
+/// Requests that may wait in a connection's queue before senders have to wait themselves.
+const QUEUE: usize = 1024;
+
+/// What all connections of a store share.
+#[derive(Debug, Clone)]
+pub(crate) struct Dialer {
+    /// How long one attempt to connect may take, handshake included.
+    pub connect_timeout: Duration,
+    /// Multiplexed connections per node.
+    pub links: usize,
+    /// Connections per node for work off the request path.
+    pub pooled: usize,
+    /// Whether a node must call itself a master before it is used: where someone else told its address.
+    pub verify_role: bool,
+    pub clock: Arc<Clock>,
+    pub metrics: StoreMetrics,
+}
+
+/// An open connection and whether it still is.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub connection: MultiplexedConnection,
+    alive: Arc<AtomicBool>,
+}
+
+impl Live {
+    /// Makes the next request open a new connection. Requests in flight on this one keep it.
+    pub(crate) fn discard(&self) {
+        self.alive.store(false, Ordering::Release);
+    }
+}
+
+/// See the module documentation.
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    dialer: Dialer,
+    live: RwLock<Option<Live>>,
+    dial: Mutex<Dial>,
+    /// Notified after each attempt to connect.
+    attempted: Notify,
+    /// Set when a connection of this node was lost; never cleared.
+    lost: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Dial {
+    running: bool,
+    failures: u32,
+    last: Option<(Instant, RedisError)>,
+}
+
+impl Link {
+    pub(crate) fn new(client: Client, dialer: Dialer, lost: Arc<AtomicBool>) -> Self {
+        let shared = Shared {
+            client,
+            dialer,
+            live: RwLock::default(),
+            dial: Mutex::default(),
+            attempted: Notify::new(),
+            lost,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The connection, opened if need be. All callers wait for the same attempt.
+    ///
+    /// # Errors
+    /// The failure of the attempt that was waited for; `None` when the deadline came first.
+    pub(crate) async fn connect(&self, deadline: Instant) -> Result<Live, Option<RedisError>> {
+        if let Some(live) = self.shared.live() {
+            return Ok(live);
+        }
+        let attempted = self.shared.attempted.notified();
+        tokio::pin!(attempted);
+        attempted.as_mut().enable();
+        if let Some(live) = self.shared.live() {
+            return Ok(live);
+        }
+        self.start_dialing();
+        let in_time = timeout_at(deadline, attempted).await.is_ok();
+        match self.shared.live() {
+            Some(live) => Ok(live),
+            None if in_time => Err(self.shared.last_failure()),
+            None => Err(None),
+        }
+    }
+
+    /// One attempt at a time, in a task of its own: a caller that gives up does not end it.
+    fn start_dialing(&self) {
+        let mut dial = lock(&self.shared.dial);
+        if dial.running {
+            return;
+        }
+        dial.running = true;
+        let wait = match &dial.last {
+            Some((at, _)) => {
+                (*at + backoff(dial.failures)).saturating_duration_since(Instant::now())
+            }
+            None => Duration::ZERO,
+        };
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            let result = shared.dial().await;
+            shared.settle(result);
+        });
+    }
+}
+
+impl Shared {
+    fn live(&self) -> Option<Live> {
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        live.as_ref()
+            .filter(|live| live.alive.load(Ordering::Acquire))
+            .cloned()
+    }
+
+    fn last_failure(&self) -> Option<RedisError> {
+        lock(&self.dial)
+            .last
+            .as_ref()
+            .map(|(_, error)| error.clone())
+    }
+
+    async fn dial(&self) -> Result<Live, RedisError> {
+        let alive = Arc::new(AtomicBool::new(true));
+        let (flag, lost) = (Arc::clone(&alive), Arc::clone(&self.lost));
+        let config = async_config(self.dialer.connect_timeout)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_push_sender(move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection {
+                    flag.store(false, Ordering::Release);
+                    lost.store(true, Ordering::Release);
+                }
+                Ok::<(), ()>(())
+            });
+        let open = async {
+            let mut connection = self
+                .client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await?;
+            if self.dialer.verify_role {
+                require_master(&mut connection).await?;
+            }
+            let sent = Instant::now();
+            let time: Vec<i64> = redis::cmd("TIME").query_async(&mut connection).await?;
+            if let [seconds, micros] = time[..] {
+                let time_ms = seconds * 1000 + micros / 1000;
+                self.dialer.clock.observe(sent, Instant::now(), time_ms);
+            }
+            Ok::<_, RedisError>(connection)
+        };
+        let connection = timeout(self.dialer.connect_timeout, open)
+            .await
+            .unwrap_or_else(|_| {
+                Err((ErrorKind::Io, "no connection within the connect timeout").into())
+            })?;
+        Ok(Live { connection, alive })
+    }
+
+    fn settle(&self, result: Result<Live, RedisError>) {
+        let mut dial = lock(&self.dial);
+        dial.running = false;
+        match result {
+            Ok(live) => {
+                dial.failures = 0;
+                dial.last = None;
+                *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
+                self.dialer.metrics.connections_opened.inc();
+            }
+            Err(error) => {
+                dial.failures = dial.failures.saturating_add(1);
+                dial.last = Some((Instant::now(), error));
+                self.dialer.metrics.connection_failures.inc();
+            }
+        }
+        drop(dial);
+        self.attempted.notify_waiters();
+    }
+}
+
+/// Settings of every connection. The crate's own reply timeout (500 ms) is off: each call has its deadline.
+pub(crate) fn async_config(connect_timeout: Duration) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(connect_timeout))
+        .set_response_timeout(None)
+}
+
+/// Refuses a node that does not call itself a master. An ACL that hides `ROLE` is taken as a yes.
+pub(crate) async fn require_master(
+    connection: &mut MultiplexedConnection,
+) -> Result<(), RedisError> {
+    match connection.send_packed_command(&redis::cmd("ROLE")).await? {
+        Value::Array(fields) => match fields.first() {
+            Some(Value::BulkString(role)) if role == b"master" => Ok(()),
+            _ => Err((ErrorKind::Io, "the node is not a master").into()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

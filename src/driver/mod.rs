@@ -1,0 +1,20 @@
+//! The Redis driver: connections to one server, Sentinel or a Cluster; deadlines, retries, scripts and Redis's clock.
+//! It knows no script and no key by name.
+
+pub(crate) mod assemble;
+pub mod clock;
+pub mod clock_monitor;
+pub(crate) mod cluster;
+pub(crate) mod connection;
+pub(crate) mod contract;
+pub mod error;
+pub(crate) mod link;
+pub mod metrics;
+pub(crate) mod node;
+pub(crate) mod pool;
+pub mod reply;
+pub(crate) mod retry;
+pub mod script;
+pub(crate) mod sentinel;
+pub(crate) mod slot;
+pub(crate) mod url;

@@ -1,0 +1,81 @@
+//! Connections for work off the request path, each used by one caller at a time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleResult};
+use redis::aio::MultiplexedConnection;
+use redis::{ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError, RedisResult};
+
+use super::link::{Dialer, async_config, require_master};
+
+/// A connection that goes back to the pool when it is dropped.
+pub(crate) type Pooled = Object<Opener>;
+
+/// Opens connections to one node. The crate's own manager asks (`PING`) after a connection before each use, which would be a
+/// second round trip for every list; this one asks only if a connection of the pool has broken since.
+pub(crate) struct Opener {
+    manager: deadpool_redis::Manager,
+    verify_role: bool,
+    broken_at: Arc<Mutex<Option<Instant>>>,
+}
+
+/// A pool of connections to one node; opens none.
+///
+/// # Errors
+/// When the address or its TLS settings cannot be used at all.
+pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Opener>> {
+    let broken_at = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&broken_at);
+    let config = async_config(dialer.connect_timeout).set_push_sender(move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        Ok::<(), ()>(())
+    });
+    let opener = Opener {
+        manager: deadpool_redis::Manager::new_with_config(info, config)?,
+        verify_role: dialer.verify_role,
+        broken_at,
+    };
+    let pool = Pool::builder(opener)
+        .max_size(dialer.pooled.max(1))
+        .create_timeout(Some(dialer.connect_timeout))
+        .recycle_timeout(Some(dialer.connect_timeout))
+        .runtime(Runtime::Tokio1)
+        .build();
+    let invalid = (ErrorKind::InvalidClientConfig, "the pool cannot be built");
+    pool.map_err(|_| RedisError::from(invalid))
+}
+
+impl Manager for Opener {
+    type Type = MultiplexedConnection;
+    type Error = RedisError;
+
+    async fn create(&self) -> Result<MultiplexedConnection, RedisError> {
+        let mut connection = self.manager.create().await?;
+        if self.verify_role {
+            require_master(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut MultiplexedConnection,
+        metrics: &Metrics,
+    ) -> RecycleResult<RedisError> {
+        let broken_at = *self
+            .broken_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let checked_at = metrics.recycled.unwrap_or(metrics.created);
+        match broken_at {
+            Some(broken_at) if broken_at >= checked_at => {
+                self.manager.recycle(connection, metrics).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The master that Sentinel names. It is asked again whenever a connection to the master was lost.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{info, warn};
+
+use super::error::Unavailable;
+use super::link::{Dialer, async_config};
+use super::node::Node;
+use super::url::at_address;
+
+/// After a fruitless round the Sentinels are left alone for this long.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) struct SentinelRouter {
+    master: String,
+    template: ConnectionInfo,
+    dialer: Dialer,
+    current: RwLock<Option<Arc<Node>>>,
+    search: Mutex<Search>,
+}
+
+struct Search {
+    sentinels: Vec<ConnectionInfo>,
+    failed: Option<(Instant, RedisError)>,
+}
+
+impl SentinelRouter {
+    pub(crate) fn new(
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        template: ConnectionInfo,
+        dialer: Dialer,
+    ) -> Self {
+        Self {
+            master,
+            template,
+            dialer,
+            current: RwLock::default(),
+            search: Mutex::new(Search {
+                sentinels,
+                failed: None,
+            }),
+        }
+    }
+
+    /// The master; asks the Sentinels where it is unknown or a connection to it was lost.
+    pub(crate) async fn node(&self, deadline: Instant) -> Result<Arc<Node>, Unavailable> {
+        if let Some(node) = self.current() {
+            return Ok(node);
+        }
+        let not_found = |source| Unavailable::NotConnected {
+            node: format!("the master `{}` of the Sentinels", self.master),
+            source,
+        };
+        let Ok(mut search) = timeout_at(deadline, self.search.lock()).await else {
+            return Err(not_found(None));
+        };
+        if let Some(node) = self.current() {
+            return Ok(node);
+        }
+        if let Some((at, error)) = &search.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(not_found(Some(error.clone())));
+        }
+        match timeout_at(deadline, self.find(&mut search)).await {
+            Ok(Ok(node)) => {
+                search.failed = None;
+                Ok(node)
+            }
+            Ok(Err(error)) => {
+                search.failed = Some((Instant::now(), error.clone()));
+                Err(not_found(Some(error)))
+            }
+            Err(_) => Err(not_found(None)),
+        }
+    }
+
+    fn current(&self) -> Option<Arc<Node>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().filter(|node| !node.is_lost()).cloned()
+    }
+
+    async fn find(&self, search: &mut Search) -> RedisResult<Arc<Node>> {
+        let mut last =
+            RedisError::from((ErrorKind::EmptySentinelList, "no Sentinel is configured"));
+        for _ in 0..search.sentinels.len() {
+            let asked = &search.sentinels[0];
+            match self.ask(asked).await {
+                Ok((host, port)) => return self.adopt(&host, port),
+                Err(error) => {
+                    warn!(sentinel = %asked.addr(), error = %error, "a Sentinel does not help; asking the next");
+                    last = error;
+                    search.sentinels.rotate_left(1);
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks one Sentinel, and the node that it names whether it is a master.
+    async fn ask(&self, sentinel: &ConnectionInfo) -> RedisResult<(String, u16)> {
+        let limit = self.dialer.connect_timeout;
+        let question = async {
+            let client = Client::open(sentinel.clone())?;
+            let mut connection = client
+                .get_multiplexed_async_connection_with_config(&async_config(limit))
+                .await?;
+            let address: Option<(String, u16)> = redis::cmd("SENTINEL")
+                .arg("GET-MASTER-ADDR-BY-NAME")
+                .arg(&self.master)
+                .query_async(&mut connection)
+                .await?;
+            address.ok_or_else(|| {
+                let kind = ErrorKind::MasterNameNotFoundBySentinel;
+                RedisError::from((
+                    kind,
+                    "the Sentinel knows no such master",
+                    self.master.clone(),
+                ))
+            })
+        };
+        let silent = (ErrorKind::Io, "the Sentinel did not answer in time");
+        timeout(limit, question)
+            .await
+            .unwrap_or_else(|_| Err(silent.into()))
+    }
+
+    fn adopt(&self, host: &str, port: u16) -> RedisResult<Arc<Node>> {
+        let node = Arc::new(Node::new(
+            at_address(&self.template, host, port),
+            &self.dialer,
+        )?);
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let before = current.replace(Arc::clone(&node));
+        if before
+            .as_ref()
+            .is_none_or(|before| before.address != node.address)
+        {
+            if before.is_some() {
+                self.dialer.metrics.primary_changes.inc();
+            }
+            info!(redis.address = %node.address, "the master `{}` is at {}", self.master, node.address);
+        }
+        Ok(node)
+    }
+}

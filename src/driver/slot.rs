@@ -1,0 +1,67 @@
+//! Which of the 16,384 cluster slots a key belongs to.
+
+/// Number of slots of a Redis Cluster.
+pub(crate) const SLOTS: usize = 16_384;
+
+/// The slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key where it has none.
+pub(crate) fn of(key: &[u8]) -> u16 {
+    let crc = hash_tag(key).iter().fold(0u16, |crc, byte| {
+        (crc << 8) ^ TABLE[((crc >> 8) ^ u16::from(*byte)) as usize & 0xff]
+    });
+    crc % SLOTS as u16
+}
+
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else {
+        return key;
+    };
+    match key[open + 1..].iter().position(|byte| *byte == b'}') {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..open + 1 + length],
+    }
+}
+
+const TABLE: [u16; 256] = {
+    let mut table = [0u16; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 != 0 {
+                (crc << 1) ^ 0x1021
+            } else {
+                crc << 1
+            };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use redis::cluster_routing::Slot;
+
+    #[test]
+    fn slots_agree_with_the_cluster_specification() {
+        assert_eq!(super::of(b"123456789"), 0x31c3);
+        for key in [
+            "ba:{05f}:tenant:a",
+            "{}x",
+            "a{b",
+            "ba:meta",
+            "{a}{b}",
+            "",
+            "x{{y}}",
+        ] {
+            assert_eq!(
+                Some(Slot::for_key(key)),
+                Slot::new(super::of(key.as_bytes())),
+                "{key}"
+            );
+        }
+    }
+}

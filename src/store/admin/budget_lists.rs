@@ -1,0 +1,222 @@
+//! `list_budgets.lua`, and the ledgers of many tenants.
+
+use redis::{Cmd, Value};
+use tracing::error;
+
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::reservation::Record;
+use crate::domain::scope::ScopeFilter;
+use crate::driver::node::Lane;
+use crate::store::admin::{AdminError, caller_words, refused};
+use crate::store::runtime::fields;
+use crate::store::scripts::LIST_BUDGETS;
+use crate::store::{Arg, Reply, Store, StoreError};
+
+/// The fields of a ledger that may be shown.
+const SHOWN: [&str; 18] = [
+    "ledger_id",
+    "tenant",
+    "scope",
+    "unit",
+    "allocated",
+    "remaining",
+    "reserved",
+    "spent",
+    "debt",
+    "overdraft_limit",
+    "is_over_limit",
+    "commit_overage_policy",
+    "status",
+    "rollover_policy",
+    "period_start",
+    "period_end",
+    "created_at_ms",
+    "updated_at_ms",
+];
+
+/// A part of the lists of ledgers.
+#[derive(Debug, Clone, Copy)]
+pub struct LedgerRange<'a> {
+    /// What scopes start with; may be empty.
+    pub scope_prefix: &'a str,
+    /// The entry beyond which the part begins, `scope unit_index UNIT`.
+    pub after: Option<&'a str>,
+    /// Last entries first.
+    pub descending: bool,
+}
+
+/// A step along one tenant's ledgers.
+#[derive(Debug)]
+pub struct LedgerRows {
+    /// The restriction of the caller's key.
+    pub scope_filter: ScopeFilter,
+    /// Whether none is left.
+    pub complete: bool,
+    /// Entries and records in order; an empty record where the entry is ahead of it, `None` where it is no record.
+    pub ledgers: Vec<(String, Option<Record>)>,
+}
+
+impl Store {
+    /// A step along a tenant's ledgers, at most `rows`; `None` where the whole range has more than `bound`.
+    ///
+    /// # Errors
+    /// Refusals: of the key; a prefix outside of its scopes.
+    pub async fn list_budgets(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        range: LedgerRange<'_>,
+        rows: usize,
+        bound: Option<usize>,
+    ) -> Result<Option<LedgerRows>, AdminError> {
+        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
+        let (key_hash, key_id) = caller_words(caller);
+        let key_names = [
+            keys.api_key(partition, key_id),
+            keys.tenant(partition, tenant),
+            keys.budgets(partition, tenant),
+        ];
+        let budget_prefix = keys.budget_prefix(partition, tenant);
+        let bound = bound.map(|bound| bound.to_string());
+        let mut args = vec![
+            Arg::from(key_hash),
+            Arg::from(tenant),
+            Arg::from(&budget_prefix),
+            Arg::from(range.scope_prefix),
+            Arg::from(range.after),
+            Arg::from(if range.descending { "desc" } else { "asc" }),
+            Arg::from(rows as i64),
+            Arg::from(bound.as_deref()),
+        ];
+        args.extend(SHOWN.iter().map(Arg::from));
+        let reply = self
+            .call_on(Lane::Background, &LIST_BUDGETS, &key_names, &args)
+            .await?;
+        let mut reply = Reply::new(&LIST_BUDGETS, reply)?;
+        match reply.next_str()?.as_str() {
+            "listed" => {}
+            "too_many" => return Ok(None),
+            other => return Err(refused(other, reply)),
+        }
+        let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
+        let complete = reply.next_i64()? == 1;
+        let mut ledgers = Vec::with_capacity(reply.len() / 2);
+        while !reply.is_empty() {
+            let entry = reply.next_str()?;
+            ledgers.push((entry, fields(&mut reply, &SHOWN)?));
+        }
+        Ok(Some(LedgerRows {
+            scope_filter,
+            complete,
+            ledgers,
+        }))
+    }
+
+    /// How many ledgers these tenants have in all whose scope starts so. For the admin key.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn count_ledgers(
+        &self,
+        tenants: &[TenantId],
+        scope_prefix: &str,
+    ) -> Result<usize, StoreError> {
+        let (low, high) = bounds(scope_prefix);
+        let count = |tenant: &TenantId| {
+            let mut count = redis::cmd("ZLEXCOUNT");
+            let key = self.ledgers_of(tenant);
+            count.arg(&key).arg(&low).arg(&high);
+            (key, count)
+        };
+        let commands: Vec<_> = tenants.iter().map(count).collect();
+        let replies = self.query_each(&commands).await?;
+        let counts = replies.into_iter().map(|reply| match reply {
+            Ok(Value::Int(count)) => usize::try_from(count).unwrap_or(0),
+            _ => 0,
+        });
+        Ok(counts.sum())
+    }
+
+    /// Up to `rows` entries of each of these tenants' lists; the range starts beyond its entry in the first one alone. A list
+    /// that cannot be read is empty. For the admin key.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn ledger_entries(
+        &self,
+        tenants: &[TenantId],
+        range: LedgerRange<'_>,
+        rows: usize,
+    ) -> Result<Vec<Vec<String>>, StoreError> {
+        let walk = |(index, tenant): (usize, &TenantId)| {
+            let (mut low, mut high) = bounds(range.scope_prefix);
+            let after = range.after.filter(|_| index == 0);
+            let after = after.map(|entry| format!("({entry}").into_bytes());
+            let key = self.ledgers_of(tenant);
+            let mut walk: Cmd;
+            if range.descending {
+                high = after.unwrap_or(high);
+                walk = redis::cmd("ZREVRANGEBYLEX");
+                walk.arg(&key).arg(&high).arg(&low);
+            } else {
+                low = after.unwrap_or(low);
+                walk = redis::cmd("ZRANGEBYLEX");
+                walk.arg(&key).arg(&low).arg(&high);
+            }
+            walk.arg("LIMIT").arg(0).arg(rows);
+            (key, walk)
+        };
+        let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
+        let replies = self.query_each(&commands).await?;
+        let entries = |(tenant, reply): (&TenantId, Result<Value, StoreError>)| {
+            let found = reply.map(redis::from_redis_value::<Vec<String>>);
+            let Ok(Ok(found)) = found else {
+                error!(tenant.id = %tenant, "the ledgers of `{tenant}` are left out of a list: their index is none");
+                return Vec::new();
+            };
+            found
+        };
+        Ok(tenants.iter().zip(replies).map(entries).collect())
+    }
+
+    /// The records of ledgers by tenant and entry, in their order, as in [`LedgerRows`]. For the admin key.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn ledger_records(
+        &self,
+        ledgers: &[(TenantId, String)],
+    ) -> Result<Vec<Option<Record>>, StoreError> {
+        let read = |(tenant, entry): &(TenantId, String)| {
+            let mut words = entry.split(' ');
+            let (scope, unit) = (words.next().unwrap_or_default(), words.nth(1));
+            let keys = self.keys();
+            let unit = unit.unwrap_or_default();
+            let key = keys.budget(tenant.partition(), tenant.as_str(), unit, scope);
+            let mut read = redis::cmd("HMGET");
+            read.arg(&key).arg(&SHOWN[..]);
+            (key, read)
+        };
+        let commands: Vec<_> = ledgers.iter().map(read).collect();
+        let replies = self.query_each(&commands).await?;
+        let record = |reply: Result<Value, StoreError>| {
+            let values = redis::from_redis_value(reply.ok()?).ok()?;
+            Some(Record::from_fields(&SHOWN, values))
+        };
+        Ok(replies.into_iter().map(record).collect())
+    }
+
+    fn ledgers_of(&self, tenant: &TenantId) -> String {
+        self.keys().budgets(tenant.partition(), tenant.as_str())
+    }
+}
+
+/// The lexical bounds of the entries whose scope starts so.
+fn bounds(scope_prefix: &str) -> (Vec<u8>, Vec<u8>) {
+    if scope_prefix.is_empty() {
+        return (b"-".to_vec(), b"+".to_vec());
+    }
+    let high = [b"(", scope_prefix.as_bytes(), b"\xff"].concat();
+    (format!("[{scope_prefix}").into_bytes(), high)
+}

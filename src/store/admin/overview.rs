@@ -1,0 +1,302 @@
+//! What the overview is put together from: counts and indexes that scripts keep in each partition. It takes the same few
+//! commands per partition, however much is stored.
+
+use std::collections::BTreeMap;
+
+use redis::{Cmd, FromRedisValue, Value};
+use tracing::error;
+
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::reservation::Record;
+use crate::domain::tenant::SYSTEM;
+use crate::store::{Store, StoreError};
+
+/// Why a ledger is among the strained; see `lua/lib/strained.lua`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strain {
+    /// It owes something.
+    Debt,
+    /// It is over its limit.
+    OverLimit,
+}
+
+impl Strain {
+    /// What entries of the index begin with.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Debt => "debt",
+            Self::OverLimit => "over",
+        }
+    }
+
+    /// The scores of these entries, those of the highest debt first.
+    fn scores(self) -> (&'static str, [&'static str; 2]) {
+        match self {
+            Self::Debt => ("ZREVRANGEBYSCORE", ["+inf", "(0"]),
+            Self::OverLimit => ("ZRANGEBYSCORE", ["-inf", "(0"]),
+        }
+    }
+}
+
+/// Counts by `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.
+pub type Counts = BTreeMap<String, i64>;
+
+/// Records whose status is read at once.
+const READ_ROWS: usize = 500;
+
+/// Counts over all partitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    by_status: Counts,
+    /// Partitions that have strained ledgers.
+    pub strained: Vec<Partition>,
+    /// Subscriptions whose deliveries fail.
+    pub failing: i64,
+    /// Partitions that have such.
+    pub failing_in: Vec<Partition>,
+}
+
+impl Totals {
+    /// How many have a status: by the field's name.
+    pub fn count(&self, field: &str) -> i64 {
+        self.by_status.get(field).copied().unwrap_or(0).max(0)
+    }
+}
+
+/// Strained ledgers of one kind.
+#[derive(Debug, Default)]
+pub struct Strained {
+    /// How many there are.
+    pub count: i64,
+    /// The records of those with the highest debt, with the fields that the overview shows; highest first.
+    pub worst: Vec<Record>,
+}
+
+/// What the overview shows of a strained ledger.
+const LEDGER_FIELDS: [&str; 7] = [
+    "scope",
+    "unit",
+    "allocated",
+    "remaining",
+    "debt",
+    "overdraft_limit",
+    "is_over_limit",
+];
+
+/// What it shows of a subscription.
+const WEBHOOK_FIELDS: [&str; 4] = [
+    "subscription_id",
+    "url",
+    "consecutive_failures",
+    "last_failure_at_ms",
+];
+
+impl Store {
+    /// The counts of all partitions, summed up.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a sum over some of the partitions would be none.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        let keys = self.keys();
+        let partitions: Vec<Partition> = Partition::all().collect();
+        let commands = partitions.iter().flat_map(|partition| {
+            [
+                one_key("HGETALL", keys.counts(*partition)),
+                one_key("ZCARD", keys.strained(*partition)),
+                one_key("ZCARD", keys.failing(*partition)),
+            ]
+        });
+        let commands: Vec<_> = commands.collect();
+        let mut replies = self.query_all(&commands).await?.into_iter();
+        let mut totals = Totals::default();
+        for partition in partitions {
+            let counts: BTreeMap<String, String> = read(replies.next());
+            for (field, count) in counts {
+                let Ok(number) = count.parse::<i64>() else {
+                    error!(partition = %partition, field, "the count `{field}` of {partition} is no number");
+                    continue;
+                };
+                *totals.by_status.entry(field).or_default() += number;
+            }
+            let (strained, failing): (i64, i64) = (read(replies.next()), read(replies.next()));
+            if strained > 0 {
+                totals.strained.push(partition);
+            }
+            if failing > 0 {
+                totals.failing += failing;
+                totals.failing_in.push(partition);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The counts of one partition that are not zero.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
+        let (key, command) = one_key("HGETALL", self.keys().counts(partition));
+        let mut counts: Counts = read(Some(self.query(&key, &command).await?));
+        counts.retain(|_, count| *count != 0);
+        Ok(counts)
+    }
+
+    /// The same from the records themselves.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn recount(&self, partition: Partition) -> Result<Counts, StoreError> {
+        let keys = self.keys();
+        let mut records = Vec::new();
+        let tenants = self.members_of(&keys.tenants(partition)).await?;
+        let operator = (partition == Partition::FIRST).then(|| SYSTEM.to_owned());
+        for owner in tenants.iter().chain(&operator) {
+            for id in self.members_of(&keys.webhooks(partition, owner)).await? {
+                records.push(("webhook".to_owned(), keys.webhook(partition, &id)));
+            }
+        }
+        for tenant in &tenants {
+            records.push(("tenant".to_owned(), keys.tenant(partition, tenant)));
+            for entry in self.members_of(&keys.budgets(partition, tenant)).await? {
+                let (scope, unit) = entry.split_once(' ').unwrap_or_default();
+                let unit = unit.rsplit(' ').next().unwrap_or_default();
+                let key = keys.budget(partition, tenant, unit, scope);
+                records.push((format!("budget {unit}"), key));
+            }
+        }
+        let mut counts = Counts::new();
+        for part in records.chunks(READ_ROWS) {
+            let status = |(_, key): &(String, String)| {
+                let mut status = redis::cmd("HGET");
+                status.arg(key).arg("status");
+                (key.clone(), status)
+            };
+            let commands: Vec<_> = part.iter().map(status).collect();
+            for ((kind, _), reply) in part.iter().zip(self.query_each(&commands).await?) {
+                let status: Option<String> = reply.ok().and_then(|reply| read(Some(reply)));
+                if let Some(status) = status {
+                    *counts.entry(format!("{kind} {status}")).or_default() += 1;
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// How many ledgers of these partitions are strained so, and the `rows` with the highest debt.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn strained(
+        &self,
+        partitions: &[Partition],
+        strain: Strain,
+        rows: usize,
+    ) -> Result<Strained, StoreError> {
+        let (walk, [high, low]) = strain.scores();
+        let commands = partitions.iter().flat_map(|partition| {
+            let key = self.keys().strained(*partition);
+            let (mut count, mut worst) = (redis::cmd("ZCOUNT"), redis::cmd(walk));
+            let (least, most) = if strain == Strain::Debt {
+                (low, high)
+            } else {
+                (high, low)
+            };
+            count.arg(&key).arg(least).arg(most);
+            worst.arg(&key).arg(high).arg(low).arg("WITHSCORES");
+            worst.arg("LIMIT").arg(0).arg(rows);
+            [(key.clone(), count), (key, worst)]
+        });
+        let commands: Vec<_> = commands.collect();
+        let mut replies = self.query_all(&commands).await?.into_iter();
+        let (mut count, mut worst) = (0, Vec::<(f64, String)>::new());
+        for _ in partitions {
+            count += read::<i64>(replies.next());
+            let found: Vec<(String, f64)> = read(replies.next());
+            worst.extend(found.into_iter().map(|(entry, score)| (score.abs(), entry)));
+        }
+        let names = highest(worst, rows);
+        let ledger = |entry: &String| {
+            let mut words = entry
+                .strip_prefix(strain.word())?
+                .trim_start()
+                .splitn(3, ' ');
+            let tenant = TenantId::parse(words.next()?)?;
+            let (unit, scope) = (words.next()?, words.next()?);
+            let key = self
+                .keys()
+                .budget(tenant.partition(), tenant.as_str(), unit, scope);
+            Some(fields_of(key, &LEDGER_FIELDS))
+        };
+        let commands: Vec<_> = names.iter().filter_map(ledger).collect();
+        let worst = self.records(&commands, &LEDGER_FIELDS).await?;
+        Ok(Strained { count, worst })
+    }
+
+    /// The records of the `rows` subscriptions of these partitions with the most failures in a row, most first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn failing_webhooks(
+        &self,
+        partitions: &[Partition],
+        rows: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let worst = |partition: &Partition| {
+            let key = self.keys().failing(*partition);
+            let mut worst = redis::cmd("ZREVRANGE");
+            worst
+                .arg(&key)
+                .arg(0)
+                .arg(rows as i64 - 1)
+                .arg("WITHSCORES");
+            (key, worst)
+        };
+        let commands: Vec<_> = partitions.iter().map(worst).collect();
+        let replies = self.query_all(&commands).await?;
+        let mut found = Vec::new();
+        for (partition, reply) in partitions.iter().zip(replies) {
+            let rows: Vec<(String, f64)> = read(Some(reply));
+            let key = |id: &str| self.keys().webhook(*partition, id);
+            found.extend(rows.into_iter().map(|(id, score)| (score, key(&id))));
+        }
+        let keys = highest(found, rows).into_iter();
+        let commands: Vec<_> = keys.map(|key| fields_of(key, &WEBHOOK_FIELDS)).collect();
+        self.records(&commands, &WEBHOOK_FIELDS).await
+    }
+
+    /// What is there of some records.
+    async fn records(
+        &self,
+        commands: &[(String, Cmd)],
+        fields: &[&str],
+    ) -> Result<Vec<Record>, StoreError> {
+        let replies = self.query_all(commands).await?.into_iter();
+        let records = replies.map(|reply| Record::from_fields(fields, read(Some(reply))));
+        Ok(records.filter(|record| !record.is_empty()).collect())
+    }
+}
+
+fn one_key(command: &str, key: String) -> (String, Cmd) {
+    let mut command = redis::cmd(command);
+    command.arg(&key);
+    (key, command)
+}
+
+fn fields_of(key: String, fields: &[&str]) -> (String, Cmd) {
+    let mut read = redis::cmd("HMGET");
+    read.arg(&key).arg(fields);
+    (key, read)
+}
+
+fn read<T: FromRedisValue + Default>(reply: Option<Value>) -> T {
+    reply
+        .and_then(|reply| redis::from_redis_value(reply).ok())
+        .unwrap_or_default()
+}
+
+/// The names with the highest scores, highest first; equal ones by name.
+fn highest(mut scored: Vec<(f64, String)>, rows: usize) -> Vec<String> {
+    scored.sort_by(|(a_score, a), (b_score, b)| b_score.total_cmp(a_score).then_with(|| a.cmp(b)));
+    scored.truncate(rows);
+    scored.into_iter().map(|(_, name)| name).collect()
+}

@@ -1,0 +1,146 @@
+//! What happened of late in all tenants, from the view of events. It costs the same however much happened.
+
+use std::collections::BTreeMap;
+
+use redis::{Cmd, FromRedisValue, Value};
+
+use crate::domain::event::types::EventType;
+use crate::domain::reservation::Record;
+use crate::store::dispatcher::view_rows::{Span, ViewIndex, ViewPage};
+use crate::store::dispatcher::views::{Row, View};
+use crate::store::{Day, Store, StoreError};
+
+const MINUTE_MS: i64 = 60_000;
+
+/// How many events there were.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// Of all types.
+    pub total: i64,
+    /// Of each type that there was.
+    pub by_type: Vec<(EventType, i64)>,
+}
+
+impl Store {
+    /// How many events happened between two times, both included, in milliseconds.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn count_events(&self, from_ms: i64, to_ms: i64) -> Result<EventCounts, StoreError> {
+        let kinds: Vec<Option<EventType>> = std::iter::once(None)
+            .chain(EventType::ALL.iter().copied().map(Some))
+            .collect();
+        let days = days(from_ms, to_ms);
+        let count = |kind: Option<EventType>, day: Day| {
+            let key = self.kind_of_day(kind.map(EventType::as_str), day);
+            let mut count = redis::cmd("ZCOUNT");
+            count.arg(&key).arg(from_ms).arg(to_ms);
+            (key, count)
+        };
+        let commands: Vec<(String, Cmd)> = kinds
+            .iter()
+            .flat_map(|kind| days.iter().map(|day| count(*kind, *day)))
+            .collect();
+        let mut replies = self.query_all(&commands).await?.into_iter();
+        let mut counts = EventCounts::default();
+        for kind in kinds {
+            let sum = days.iter().map(|_| read::<i64>(replies.next())).sum();
+            match kind {
+                None => counts.total = sum,
+                Some(kind) if sum > 0 => counts.by_type.push((kind, sum)),
+                Some(_) => {}
+            }
+        }
+        Ok(counts)
+    }
+
+    /// The latest events of a type since a time in milliseconds, newest first; those whose facts are gone are left out.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn latest_events(
+        &self,
+        kind: EventType,
+        (from_ms, to_ms): (i64, i64),
+        rows: usize,
+    ) -> Result<Vec<(Row, Record)>, StoreError> {
+        let mut days = days(from_ms, to_ms);
+        days.reverse();
+        let (index, span) = (
+            ViewIndex::Kind(kind.as_str().to_owned()),
+            Span {
+                low_ms: from_ms,
+                high_ms: to_ms,
+                descending: true,
+                after: None,
+            },
+        );
+        let pages = self
+            .read_view(View::Events, &index, &days, &span, rows)
+            .await?;
+        let of_day =
+            |(day, page): (Day, ViewPage)| page.rows.into_iter().map(move |row| (row.row, day));
+        let latest: Vec<_> = days
+            .into_iter()
+            .zip(pages)
+            .flat_map(of_day)
+            .take(rows)
+            .collect();
+        let wanted: Vec<_> = latest.iter().map(|(row, day)| (row, *day)).collect();
+        let facts = self.facts_of(View::Events, &wanted).await?;
+        let found = latest.into_iter().zip(facts);
+        Ok(found
+            .filter_map(|((row, _), facts)| Some((row, facts?)))
+            .collect())
+    }
+
+    /// Reservations that were denied, by reason, in the whole minutes between two times in milliseconds and the last one as
+    /// far as it has come.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn denials_by_reason(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> Result<BTreeMap<String, i64>, StoreError> {
+        let last = to_ms - to_ms.rem_euclid(MINUTE_MS);
+        let minutes = (0..).map(|back| last - back * MINUTE_MS);
+        let minutes = minutes.take_while(|minute| *minute >= from_ms);
+        let commands: Vec<_> = minutes
+            .map(|minute| {
+                let key = self.keys().denials_of_minute(minute);
+                let mut walk = redis::cmd("ZRANGE");
+                walk.arg(&key).arg(0).arg(-1).arg("WITHSCORES");
+                (key, walk)
+            })
+            .collect();
+        let mut denials = BTreeMap::new();
+        for reply in self.query_all(&commands).await? {
+            let counts: Vec<(String, f64)> = read(Some(reply));
+            for (reason, count) in counts {
+                *denials.entry(reason).or_default() += count as i64;
+            }
+        }
+        Ok(denials)
+    }
+
+    fn kind_of_day(&self, kind: Option<&str>, day: Day) -> String {
+        self.keys().view(View::Events.as_str(), kind, day)
+    }
+}
+
+/// The days between two times, oldest first.
+fn days(from_ms: i64, to_ms: i64) -> Vec<Day> {
+    let (mut days, last) = (vec![Day::of_ms(from_ms)], Day::of_ms(to_ms));
+    while days.last().is_some_and(|day| *day < last) {
+        days.extend(days.last().map(|day| day.plus(1)));
+    }
+    days
+}
+
+fn read<T: FromRedisValue + Default>(reply: Option<Value>) -> T {
+    reply
+        .and_then(|reply| redis::from_redis_value(reply).ok())
+        .unwrap_or_default()
+}

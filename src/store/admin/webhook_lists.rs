@@ -1,0 +1,158 @@
+//! `list_webhooks.lua`, the directory of all subscriptions, and their records as they may be shown.
+
+use redis::Value;
+
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::reservation::Record;
+use crate::domain::webhook::{Owner, SubscriptionId};
+use crate::driver::reply::Reply;
+use crate::store::admin::{AdminError, caller_words, refused};
+use crate::store::scripts::LIST_WEBHOOKS;
+use crate::store::{Arg, Store, StoreError};
+
+/// The fields of a record that may be shown: all but the secrets.
+const SHOWN: [&str; 22] = [
+    "subscription_id",
+    "tenant",
+    "name",
+    "description",
+    "url",
+    "event_types",
+    "event_categories",
+    "scope_filter",
+    "thresholds",
+    "header_names",
+    "status",
+    "retry_policy",
+    "disable_after_failures",
+    "consecutive_failures",
+    "created_at_ms",
+    "updated_at_ms",
+    "last_triggered_at_ms",
+    "last_success_at_ms",
+    "last_failure_at_ms",
+    "metadata",
+    "version",
+    "millionths",
+];
+
+/// A page of a tenant's subscriptions.
+#[derive(Debug)]
+pub struct WebhookRows {
+    /// In the order of their ids.
+    pub records: Vec<Record>,
+    /// Up to which id was looked; `None` at the end of the list.
+    pub last: Option<String>,
+}
+
+impl Store {
+    /// Up to `rows` subscriptions of a tenant beyond an id.
+    ///
+    /// # Errors
+    /// Refusals of the key.
+    pub async fn list_webhooks(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        after: Option<&str>,
+        rows: usize,
+        status: Option<&str>,
+    ) -> Result<WebhookRows, AdminError> {
+        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
+        let (key_hash, key_id) = caller_words(caller);
+        let key_names = [
+            keys.api_key(partition, key_id),
+            keys.tenant(partition, tenant),
+            keys.webhooks(partition, tenant),
+        ];
+        let prefix = keys.webhook(partition, "");
+        let args = [
+            Arg::from(key_hash),
+            Arg::from(tenant),
+            Arg::from(&prefix),
+            Arg::from(after),
+            Arg::from(rows as i64),
+            Arg::from(status),
+        ];
+        let reply = self.call(&LIST_WEBHOOKS, &key_names, &args).await?;
+        let mut reply = Reply::new(&LIST_WEBHOOKS, reply)?;
+        match reply.next_str()?.as_str() {
+            "listed" => {}
+            other => return Err(refused(other, reply)),
+        }
+        let last = Some(reply.next_str()?).filter(|last| !last.is_empty());
+        let mut records = Vec::with_capacity(reply.len());
+        while !reply.is_empty() {
+            records.push(Record::from_pairs(reply.next_array()?.rest()?));
+        }
+        Ok(WebhookRows { records, last })
+    }
+
+    /// Up to `rows` ids of all subscriptions, or of one owner's, beyond `after`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn webhook_ids(
+        &self,
+        owner: Option<&Owner>,
+        after: Option<&str>,
+        rows: usize,
+    ) -> Result<Vec<SubscriptionId>, StoreError> {
+        let key = match owner {
+            Some(owner) => self.keys().webhooks(owner.partition(), owner.as_str()),
+            None => self.keys().webhook_directory(),
+        };
+        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+        let mut walk = redis::cmd("ZRANGEBYLEX");
+        walk.arg(&key).arg(from).arg("+");
+        walk.arg("LIMIT").arg(0).arg(rows);
+        let ids: Vec<String> =
+            redis::from_redis_value(self.query(&key, &walk).await?).unwrap_or_default();
+        Ok(ids
+            .iter()
+            .filter_map(|id| SubscriptionId::parse(id))
+            .collect())
+    }
+
+    /// Takes subscriptions that are gone out of the directory.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn leave_webhook_directory(&self, ids: &[&str]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let directory = self.keys().webhook_directory();
+        let mut leave = redis::cmd("ZREM");
+        leave.arg(&directory).arg(ids);
+        self.query(&directory, &leave).await.map(drop)
+    }
+
+    /// The records of these subscriptions without their secrets; those that are gone are left out.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn webhook_records(
+        &self,
+        subscriptions: &[SubscriptionId],
+    ) -> Result<Vec<Record>, StoreError> {
+        let command = |id: &SubscriptionId| {
+            let key = self.keys().webhook(id.partition(), id.as_str());
+            let mut read = redis::cmd("HMGET");
+            read.arg(&key).arg(&SHOWN[..]);
+            (key, read)
+        };
+        let commands: Vec<_> = subscriptions.iter().map(command).collect();
+        let replies = self.query_all(&commands).await?;
+        let records = replies.into_iter().map(shown);
+        Ok(records.filter(|record| !record.is_empty()).collect())
+    }
+}
+
+fn shown(reply: Value) -> Record {
+    let values: Vec<Option<String>> = redis::from_redis_value(reply).unwrap_or_default();
+    let pairs = SHOWN.iter().zip(values);
+    let pairs = pairs.filter_map(|(name, value)| Some([(*name).to_owned(), value?]));
+    Record::from_pairs(pairs.flatten().collect())
+}

@@ -1,0 +1,184 @@
+//! `seal.lua`, and what is known of an audit chain: how far it goes, how far it is sealed, and where it begins.
+
+use redis::Value;
+
+use crate::domain::audit::GENESIS;
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::reservation::Record;
+use crate::store::scripts::SEAL;
+use crate::store::{Arg, Day, Lane, Lease, Reply, Store, StoreError};
+
+/// Names that are read of a chain, in the order of [`Chain`].
+const FIELDS: [&str; 8] = [
+    "sequence",
+    "sealed_sequence",
+    "sealed_hash",
+    "sealed_day",
+    "sealed_entry",
+    "anchor_sequence",
+    "anchor_hash",
+    "anchor_dropped",
+];
+
+/// An audit chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Number of the last entry; 0 for an empty chain.
+    pub sequence: u64,
+    /// Number of the last entry that is sealed.
+    pub sealed_sequence: u64,
+    /// Its hash: the seal of the next.
+    pub sealed_hash: String,
+    /// Where it lies, if it is sealed since there are seals.
+    pub sealed_at: Option<(Day, EntryId)>,
+    /// Number of the last entry that retention removed.
+    pub anchor_sequence: u64,
+    /// Its hash: the seal of the first that is left.
+    pub anchor_hash: String,
+    /// How many entries retention removed in all. Fewer than [`Chain::anchor_sequence`] where one that was appended out of
+    /// the order of days is still there.
+    pub anchor_dropped: u64,
+}
+
+/// Seals for entries of one day.
+#[derive(Debug, Clone)]
+pub struct NewSeals {
+    /// The day of their log.
+    pub day: Day,
+    /// Number and seal of each.
+    pub seals: Vec<(u64, String)>,
+    /// The id of the last.
+    pub last: EntryId,
+    /// The hash of the last.
+    pub hash: String,
+}
+
+/// What one call of `seal.lua` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sealed {
+    /// The chain is sealed up to here.
+    UpTo {
+        /// Number of the last sealed entry.
+        sequence: u64,
+        /// Entries that are not sealed yet.
+        left: i64,
+    },
+    /// Somebody else has sealed meanwhile; nothing was written.
+    Passed,
+    /// The caller's lease is over.
+    Fenced,
+}
+
+impl Store {
+    /// Reads what is known of a chain; one of which nothing is known is empty.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::Refused`] where its key holds something else.
+    pub async fn audit_chain(
+        &self,
+        partition: Partition,
+        tenant: &str,
+    ) -> Result<Chain, StoreError> {
+        let key = self.keys().chain(partition, tenant);
+        let mut read = redis::cmd("HMGET");
+        read.arg(&key).arg(&FIELDS);
+        let values: Vec<Option<String>> =
+            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
+    }
+
+    /// The names whose chains are to be sealed in each partition; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn unsealed(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<Vec<String>>>, StoreError> {
+        let command = |partition: &Partition| {
+            let key = self.keys().unsealed(*partition);
+            let mut read = redis::cmd("SMEMBERS");
+            read.arg(&key);
+            (key, read)
+        };
+        let commands: Vec<_> = partitions.iter().map(command).collect();
+        let replies = self.query_reachable(&commands).await?;
+        let names = |reply: Value| redis::from_redis_value(reply).unwrap_or_default();
+        Ok(replies.into_iter().map(|reply| reply.map(names)).collect())
+    }
+
+    /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn seal(
+        &self,
+        lease: Lease,
+        tenant: &str,
+        chain: &Chain,
+        new: Option<&NewSeals>,
+    ) -> Result<Sealed, StoreError> {
+        let (keys, partition) = (self.keys(), lease.partition);
+        let day = new.map_or(Day::of_ms(0), |new| new.day);
+        let key_names = [
+            keys.chain(partition, tenant),
+            keys.seals(partition, tenant, day),
+            keys.unsealed(partition),
+            keys.lease(partition),
+        ];
+        let last = new.and_then(|new| new.seals.last());
+        let mut args = vec![
+            tenant.to_owned(),
+            lease.token.to_string(),
+            chain.sealed_sequence.to_string(),
+            last.map_or(chain.sealed_sequence, |(sequence, _)| *sequence)
+                .to_string(),
+            new.map_or(String::new(), |new| new.hash.clone()),
+            new.map_or(String::new(), |new| new.last.to_string()),
+            day.to_string(),
+        ];
+        for (sequence, seal) in new.iter().flat_map(|new| &new.seals) {
+            args.extend([sequence.to_string(), seal.clone()]);
+        }
+        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
+        let value = self
+            .call_on(Lane::Background, &SEAL, &key_names, &args)
+            .await?;
+        let mut reply = Reply::new(&SEAL, value)?;
+        Ok(match reply.next_str()?.as_str() {
+            "sealed" => Sealed::UpTo {
+                sequence: reply.next_i64()?.unsigned_abs(),
+                left: reply.next_i64()?,
+            },
+            "passed" => Sealed::Passed,
+            "fenced" => Sealed::Fenced,
+            other => return Err(reply.unknown(other)),
+        })
+    }
+}
+
+impl Chain {
+    /// One of which nothing is known.
+    pub fn empty() -> Self {
+        Self::read(&Record::from_pairs(Vec::new()))
+    }
+
+    fn read(record: &Record) -> Self {
+        let number = |name: &str| record.get(name).and_then(|text| text.parse().ok());
+        let hash = |name: &str| record.get(name).unwrap_or(GENESIS).to_owned();
+        let day = record.get("sealed_day").and_then(Day::parse);
+        let anchor_sequence = number("anchor_sequence").unwrap_or(0);
+        let sealed = number("sealed_sequence");
+        Self {
+            sequence: number("sequence").unwrap_or(0),
+            // What retention removed was sealed, or was never to be.
+            sealed_sequence: sealed.unwrap_or(0),
+            sealed_hash: hash("sealed_hash"),
+            sealed_at: day.zip(record.get("sealed_entry").and_then(EntryId::parse)),
+            anchor_sequence,
+            anchor_hash: hash("anchor_hash"),
+            anchor_dropped: number("anchor_dropped").unwrap_or(anchor_sequence),
+        }
+    }
+}

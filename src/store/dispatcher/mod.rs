@@ -1,0 +1,15 @@
+//! Calls that only dispatchers make: leases, outboxes, views, retention, rollups and audit chains.
+
+pub mod audit_chain;
+pub(crate) mod audit_failures;
+pub mod audit_log;
+pub mod auth_failed;
+pub(crate) mod denials;
+pub(crate) mod expire_api_key;
+pub mod lease;
+pub mod outbox;
+pub mod poll;
+pub mod purge;
+pub mod rollups;
+pub mod view_rows;
+pub mod views;

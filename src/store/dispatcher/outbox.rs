@@ -1,0 +1,136 @@
+//! The outboxes of partitions: pointers to what their event logs were given, for whoever follows them.
+
+use redis::{Cmd, Value};
+
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::reservation::Record;
+use crate::store::{Day, Store, StoreError};
+
+/// More entries than any operation can append.
+const COUNT_MAX: usize = 100_000;
+
+/// An entry of an outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointer {
+    /// Its place in the outbox.
+    pub entry: EntryId,
+    /// What it points to; `None` where it is damaged.
+    pub target: Option<Target>,
+}
+
+/// What an outbox holds beyond a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beyond {
+    /// In order.
+    pub pointers: Vec<Pointer>,
+    /// Whether the outbox lacks the entry of the cursor itself, which trimming leaves: the store has lost what was followed.
+    pub turned_back: bool,
+}
+
+/// Entries of the event log of a tenant, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Whose log; perhaps no tenant's.
+    pub tenant: String,
+    /// Of which day.
+    pub day: Day,
+    /// The first entry.
+    pub first: EntryId,
+    /// How many.
+    pub count: usize,
+}
+
+impl Target {
+    fn read(record: &Record) -> Option<Self> {
+        let count = record.integer("count").ok()?;
+        let count = usize::try_from(count).ok()?;
+        // A blank in a name would break the rows of views.
+        let named = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
+        Some(Self {
+            tenant: record.get("tenant").filter(named)?.to_owned(),
+            day: Day::parse(record.get("day")?)?,
+            first: EntryId::parse(record.get("first")?)?,
+            count: Some(count).filter(|count| (1..=COUNT_MAX).contains(count))?,
+        })
+    }
+}
+
+impl Store {
+    /// Up to `rows` entries of each outbox beyond its cursor; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn read_outboxes(
+        &self,
+        cursors: &[(Partition, Option<EntryId>)],
+        rows: usize,
+    ) -> Result<Vec<Option<Beyond>>, StoreError> {
+        let command = |(partition, cursor): &(Partition, Option<EntryId>)| {
+            let from = cursor.map_or_else(|| "-".to_owned(), |cursor| cursor.to_string());
+            let rows = rows + usize::from(cursor.is_some());
+            stream_range(self.keys().outbox(*partition), &from, rows)
+        };
+        let commands: Vec<_> = cursors.iter().map(command).collect();
+        let pointer = |(entry, record): (EntryId, Record)| Pointer {
+            entry,
+            target: Target::read(&record),
+        };
+        let replies = self.query_reachable(&commands).await?;
+        let beyond = |(reply, (_, cursor)): (Option<Value>, &(_, Option<EntryId>))| {
+            let mut pointers: Vec<_> = entries(reply?).into_iter().map(pointer).collect();
+            let at_cursor = pointers.first().is_some_and(|p| Some(p.entry) == *cursor);
+            if at_cursor {
+                pointers.remove(0);
+            }
+            pointers.truncate(rows);
+            Some(Beyond {
+                pointers,
+                turned_back: cursor.is_some() && !at_cursor,
+            })
+        };
+        Ok(replies.into_iter().zip(cursors).map(beyond).collect())
+    }
+
+    /// The facts that pointers lead to, fewer where some are gone; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn read_targets(
+        &self,
+        targets: &[(Partition, &Target)],
+    ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
+        let command = |(partition, target): &(Partition, &Target)| {
+            let key = self.keys().events(*partition, &target.tenant, target.day);
+            stream_range(key, &target.first.to_string(), target.count)
+        };
+        let commands: Vec<_> = targets.iter().map(command).collect();
+        let replies = self.query_reachable(&commands).await?;
+        Ok(replies
+            .into_iter()
+            .map(|reply| reply.map(entries))
+            .collect())
+    }
+}
+
+fn stream_range(key: String, from: &str, count: usize) -> (String, Cmd) {
+    let mut read = redis::cmd("XRANGE");
+    read.arg(&key).arg(from).arg("+").arg("COUNT").arg(count);
+    (key, read)
+}
+
+/// The entries of a stream. One that cannot be read as text is left out.
+pub(in crate::store) fn entries(reply: Value) -> Vec<(EntryId, Record)> {
+    let Value::Array(values) = reply else {
+        return Vec::new();
+    };
+    let entry = |value: Value| {
+        let (id, facts): (String, Vec<Vec<u8>>) = redis::from_redis_value(value).ok()?;
+        // What is not UTF-8 was damaged; the fields beside it may still say what it was.
+        let facts = facts
+            .into_iter()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Some((EntryId::parse(&id)?, Record::from_pairs(facts.collect())))
+    };
+    values.into_iter().filter_map(entry).collect()
+}

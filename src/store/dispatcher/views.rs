@@ -1,0 +1,396 @@
+//! Views over all tenants: `index_view.lua` and `set_watermarks.lua`. Dispatchers keep them, so that a query over all
+//! tenants asks one slot and not every partition.
+//!
+//! A view is derived from the logs of the tenants: indexes per day whose rows say where an entry lies. It is whole up to a
+//! time, the smallest of the partitions' watermarks; a query serves what lies before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::store::scripts::{INDEX_VIEW, SET_WATERMARKS};
+use crate::store::{Arg, Day, Lane, Reply, Store, StoreError};
+
+/// Rows that one call adds at best: each is a handful of commands.
+pub const BATCH_ROWS: usize = 100;
+
+/// How much longer than its logs a day of a view stays.
+const MARGIN: Duration = Duration::from_secs(2 * 86_400);
+
+const DAY_MS: i64 = 86_400_000;
+/// How long the counts of a minute stay.
+const MINUTES_MS: i64 = 2 * 3_600_000;
+
+/// What is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The event logs.
+    Events,
+    /// The audit logs.
+    Audit,
+}
+
+impl View {
+    /// Every view.
+    pub const ALL: [Self; 2] = [Self::Events, Self::Audit];
+
+    /// In keys and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Audit => "audit",
+        }
+    }
+}
+
+/// Where an entry of a tenant's log lies. Its text is the member of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Of whose logs.
+    pub partition: Partition,
+    /// The entry.
+    pub entry: EntryId,
+    /// Whose log; perhaps no tenant's.
+    pub tenant: String,
+    /// The type of an event; `None` in the audit log.
+    pub kind: Option<String>,
+}
+
+impl Row {
+    /// `<partition> <entry, padded> <tenant>`, and the type of an event. In one millisecond the order of the texts is that
+    /// of partitions, and in each that of the entries.
+    pub fn member(&self) -> String {
+        let (partition, entry) = (self.partition, self.entry.padded());
+        match &self.kind {
+            Some(kind) => format!("{partition} {entry} {} {kind}", self.tenant),
+            None => format!("{partition} {entry} {}", self.tenant),
+        }
+    }
+
+    /// Reads a member again; `None` for what is none.
+    pub fn parse(member: &str) -> Option<Self> {
+        let mut parts = member.splitn(4, ' ');
+        Some(Self {
+            partition: Partition::parse(parts.next()?)?,
+            entry: EntryId::parse(parts.next()?)?,
+            tenant: parts.next()?.to_owned(),
+            kind: parts.next().map(str::to_owned),
+        })
+    }
+}
+
+/// A row that is to be added.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// The day of the log.
+    pub day: Day,
+    /// When it happened, in milliseconds.
+    pub at_ms: i64,
+    /// Where it lies.
+    pub row: Row,
+    /// Names of the indexes besides that of all rows.
+    pub kinds: Vec<String>,
+    /// Ids that it can be asked for by, as [`id_digest`] writes them.
+    pub ids: Vec<String>,
+    /// The denials that it tells of, which are counted by the minute, once however often the row is added.
+    pub denials: Option<Denials>,
+}
+
+/// Denials of reservations that one event tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denials {
+    /// Why.
+    pub reason: String,
+    /// How many: one, or all that were only counted in a minute.
+    pub count: i64,
+}
+
+/// Letters of the ids that an event can be asked for by.
+pub const CORRELATION_ID: char = 'c';
+/// Of requests.
+pub const REQUEST_ID: char = 'r';
+/// Of traces.
+pub const TRACE_ID: char = 't';
+/// Of what was acted upon.
+pub const RESOURCE_ID: char = 'o';
+/// Of API keys.
+pub const KEY_ID: char = 'k';
+
+/// How an index by ids names one: a letter for what kind of id it is, and 128 bits of its digest.
+pub fn id_digest(letter: char, id: &str) -> String {
+    let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(id)[..16]);
+    format!("{letter}{digest}")
+}
+
+/// A member of an index by ids. Those of one id have the order of [`Row::member`] within time.
+pub(in crate::store) fn id_member(digest: &str, at_ms: i64, member: &str) -> String {
+    format!("{digest} {at_ms:013} {member}")
+}
+
+/// What was followed of one partition's outbox.
+#[derive(Debug)]
+pub struct Followed {
+    /// Whose.
+    pub partition: Partition,
+    /// Its cursor as it was read; `None` if it has none yet.
+    pub read: Option<EntryId>,
+    /// The last entry that was followed.
+    pub next: EntryId,
+    /// What its entries point to.
+    pub rows: Vec<NewRow>,
+}
+
+impl Store {
+    /// Up to which entry each of these outboxes has been followed; `None` where nobody has yet.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn view_cursors(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.keys().view_cursors();
+        let mut read = redis::cmd("HMGET");
+        read.arg(&key);
+        for partition in partitions {
+            read.arg(partition.to_string());
+        }
+        let found: Vec<Option<String>> =
+            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        let cursor = |text: Option<String>| EntryId::parse(&text?);
+        let mut cursors: Vec<_> = found.into_iter().map(cursor).collect();
+        cursors.resize(partitions.len(), None);
+        Ok(cursors)
+    }
+
+    /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Answers
+    /// where the cursors are now. `keep`: for how long the logs are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn index_followed(
+        &self,
+        view: View,
+        followed: &[Followed],
+        keep: Duration,
+    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+        let mut call = IndexCall::new(self, view, keep);
+        for part in followed {
+            let read = part.read.map(|cursor| cursor.to_string());
+            let partition = part.partition.to_string();
+            let next = part.next.to_string();
+            call.push(partition, read.unwrap_or_default(), next, &part.rows);
+        }
+        let cursors = call.run().await?;
+        Ok(cursors.iter().map(|text| EntryId::parse(text)).collect())
+    }
+
+    /// Adds rows for a view whose source needs no cursor, about [`BATCH_ROWS`] at best. `keep`: for how long the logs are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn index_rows(
+        &self,
+        view: View,
+        rows: &[NewRow],
+        keep: Duration,
+    ) -> Result<(), StoreError> {
+        let mut call = IndexCall::new(self, view, keep);
+        call.push(String::new(), String::new(), String::new(), rows);
+        call.run().await.map(drop)
+    }
+
+    /// Notes up to when partitions are in a view: the time of the partition's node, in milliseconds, read before its
+    /// source was found to hold nothing more. Answers up to when all partitions are, as [`Store::watermark`] does.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn set_watermarks(
+        &self,
+        view: View,
+        reached: &[(Partition, i64)],
+    ) -> Result<i64, StoreError> {
+        let key = self.keys().watermarks(view.as_str());
+        let args: Vec<String> = sets_of(reached).into_iter().flatten().collect();
+        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
+        let value = self
+            .call_on(Lane::Background, &SET_WATERMARKS, &[key], &args)
+            .await?;
+        let mut reply = Reply::new(&SET_WATERMARKS, value)?;
+        match reply.next_str()?.as_str() {
+            "noted" => reply.next_i64(),
+            other => Err(reply.unknown(other)),
+        }
+    }
+
+    /// All that happened before this time, in milliseconds, is in the view; 0 while some partition has not been looked
+    /// at yet.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn watermark(&self, view: View) -> Result<i64, StoreError> {
+        let key = self.keys().watermarks(view.as_str());
+        let mut read = redis::cmd("HGET");
+        read.arg(&key).arg("all");
+        let found: Option<String> =
+            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+}
+
+/// Each time and the partitions that it is told of, a bit each in hexadecimal digits.
+fn sets_of(reached: &[(Partition, i64)]) -> Vec<[String; 2]> {
+    const DIGITS: usize = Partition::COUNT as usize / 4;
+    let mut sets: BTreeMap<i64, [u8; DIGITS]> = BTreeMap::new();
+    for (partition, ms) in reached {
+        let place = usize::from(partition.index());
+        let set = sets.entry(*ms).or_insert([0; DIGITS]);
+        set[place / 4] |= 8 >> (place % 4);
+    }
+    let digits = |set: [u8; DIGITS]| set.iter().map(|digit| format!("{digit:x}")).collect();
+    let sets = sets.into_iter();
+    sets.map(|(ms, set)| [ms.to_string(), digits(set)])
+        .collect()
+}
+
+/// One call of `index_view.lua` that is being put together.
+struct IndexCall<'a> {
+    store: &'a Store,
+    view: View,
+    keep: Duration,
+    keys: Vec<String>,
+    ends: Vec<i64>,
+    args: Vec<String>,
+}
+
+impl<'a> IndexCall<'a> {
+    fn new(store: &'a Store, view: View, keep: Duration) -> Self {
+        Self {
+            store,
+            view,
+            keep: keep + MARGIN,
+            keys: vec![store.keys().view_cursors()],
+            ends: Vec::new(),
+            args: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, partition: String, read: String, next: String, rows: &[NewRow]) {
+        self.args.extend([partition, read, next]);
+        let place = self.args.len();
+        self.args.push(String::new());
+        let (view, mut count) = (self.view.as_str(), 0);
+        for new in rows {
+            let (member, keys) = (new.row.member(), self.store.keys());
+            let by_ids = keys.view_ids(view, new.day);
+            let mut indexes = vec![keys.view(view, None, new.day)];
+            let kinds = new.kinds.iter();
+            indexes.extend(kinds.map(|kind| keys.view(view, Some(kind), new.day)));
+            count += indexes.len() + new.ids.len() + usize::from(new.denials.is_some());
+            for index in indexes {
+                let number = self.number_of(index, self.end_of(new.day));
+                self.args
+                    .extend([number, new.at_ms.to_string(), member.clone()]);
+            }
+            // Behind a row of the same event, which tells whether they were counted before.
+            if let Some(denials) = &new.denials {
+                let minute_ms = new.at_ms - new.at_ms.rem_euclid(60_000);
+                let key = keys.denials_of_minute(minute_ms);
+                let number = self.number_of(key, minute_ms + MINUTES_MS);
+                let by = format!("+{}", denials.count.max(0));
+                self.args.extend([number, by, denials.reason.clone()]);
+            }
+            for id in &new.ids {
+                let number = self.number_of(by_ids.clone(), self.end_of(new.day));
+                let member = id_member(id, new.at_ms, &member);
+                self.args.extend([number, "0".to_owned(), member]);
+            }
+        }
+        self.args[place] = count.to_string();
+    }
+
+    /// When the indexes of a day end.
+    fn end_of(&self, day: Day) -> i64 {
+        let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX / 4);
+        day.start_ms() + DAY_MS + keep_ms
+    }
+
+    /// The number of an index in this call, from 1.
+    fn number_of(&mut self, key: String, ends_ms: i64) -> String {
+        let known = self.keys.iter().position(|other| *other == key);
+        let number = known.unwrap_or_else(|| {
+            self.ends.push(ends_ms);
+            self.keys.push(key);
+            self.keys.len() - 1
+        });
+        number.to_string()
+    }
+
+    async fn run(self) -> Result<Vec<String>, StoreError> {
+        let mut args: Vec<Arg<'_>> = self.ends.iter().copied().map(Arg::from).collect();
+        args.extend(self.args.iter().map(Arg::from));
+        let value = self
+            .store
+            .call_on(Lane::Background, &INDEX_VIEW, &self.keys, &args)
+            .await?;
+        let mut reply = Reply::new(&INDEX_VIEW, value)?;
+        match reply.next_str()?.as_str() {
+            "indexed" => reply.rest(),
+            other => Err(reply.unknown(other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_is_written() {
+        let row = Row {
+            partition: Partition::parse("05f").expect("a partition"),
+            entry: EntryId {
+                ms: 1_700_000_000_000,
+                sequence: 3,
+            },
+            tenant: "acme".to_owned(),
+            kind: Some("budget.funded".to_owned()),
+        };
+        assert_eq!(row.member(), "05f 1700000000000-00003 acme budget.funded");
+        assert_eq!(Row::parse(&row.member()), Some(row.clone()));
+        let row = Row { kind: None, ..row };
+        assert_eq!(row.member(), "05f 1700000000000-00003 acme");
+        assert_eq!(Row::parse(&row.member()), Some(row));
+        for text in ["", "05f", "05f 1-1", "400 1-1 acme", "05f 1 acme"] {
+            assert_eq!(Row::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn partitions_are_told_together_by_their_time() {
+        let partition = |index| Partition::new(index).expect("a partition");
+        let reached = [(partition(0), 7), (partition(5), 7), (partition(1023), 9)];
+        let sets = sets_of(&reached);
+        let (first, last) = (
+            format!("84{}", "0".repeat(254)),
+            format!("{}1", "0".repeat(255)),
+        );
+        assert_eq!(sets, [["7".to_owned(), first], ["9".to_owned(), last]]);
+    }
+
+    #[test]
+    fn an_id_is_named_by_its_kind_and_digest() {
+        let (trace, request) = (id_digest('t', "x"), id_digest('r', "x"));
+        assert_eq!((trace.len(), request.len()), (23, 23));
+        assert_eq!(trace[1..], request[1..]);
+        assert_ne!(trace, request);
+    }
+}

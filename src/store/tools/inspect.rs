@@ -1,0 +1,176 @@
+//! Looks at how Redis is configured and says what is at risk.
+
+use std::collections::HashMap;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use crate::store::{Store, StoreError};
+
+/// One thing about a Redis node that an operator should know or change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Address of the node.
+    pub node: String,
+    /// What is so, what it puts at risk, and what to do.
+    pub message: String,
+}
+
+/// What is asked of each node, in the order of [`judge`]'s checks.
+const SETTINGS: [&str; 5] = [
+    "maxmemory",
+    "maxmemory-policy",
+    "appendonly",
+    "save",
+    "hash-max-listpack-value",
+];
+
+impl Store {
+    /// Checks each node's version, eviction policy, persistence and hash encoding.
+    ///
+    /// # Errors
+    /// When a node cannot be asked at all. What an ACL hides is a finding, not an error.
+    pub async fn inspect(&self) -> Result<Vec<Finding>, StoreError> {
+        let deadline = Instant::now() + self.timeout();
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let mut config = redis::cmd("CONFIG");
+        config.arg("GET").arg(&SETTINGS);
+        let mut findings = Vec::new();
+        for (node, reply) in self.everywhere(&info, deadline).await? {
+            let text: String = redis::from_redis_value(reply).unwrap_or_default();
+            findings.extend(judge_version(&text).map(|message| Finding { node, message }));
+        }
+        match self.everywhere(&config, deadline).await {
+            Ok(replies) => {
+                for (node, reply) in replies {
+                    let messages = judge(&settings(reply));
+                    let finding = |message| Finding {
+                        node: node.clone(),
+                        message,
+                    };
+                    findings.extend(messages.into_iter().map(finding));
+                }
+            }
+            Err(StoreError::Refused { code, .. }) => findings.push(Finding {
+                node: "Redis".to_owned(),
+                message: format!(
+                    "CONFIG GET is refused ({code}), so eviction policy and persistence were not checked: \
+                     make sure that maxmemory-policy is noeviction and appendonly is yes"
+                ),
+            }),
+            Err(error) => return Err(error),
+        }
+        Ok(findings)
+    }
+}
+
+fn settings(reply: Value) -> HashMap<String, String> {
+    redis::from_redis_value(reply).unwrap_or_default()
+}
+
+/// `INFO server` has a `redis_version`; Valkey states 7.2.4 there and its own number in `valkey_version`.
+fn judge_version(info: &str) -> Option<String> {
+    let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    let number = |version: &str| {
+        let mut parts = version
+            .trim()
+            .split('.')
+            .map(|part| part.parse::<u32>().ok());
+        Some((parts.next()??, parts.next()??))
+    };
+    let (name, version, least) = match line("valkey_version:") {
+        Some(version) => ("Valkey", version, (7, 2)),
+        None => ("Redis", line("redis_version:")?, (7, 0)),
+    };
+    let too_old = number(version).is_some_and(|found| found < least);
+    too_old.then(|| {
+        let version = version.trim();
+        format!("{name} {version} is too old: scripts need Redis 7 or Valkey 7.2 or later")
+    })
+}
+
+fn judge(settings: &HashMap<String, String>) -> Vec<String> {
+    let setting = |name: &str| settings.get(name).map(String::as_str);
+    let mut messages = Vec::new();
+    if let Some(policy) = setting("maxmemory-policy")
+        && policy != "noeviction"
+    {
+        messages.push(format!(
+            "maxmemory-policy is {policy}: Redis may throw reservations and ledgers away. Set it to noeviction"
+        ));
+    }
+    if let Some("0") = setting("maxmemory") {
+        messages.push(
+            "maxmemory is not set: nothing is refused before the host runs out of memory. Set it below the memory of the host"
+                .to_owned(),
+        );
+    }
+    if let Some("no") = setting("appendonly") {
+        let rest = match setting("save") {
+            Some("") | None => "a restart of Redis loses everything",
+            Some(_) => "a crash of Redis loses all that was done since the last snapshot",
+        };
+        messages.push(format!("appendonly is no: {rest}. Set appendonly to yes"));
+    }
+    let listpack = setting("hash-max-listpack-value").and_then(|value| value.parse::<u64>().ok());
+    if let Some(bytes) = listpack.filter(|bytes| *bytes < 1024) {
+        messages.push(format!(
+            "hash-max-listpack-value is {bytes}: records with a longer field take about twice the memory. Set it to 1024"
+        ));
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(settings: &[(&str, &str)]) -> Vec<String> {
+        let owned = settings.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        judge(&owned.collect())
+    }
+
+    #[test]
+    fn a_safe_configuration_raises_nothing() {
+        let safe = [
+            ("maxmemory", "1000000"),
+            ("maxmemory-policy", "noeviction"),
+            ("appendonly", "yes"),
+            ("save", ""),
+            ("hash-max-listpack-value", "1024"),
+        ];
+        assert_eq!(messages(&safe), Vec::<String>::new());
+        assert_eq!(messages(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_risk_is_named_with_its_remedy() {
+        let risky = [
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "allkeys-lru"),
+            ("appendonly", "no"),
+            ("save", ""),
+            ("hash-max-listpack-value", "64"),
+        ];
+        let found = messages(&risky);
+        assert_eq!(found.len(), 4);
+        assert!(found[0].contains("allkeys-lru") && found[0].contains("noeviction"));
+        assert!(found[1].contains("maxmemory is not set"));
+        assert!(found[2].contains("loses everything"));
+        assert!(found[3].contains("64"));
+        assert!(messages(&[("appendonly", "no"), ("save", "3600 1")])[0].contains("last snapshot"));
+    }
+
+    #[test]
+    fn old_versions_are_named() {
+        assert_eq!(judge_version("redis_version:7.0.15\r\n"), None);
+        assert!(
+            judge_version("redis_version:6.2.1\r\n").is_some_and(|m| m.contains("Redis 6.2.1"))
+        );
+        assert_eq!(
+            judge_version("redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n"),
+            None
+        );
+    }
+}

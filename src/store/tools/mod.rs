@@ -1,0 +1,6 @@
+//! Reads for the operator's tools: verification, configuration checks and statistics.
+
+pub(crate) mod erase;
+pub(crate) mod inspect;
+pub mod statistics;
+pub mod verify;

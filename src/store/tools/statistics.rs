@@ -1,0 +1,110 @@
+//! What Redis has counted about its own work: for benchmarks, and for whoever looks for what is slow.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use crate::store::{Store, StoreError};
+
+/// How often a command ran, and how long in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommandStatistics {
+    /// Calls, those that scripts made included.
+    pub calls: u64,
+    /// Time that they took of Redis's one thread, in microseconds.
+    pub us: u64,
+}
+
+/// The counts of all nodes together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// By name, as in `evalsha` or `script|load`.
+    pub commands: BTreeMap<String, CommandStatistics>,
+    /// Memory that the data and the connections take, in bytes.
+    pub used_memory: u64,
+}
+
+impl Store {
+    /// Reads the counts.
+    ///
+    /// # Errors
+    /// When a node cannot be asked, or an ACL forbids it.
+    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
+        let deadline = Instant::now() + self.timeout();
+        let mut statistics = Statistics::default();
+        for section in ["commandstats", "memory"] {
+            let mut info = redis::cmd("INFO");
+            info.arg(section);
+            for (_, reply) in self.everywhere(&info, deadline).await? {
+                let text: String = redis::from_redis_value(reply).unwrap_or_default();
+                statistics.add(&text);
+            }
+        }
+        Ok(statistics)
+    }
+
+    /// Sets the counts of commands to zero, for every client of these nodes.
+    ///
+    /// # Errors
+    /// As for [`Store::statistics`].
+    pub async fn reset_statistics(&self) -> Result<(), StoreError> {
+        let deadline = Instant::now() + self.timeout();
+        let mut reset = redis::cmd("CONFIG");
+        reset.arg("RESETSTAT");
+        self.everywhere(&reset, deadline).await.map(drop)
+    }
+}
+
+impl Statistics {
+    /// A command's counts; zero when it has not run.
+    pub fn command(&self, name: &str) -> CommandStatistics {
+        self.commands.get(name).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, info: &str) {
+        for line in info.lines() {
+            if let Some(bytes) = line.strip_prefix("used_memory:") {
+                self.used_memory += bytes.trim().parse::<u64>().unwrap_or(0);
+            }
+            let Some((name, fields)) = line
+                .strip_prefix("cmdstat_")
+                .and_then(|rest| rest.split_once(':'))
+            else {
+                continue;
+            };
+            let field = |name: &str| {
+                let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
+                let value = fields.find(|(field, _)| *field == name);
+                value
+                    .and_then(|(_, value)| value.trim().parse().ok())
+                    .unwrap_or(0)
+            };
+            let command = self.commands.entry(name.to_owned()).or_default();
+            command.calls += field("calls");
+            command.us += field("usec");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_several_nodes_add_up() {
+        let mut statistics = Statistics::default();
+        let info = "# Commandstats\r\n\
+            cmdstat_evalsha:calls=10,usec=350,usec_per_call=35.00,rejected_calls=0,failed_calls=0\r\n\
+            cmdstat_script|load:calls=1,usec=9,usec_per_call=9.00,rejected_calls=0,failed_calls=0\r\n";
+        statistics.add(info);
+        statistics.add(info);
+        statistics.add("# Memory\r\nused_memory:1000\r\nused_memory_human:1K\r\n");
+        assert_eq!(
+            statistics.command("evalsha"),
+            CommandStatistics { calls: 20, us: 700 }
+        );
+        assert_eq!(statistics.command("script|load").calls, 2);
+        assert_eq!(statistics.command("get"), CommandStatistics::default());
+        assert_eq!(statistics.used_memory, 1_000);
+    }
+}

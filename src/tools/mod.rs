@@ -1,0 +1,7 @@
+//! The tools of the command line: load generator, development stack, operator's commands, verification.
+
+pub mod bench;
+pub mod dev;
+pub mod locate;
+pub mod operator;
+pub mod verify;

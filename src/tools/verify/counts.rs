@@ -1,0 +1,60 @@
+//! Whether the counts that the overview sums up are those of the records. Both are read while the system runs: they are
+//! compared where the counts were the same before and after.
+
+use super::ATTEMPTS;
+use super::inventory::Inventory;
+use super::report::{Difference, Report};
+use crate::domain::ids::{Partition, TenantId};
+use crate::store::admin::overview::Counts;
+use crate::store::{Store, StoreError};
+
+/// Compares all partitions that have something to count.
+pub(super) async fn verify(
+    store: &Store,
+    inventory: &Inventory,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let mut partitions = inventory.counted.clone();
+    partitions.extend(inventory.tenants.keys().map(TenantId::partition));
+    // What is the operator's own.
+    partitions.insert(Partition::FIRST);
+    for partition in partitions {
+        let mut last = None;
+        for attempt in 1..=ATTEMPTS {
+            let before = store.counts_of(partition).await?;
+            let counted = store.recount(partition).await?;
+            if before == counted {
+                break;
+            }
+            let held = before == store.counts_of(partition).await?;
+            if held && last.as_ref() == Some(&counted) {
+                report
+                    .differences
+                    .push(difference(partition, &before, &counted));
+                break;
+            }
+            if attempt == ATTEMPTS {
+                report.unsettled.push(format!("the counts of {partition}"));
+            }
+            last = held.then_some(counted);
+        }
+    }
+    Ok(())
+}
+
+fn difference(partition: Partition, stored: &Counts, counted: &Counts) -> Difference {
+    let fields = stored
+        .keys()
+        .chain(counted.keys().filter(|field| !stored.contains_key(*field)));
+    let sentence = |field: &String| {
+        let of = |counts: &Counts| counts.get(field).copied().unwrap_or(0);
+        let (stored, counted) = (of(stored), of(counted));
+        (stored != counted).then(|| format!("{field} is {stored}, the records are {counted}"))
+    };
+    Difference {
+        tenant: "*".to_owned(),
+        what: "counts".to_owned(),
+        id: partition.to_string(),
+        detail: fields.filter_map(sentence).collect::<Vec<_>>().join("; "),
+    }
+}

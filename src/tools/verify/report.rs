@@ -1,0 +1,294 @@
+//! What a verification found, for people and as JSON.
+
+use serde::Serialize;
+
+use super::inventory::Inventory;
+use super::sums::Moved;
+use crate::domain::amount::Unit;
+use crate::domain::ids::TenantId;
+use crate::store::tools::verify::{Figures, READ_ROWS};
+use crate::store::{Store, StoreError};
+
+/// The outcome of `ledger verify`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    /// Tenants verified.
+    pub tenants: u64,
+    /// Reservations counted.
+    pub reservations: u64,
+    /// Booked events counted.
+    pub posts: u64,
+    /// Every ledger, stored and recomputed.
+    pub ledgers: Vec<LedgerRow>,
+    /// What is not as it must be.
+    pub differences: Vec<Difference>,
+    /// Ledgers that moved too much to be verified.
+    pub unsettled: Vec<String>,
+    /// Reservations that the sweeper could not expire.
+    pub quarantine: Vec<Quarantined>,
+    /// Records read in all, repetitions included.
+    #[serde(skip)]
+    pub rows_read: u64,
+}
+
+/// A ledger as it is stored, and what its records come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LedgerRow {
+    /// Whose.
+    pub tenant: String,
+    /// Of which scope.
+    pub scope: String,
+    /// What it counts.
+    pub unit: Unit,
+    /// Stored.
+    pub allocated: i64,
+    /// Stored.
+    pub remaining: i64,
+    /// Stored.
+    pub reserved: i64,
+    /// Stored.
+    pub spent: i64,
+    /// Stored.
+    pub debt: i64,
+    /// Recomputed.
+    pub expected_reserved: i64,
+    /// Recomputed.
+    pub expected_spent: i64,
+    /// Recomputed.
+    pub expected_debt: i64,
+}
+
+/// Something that is not as it must be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Whose; `*` where it is the partition's.
+    pub tenant: String,
+    /// What kind of thing: `ledger`, `reservation`, `record`, `due`, `due index`, `day`, `counts`.
+    pub what: String,
+    /// Which one.
+    pub id: String,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+/// A reservation in quarantine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Quarantined {
+    /// Its partition.
+    pub partition: String,
+    /// Whose, if its record tells.
+    pub tenant: Option<String>,
+    /// Which reservation.
+    pub reservation_id: String,
+    /// When it was found to be corrupt, in milliseconds.
+    pub since_ms: i64,
+}
+
+impl LedgerRow {
+    pub(super) fn new(
+        tenant: &TenantId,
+        (scope, unit): &(String, Unit),
+        figures: &Figures,
+        computed: Moved,
+    ) -> Self {
+        Self {
+            tenant: tenant.to_string(),
+            scope: scope.clone(),
+            unit: *unit,
+            allocated: figures.allocated,
+            remaining: figures.remaining,
+            reserved: figures.reserved,
+            spent: figures.spent,
+            debt: figures.debt,
+            expected_reserved: computed.reserved,
+            expected_spent: computed.spent,
+            expected_debt: computed.debt,
+        }
+    }
+
+    /// A sentence for each figure that differs.
+    pub(super) fn details(&self) -> Vec<String> {
+        let figures = [
+            ("reserved", self.reserved, self.expected_reserved),
+            ("spent", self.spent, self.expected_spent),
+            ("debt", self.debt, self.expected_debt),
+        ];
+        let differing = figures
+            .into_iter()
+            .filter(|(_, stored, expected)| stored != expected);
+        let sentence = |(name, stored, expected)| {
+            format!("{name} is {stored}, its records come to {expected}")
+        };
+        differing.map(sentence).collect()
+    }
+}
+
+impl Report {
+    /// Whether nothing differs and everything could be verified.
+    pub fn is_right(&self) -> bool {
+        self.differences.is_empty() && self.unsettled.is_empty()
+    }
+
+    /// Takes over what was found of one tenant.
+    pub(super) fn add(&mut self, part: &mut Self) {
+        self.tenants += part.tenants;
+        self.reservations += part.reservations;
+        self.posts += part.posts;
+        self.ledgers.append(&mut part.ledgers);
+        self.differences.append(&mut part.differences);
+        self.unsettled.append(&mut part.unsettled);
+    }
+
+    /// Lists the quarantine of one tenant or of all.
+    pub(super) async fn quarantine(
+        &mut self,
+        store: &Store,
+        tenant: Option<&TenantId>,
+        inventory: &Inventory,
+    ) -> Result<(), StoreError> {
+        for partition in &inventory.quarantines {
+            let rows = store
+                .scores_between(
+                    &store.keys().quarantine(*partition),
+                    0,
+                    i64::MAX,
+                    10 * READ_ROWS,
+                )
+                .await?;
+            for (reservation_id, since_ms) in rows {
+                let key = store.keys().reservation(*partition, &reservation_id);
+                let mut command = redis::cmd("HGET");
+                command.arg(&key).arg("tenant");
+                let owner = match store.query(&key, &command).await {
+                    Ok(reply) => redis::from_redis_value::<Option<String>>(reply)
+                        .ok()
+                        .flatten(),
+                    // A key of another type: whose it was cannot be told.
+                    Err(StoreError::Refused { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                let other = tenant
+                    .zip(owner.as_deref())
+                    .is_some_and(|(tenant, owner)| tenant.as_str() != owner);
+                if !other {
+                    self.quarantine.push(Quarantined {
+                        partition: partition.to_string(),
+                        tenant: owner,
+                        reservation_id,
+                        since_ms,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One JSON object, and a line break.
+    pub fn json(&self) -> String {
+        let mut text =
+            serde_json::to_string(self).expect("a report has nothing that JSON cannot hold");
+        text.push('\n');
+        text
+    }
+
+    /// A table of the ledgers that differ, or of all; then everything else.
+    pub fn table(&self, all: bool) -> String {
+        let rows: Vec<_> = self
+            .ledgers
+            .iter()
+            .filter(|row| all || !row.details().is_empty())
+            .collect();
+        let mut lines = Vec::new();
+        if !rows.is_empty() {
+            lines.push(
+                [
+                    "TENANT",
+                    "SCOPE",
+                    "UNIT",
+                    "ALLOCATED",
+                    "SPENT",
+                    "RESERVED",
+                    "DEBT",
+                    "REMAINING",
+                ]
+                .map(str::to_owned),
+            );
+        }
+        for row in rows {
+            let figure = |stored: i64, expected: i64| match stored == expected {
+                true => stored.to_string(),
+                false => format!("{stored} (records: {expected})"),
+            };
+            lines.push([
+                row.tenant.clone(),
+                row.scope.clone(),
+                row.unit.to_string(),
+                row.allocated.to_string(),
+                figure(row.spent, row.expected_spent),
+                figure(row.reserved, row.expected_reserved),
+                figure(row.debt, row.expected_debt),
+                row.remaining.to_string(),
+            ]);
+        }
+        let mut text = columns(&lines);
+        if !lines.is_empty() {
+            text.push('\n');
+        }
+        for Difference {
+            tenant,
+            what,
+            id,
+            detail,
+        } in &self.differences
+        {
+            text += &format!("{tenant}: {what} `{id}`: {detail}\n");
+        }
+        for ledger in &self.unsettled {
+            text += &format!(
+                "{ledger}: it changed all the time and could not be verified; try again\n"
+            );
+        }
+        for row in &self.quarantine {
+            let owner = row.tenant.as_deref().unwrap_or("an unknown tenant");
+            text += &format!(
+                "quarantine: reservation `{}` of {owner}, since {} ms\n",
+                row.reservation_id, row.since_ms
+            );
+        }
+        text + &format!(
+            "{} tenants, {} ledgers, {} reservations, {} booked events: {}\n",
+            self.tenants,
+            self.ledgers.len(),
+            self.reservations,
+            self.posts,
+            match (self.differences.len(), self.unsettled.len()) {
+                (0, 0) => "all is right".to_owned(),
+                (count, 0) => format!("{count} differences"),
+                (count, open) => format!("{count} differences, {open} ledgers not verified"),
+            }
+        )
+    }
+}
+
+/// Aligns columns; the first three are texts, the others numbers.
+fn columns(lines: &[[String; 8]]) -> String {
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].len())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let mut text = String::new();
+    for line in lines {
+        let cell = |column: usize| match column < 3 {
+            true => format!("{:<width$}", line[column], width = widths[column]),
+            false => format!("{:>width$}", line[column], width = widths[column]),
+        };
+        let cells: Vec<_> = (0..8).map(cell).collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}

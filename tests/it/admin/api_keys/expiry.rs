@@ -1,0 +1,306 @@
+//! The expiry of an API key is told once, whoever tells it and however often he dies.
+
+use std::time::Duration;
+
+use budget_authority::admin::NewApiKey;
+use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
+use budget_authority::dispatcher::{Expired, KeyExpiry};
+use budget_authority::domain::moment::Moment;
+use budget_authority::store::{Lease, Store};
+use prometheus::Registry;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use crate::harness::desk::{Desk, ask, new_key, tenant_id};
+use crate::harness::process::Process;
+use crate::harness::redis::RedisServer;
+use crate::harness::{holds, within};
+
+/// A desk with a tenant `acme` and so many keys whose time is over, some of which were revoked before; the ids of the
+/// others.
+async fn desk(expired: usize, revoked: usize) -> (Desk, Vec<String>) {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let mut ids = Vec::new();
+    for number in 0..expired + revoked {
+        let id = key(&desk).await;
+        end(&desk, &id).await;
+        match number < revoked {
+            true => set(&desk, &id, "status", "REVOKED").await,
+            false => ids.push(id),
+        }
+    }
+    (desk, ids)
+}
+
+async fn key(desk: &Desk) -> String {
+    let created = desk
+        .admin
+        .create_api_key(&new_key("acme"), &ask().request())
+        .await;
+    let created = created.expect("a key");
+    created.key.key_id().to_string()
+}
+
+async fn run(store: &Store, words: &[&str]) {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    store.query(words[1], &command).await.expect("a reply");
+}
+
+async fn set(desk: &Desk, id: &str, field: &str, value: &str) {
+    let partition = tenant_id("acme").partition();
+    let record = desk.store.keys().api_key(partition, id);
+    run(&desk.store, &["HSET", &record, field, value]).await;
+}
+
+/// Lets a key's time be over.
+async fn end(desk: &Desk, id: &str) {
+    set(desk, id, "expires_at_ms", "1").await;
+    let index = desk.store.keys().expiring(tenant_id("acme").partition());
+    run(&desk.store, &["ZADD", &index, "1", &format!("acme:{id}")]).await;
+}
+
+fn worker(store: &Store) -> KeyExpiry {
+    let registry = Registry::new();
+    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
+    KeyExpiry::new(store.clone(), clock, &registry).expect("a fresh registry")
+}
+
+async fn lease(desk: &Desk) -> Lease {
+    let partition = tenant_id("acme").partition();
+    holds::lease(&desk.store, partition, "d", Duration::from_secs(60)).await
+}
+
+async fn pass(worker: &KeyExpiry, lease: Lease) -> Expired {
+    let pass = worker
+        .run_once(&[lease], |_| panic!("the lease is ours"))
+        .await;
+    pass.expect("Redis answers")
+}
+
+/// What was told of expiries: the keys, in order.
+fn told(events: &[Value]) -> Vec<String> {
+    let expired = events
+        .iter()
+        .filter(|event| event["event_type"] == "api_key.expired");
+    expired
+        .map(|event| event["data"]["key_id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+fn sorted(mut ids: Vec<String>) -> Vec<String> {
+    ids.sort();
+    ids
+}
+
+#[tokio::test]
+async fn an_expiry_is_told_once_with_what_the_key_was() {
+    let (desk, ids) = desk(1, 0).await;
+    let open = key(&desk).await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    assert_eq!(pass(&worker, lease).await.told, 1);
+    for _ in 0..2 {
+        let pass = pass(&worker, lease).await;
+        assert_eq!((pass.told, pass.failed, pass.more), (0, 0, false));
+    }
+    let events = desk.events("acme");
+    assert_eq!(told(&events), ids);
+    let event = events.last().expect("an event");
+    assert_eq!(
+        event["data"],
+        json!({"key_id": ids[0], "key_name": "ci", "previous_status": "ACTIVE", "new_status": "EXPIRED"})
+    );
+    assert_eq!(
+        (&event["category"], &event["tenant_id"]),
+        (&json!("api_key"), &json!("acme"))
+    );
+    assert_eq!(event["source"], "expiry-sweeper");
+    assert_eq!(event["actor"], json!({"type": "system"}));
+    assert!(event.get("request_id").is_none() && event["trace_id"].is_string());
+    // What is not over yet waits in the index, and nothing else.
+    let index = desk.store.keys().expiring(tenant_id("acme").partition());
+    let left: Vec<String> = desk.redis().run(&["ZRANGE", &index, "0", "-1"]);
+    assert_eq!(left, [format!("acme:{open}")]);
+}
+
+#[tokio::test]
+async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
+    let (desk, ids) = desk(1, 0).await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let partition = tenant_id("acme").partition();
+    let keys = desk.store.keys();
+    // A new day, which the registry would have to learn.
+    run(
+        &desk.store,
+        &["HDEL", &keys.tenant(partition, "acme"), "day"],
+    )
+    .await;
+    run(&desk.store, &["SET", &keys.days(partition), "no registry"]).await;
+    let failed = pass(&worker, lease).await;
+    assert_eq!((failed.told, failed.failed), (0, 1));
+    assert_eq!(told(&desk.events("acme")), [""; 0]);
+    run(&desk.store, &["DEL", &keys.days(partition)]).await;
+    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(told(&desk.events("acme")), ids);
+}
+
+#[tokio::test]
+async fn a_key_waits_in_the_index_until_its_very_time() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let now_ms = holds::now_ms(&desk.store).await;
+    let soon = NewApiKey {
+        expires_at: Moment::from_ms(now_ms + 1_500),
+        ..new_key("acme")
+    };
+    let created = desk.admin.create_api_key(&soon, &ask().request()).await;
+    let id = created.expect("a key").key.key_id().to_string();
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    assert_eq!(pass(&worker, lease).await.told, 0);
+    within(Duration::from_secs(10), "it is told", async || {
+        (pass(&worker, lease).await.told == 1).then_some(())
+    })
+    .await;
+    assert!(holds::now_ms(&desk.store).await >= now_ms + 1_500);
+    assert_eq!(told(&desk.events("acme")), [id]);
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_not_told_and_leaves_the_index() {
+    let (desk, ids) = desk(2, 3).await;
+    let gone = key(&desk).await;
+    end(&desk, &gone).await;
+    let partition = tenant_id("acme").partition();
+    run(
+        &desk.store,
+        &["DEL", &desk.store.keys().api_key(partition, &gone)],
+    )
+    .await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    assert_eq!(pass(&worker, lease).await.told, 2);
+    assert_eq!(sorted(told(&desk.events("acme"))), sorted(ids));
+    let index = desk.store.keys().expiring(partition);
+    assert_eq!(desk.redis().run::<i64>(&["ZCARD", &index]), 0);
+}
+
+#[tokio::test]
+async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once() {
+    let (desk, ids) = desk(1, 0).await;
+    desk.set_status("acme", "CLOSED");
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(pass(&worker, lease).await.told, 0);
+    assert_eq!(told(&desk.events("acme")), ids);
+    let query = budget_authority::admin::ApiKeyQuery {
+        tenant_id: Some("acme".to_owned()),
+        status: None,
+        search: None,
+        sort: budget_authority::admin::ApiKeySort::CreatedAt,
+        descending: true,
+        after: None,
+        limit: 10,
+    };
+    let listed = desk.admin.list_api_keys(&query).await.expect("a list");
+    assert_eq!(listed.keys[0].status.as_str(), "EXPIRED");
+}
+
+#[tokio::test]
+async fn a_former_owner_of_the_partition_tells_nothing() {
+    let (desk, _) = desk(1, 0).await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let stale = Lease {
+        token: lease.token - 1,
+        ..lease
+    };
+    let mut lost = Vec::new();
+    let pass_of_former = worker.run_once(&[stale], |lease| lost.push(lease)).await;
+    assert_eq!(pass_of_former.expect("Redis answers").told, 0);
+    assert_eq!(lost, [stale]);
+    assert!(told(&desk.events("acme")).is_empty());
+    assert_eq!(pass(&worker, lease).await.told, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_tell_at_once_tell_each_key_once() {
+    let (desk, ids) = desk(100, 20).await;
+    let lease = lease(&desk).await;
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        let worker = worker(&desk.store);
+        workers.spawn(async move {
+            let mut told = 0;
+            loop {
+                let pass = pass(&worker, lease).await;
+                told += pass.told;
+                if !pass.more {
+                    return told;
+                }
+            }
+        });
+    }
+    let counts = workers.join_all().await;
+    assert_eq!(counts.iter().sum::<i64>(), 100, "{counts:?}");
+    assert_eq!(sorted(told(&desk.events("acme"))), sorted(ids));
+}
+
+#[tokio::test]
+async fn what_names_no_key_is_reported_and_holds_nobody_up() {
+    let (desk, ids) = desk(1, 0).await;
+    let index = desk.store.keys().expiring(tenant_id("acme").partition());
+    run(&desk.store, &["ZADD", &index, "0", "nonsense"]).await;
+    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let pass = pass(&worker, lease).await;
+    assert_eq!((pass.told, pass.failed), (1, 1));
+    assert_eq!(told(&desk.events("acme")), ids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
+    const KEYS: usize = 600;
+    let server = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+    let url = server.url();
+    let store = crate::harness::store(&url);
+    let desk = Desk::on(store.clone());
+    desk.tenant("acme").await;
+    let mut ids = Vec::new();
+    for _ in 0..KEYS {
+        let id = key(&desk).await;
+        end(&desk, &id).await;
+        ids.push(id);
+    }
+    let log = store
+        .keys()
+        .events(tenant_id("acme").partition(), "acme", store.today());
+    let index = store.keys().expiring(tenant_id("acme").partition());
+    let left = || server.run::<usize>(&["ZCARD", &index]);
+    let prefix = store.keys().prefix();
+    let mut dispatchers = [(); 2].map(|()| Process::dispatcher(&url, prefix));
+    // Each dies once it was seen to tell something.
+    for dispatcher in &mut dispatchers {
+        let before = block_in_place(left);
+        let limit = Duration::from_secs(60);
+        within(limit, "somebody tells", async || {
+            (block_in_place(left) < before || before == 0).then_some(())
+        })
+        .await;
+        block_in_place(|| dispatcher.restart());
+    }
+    let limit = Duration::from_secs(90);
+    within(limit, "all is told", async || {
+        (block_in_place(left) == 0).then_some(())
+    })
+    .await;
+    let entries: Vec<(String, Vec<String>)> = server.run(&["XRANGE", &log, "-", "+"]);
+    let fact = |facts: &[String], name: &str| {
+        let mut pairs = facts.chunks(2);
+        let found = pairs.find(|pair| pair[0] == name);
+        found.map_or_else(String::new, |pair| pair[1].clone())
+    };
+    let expired: Vec<String> = entries
+        .iter()
+        .filter(|(_, facts)| fact(facts, "type") == "api_key.expired")
+        .map(|(_, facts)| fact(facts, "data.key_id"))
+        .collect();
+    assert_eq!(sorted(expired), sorted(ids));
+}

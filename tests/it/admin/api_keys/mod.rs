@@ -1,0 +1,7 @@
+//! API keys.
+
+pub(crate) mod changes;
+pub(crate) mod create;
+pub(crate) mod expiry;
+pub(crate) mod list;
+pub(crate) mod validation;

@@ -1,0 +1,242 @@
+//! How far lists of the audit log look, and how current they are.
+
+use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery};
+use budget_authority::admin::log_walk::{Bounds, Place};
+use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
+use budget_authority::domain::refusal::admin::AdminRefusal;
+
+use crate::admin::audit::logs::{list, members};
+use crate::harness::app::TestApp;
+use crate::harness::desk::refusal;
+use crate::harness::redis::shared;
+use crate::harness::store;
+use crate::harness::trail::{append, seal_everything};
+
+fn query(filter: AuditFilter, sort: AuditSort, after: Option<Place>) -> AuditQuery {
+    AuditQuery {
+        filter,
+        sort,
+        descending: true,
+        after,
+        limit: 5,
+    }
+}
+
+#[tokio::test]
+async fn pages_in_order_of_time_may_be_short_and_tell_everything_once() {
+    let store = store(&shared().url());
+    let today = store.today();
+    for number in 0..60_i64 {
+        // Three days, several entries in one millisecond.
+        let at_ms = today.plus(-number / 20 - 1).start_ms() + number / 7 * 1_000;
+        let (id, status) = (
+            number.to_string(),
+            if number % 10 == 0 { "404" } else { "200" },
+        );
+        let fields = [("operation", "x"), ("status", status), ("resource_id", &id)];
+        append(
+            &store,
+            if number % 4 == 0 { "bolt" } else { "acme" },
+            at_ms,
+            &fields,
+        );
+    }
+    seal_everything(&store).await;
+    let bounds = Bounds {
+        page_rows: 7,
+        matches: 20,
+        rows: 30,
+    };
+    let logs = AuditLogs::new(store, 400).bounded(bounds);
+    for (tenant, expected, sparse) in [(None, 60, 6), (Some("acme"), 45, 3)] {
+        for (status_min, expected) in [(None, expected), (Some(404), sparse)] {
+            let filter = AuditFilter {
+                tenant: tenant.map(str::to_owned),
+                status_min,
+                ..AuditFilter::default()
+            };
+            let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+            loop {
+                let asked = query(filter.clone(), AuditSort::Timestamp, after);
+                let page = logs.list(&asked).await.expect("a page");
+                assert!(page.entries.len() <= 5);
+                seen.extend(
+                    page.entries
+                        .into_iter()
+                        .map(|entry| (entry.timestamp, entry.log_id)),
+                );
+                pages += 1;
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(seen.len(), expected, "{tenant:?} {status_min:?}");
+            assert!(pages >= expected / 5);
+            assert!(seen.is_sorted_by(|a, b| a.0 >= b.0));
+            seen.sort();
+            seen.dedup();
+            assert_eq!(seen.len(), expected, "each once");
+        }
+        let filter = AuditFilter {
+            tenant: tenant.map(str::to_owned),
+            ..AuditFilter::default()
+        };
+        let refused = refusal(
+            logs.list(&query(filter.clone(), AuditSort::Status, None))
+                .await,
+        );
+        assert_eq!(refused, AdminRefusal::TooManyAuditEntries { bound: 20 });
+        // Few match, but too many would have to be looked at.
+        let sparse = AuditFilter {
+            status_min: Some(404),
+            ..filter
+        };
+        let refused = refusal(logs.list(&query(sparse, AuditSort::Status, None)).await);
+        assert_eq!(refused, AdminRefusal::TooManyAuditEntries { bound: 30 });
+    }
+}
+
+#[tokio::test]
+async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_it_tells() {
+    let app = TestApp::spawn().await;
+    let store = &app.world.store;
+    let book = |id: &str| {
+        let now_ms = store.clock().now_ms();
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let fields = [
+            ("operation", "x"),
+            ("status", "200"),
+            ("request_id", id),
+            ("trace_id", trace),
+        ];
+        append(store, "acme", now_ms, &fields);
+    };
+    let as_of =
+        |said: &crate::harness::app::Said| said.header("x-service-as-of").map(str::to_owned);
+    book("a");
+    let before = list(&app, "").await;
+    assert_eq!(
+        members(&before, "request_id").len(),
+        0,
+        "nobody has looked yet"
+    );
+    assert_eq!(as_of(&before).as_deref(), Some("1970-01-01T00:00:00.000Z"));
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    seal_everything(store).await;
+    book("b");
+    let all = list(&app, "").await;
+    assert_eq!(members(&all, "request_id"), ["a"]);
+    assert!(as_of(&all).is_some_and(|as_of| as_of.starts_with("20")));
+    let own = list(&app, "tenant_id=acme").await;
+    assert_eq!(members(&own, "request_id"), ["b", "a"]);
+    assert_eq!(as_of(&own), None);
+    // An id is looked for in the view and, behind its watermark, in the tenant's log.
+    let trace = "trace_id=4bf92f3577b34da6a3ce929d0e0e4736";
+    let own = list(&app, &format!("{trace}&tenant_id=acme")).await;
+    assert_eq!(members(&own, "request_id"), ["b", "a"]);
+    let own = list(
+        &app,
+        &format!("{trace}&tenant_id=acme&sort_dir=asc&limit=1"),
+    )
+    .await;
+    assert_eq!(members(&own, "request_id"), ["a"]);
+    let cursor = own.text("/next_cursor");
+    let own = list(
+        &app,
+        &format!("{trace}&tenant_id=acme&sort_dir=asc&limit=1&cursor={cursor}"),
+    )
+    .await;
+    assert_eq!(members(&own, "request_id"), ["b"]);
+    assert_eq!(members(&list(&app, trace).await, "request_id"), ["a"]);
+}
+
+/// An entry's place in its stream may be a little later than the time that it tells, and so behind the watermark.
+#[tokio::test]
+async fn an_entry_that_is_later_than_its_time_is_told_once() {
+    let app = TestApp::spawn().await;
+    let store = &app.world.store;
+    let now_ms = store.node_times().await.expect("times")[0].1;
+    let (at_ms, id) = (
+        (now_ms - 2_000).to_string(),
+        format!("{}-0", now_ms + 2_000),
+    );
+    let acme = budget_authority::domain::ids::TenantId::parse("acme").expect("a tenant");
+    let (keys, partition) = (store.keys(), acme.partition());
+    let day = budget_authority::store::Day::of_ms(now_ms - 2_000);
+    let log = keys.audit(partition, "acme", day);
+    let fields = [
+        "sequence",
+        "1",
+        "at_ms",
+        &at_ms,
+        "operation",
+        "x",
+        "status",
+        "200",
+        "request_id",
+        "a",
+    ];
+    let mut words = vec!["XADD", log.as_str(), &id];
+    words.extend(fields);
+    shared().run::<String>(&words);
+    let chain = keys.chain(partition, "acme");
+    shared().run::<i64>(&["HSET", &chain, "sequence", "1"]);
+    shared().run::<i64>(&["SADD", &keys.unsealed(partition), "acme"]);
+    seal_everything(store).await;
+    for direction in ["asc", "desc"] {
+        let query = format!("tenant_id=acme&request_id=a&sort_dir={direction}");
+        assert_eq!(members(&list(&app, &query).await, "request_id"), ["a"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_damaged_or_gone_hides_nothing_else() {
+    let app = TestApp::spawn().await;
+    let store = &app.world.store;
+    let at_ms = store.today().plus(-1).start_ms();
+    append(
+        store,
+        "acme",
+        at_ms,
+        &[("operation", "x"), ("status", "200"), ("request_id", "a")],
+    );
+    append(
+        store,
+        "acme",
+        at_ms + 1,
+        &[("operation", "x"), ("status", "odd"), ("request_id", "b")],
+    );
+    append(
+        store,
+        "bolt",
+        at_ms + 2,
+        &[("operation", "x"), ("status", "200"), ("request_id", "c")],
+    );
+    append(
+        store,
+        "acme",
+        at_ms + 3,
+        &[("operation", "x"), ("status", "200"), ("request_id", "d")],
+    );
+    seal_everything(store).await;
+    let bolt = budget_authority::domain::ids::TenantId::parse("bolt").expect("a tenant");
+    let day = store.today().plus(-1);
+    let log = store.keys().audit(bolt.partition(), "bolt", day);
+    for damage in [&["DEL", log.as_str()][..], &["SET", &log, "no log"]] {
+        shared().run::<redis::Value>(damage);
+        assert_eq!(members(&list(&app, "").await, "request_id").concat(), "da");
+        assert_eq!(
+            members(&list(&app, "tenant_id=acme").await, "request_id").concat(),
+            "da"
+        );
+        assert_eq!(
+            members(&list(&app, "tenant_id=bolt").await, "request_id").concat(),
+            ""
+        );
+        assert_eq!(
+            members(&list(&app, "sort_by=status").await, "request_id").len(),
+            2
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What the admin plane books of the requests that it refuses, and what it shows only once.
+
+use budget_authority::domain::ids::Partition;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra, umbra_on};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::desk::{Desk, tenant_id};
+use crate::harness::redis::shared;
+
+fn desk(app: &TestApp) -> Desk {
+    Desk::on(app.world.store.clone())
+}
+
+#[tokio::test]
+async fn each_refused_request_is_booked_once() {
+    let app = umbra().await;
+    let desk = desk(&app);
+    let booked = |partition: Partition, chain: &str| -> Vec<(String, String)> {
+        let entries = desk.audit(partition, chain).into_iter();
+        entries
+            .filter_map(|entry| {
+                Some((
+                    entry.get("operation")?.to_owned(),
+                    entry.get("error_code")?.to_owned(),
+                ))
+            })
+            .collect()
+    };
+    let pair = |operation: &str, code: &str| (operation.to_owned(), code.to_owned());
+    let duplicate = json!({"tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS", "allocated": tokens(1)});
+    assert_eq!(post(&app, BUDGETS, duplicate).await.status, 409);
+    get(&app, "/v1/admin/no-such").await;
+    send(
+        &app,
+        Method::POST,
+        TENANTS,
+        &[("X-Admin-API-Key", "wrong")],
+        &json!({}),
+    )
+    .await;
+    let (_, reader) = key(&app, &["budgets:read"]).await;
+    send(
+        &app,
+        Method::POST,
+        BUDGETS,
+        &[("X-Service-API-Key", &reader)],
+        &json!({}),
+    )
+    .await;
+
+    let umbra = tenant_id("umbra").partition();
+    assert_eq!(
+        booked(umbra, "umbra"),
+        [
+            pair("POST:/v1/admin/budgets", "DUPLICATE_RESOURCE"),
+            pair("POST:/v1/admin/budgets", "INSUFFICIENT_PERMISSIONS"),
+        ]
+    );
+    assert_eq!(
+        booked(Partition::FIRST, "__admin__"),
+        [pair("GET:/v1/admin/no-such", "NOT_FOUND")]
+    );
+    assert_eq!(
+        booked(Partition::FIRST, "__unauth__"),
+        [pair("POST:/v1/admin/tenants", "UNAUTHORIZED")]
+    );
+    let last = desk.audit(umbra, "umbra").pop().expect("an entry");
+    assert!(last.get("key_id").is_some_and(|id| id.starts_with("key_")));
+    assert_eq!(last.get("source_ip"), Some("127.0.0.1"));
+}
+
+#[tokio::test]
+async fn an_inbound_request_id_is_taken_and_told() {
+    let app = umbra().await;
+    let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Request-Id", "dash-1")];
+    let body = json!({"tenant_id": "beta", "name": "Beta"});
+    let said = send(&app, Method::POST, TENANTS, &headers, &body).await;
+    assert_eq!(said.headers["x-request-id"], "dash-1");
+    assert_eq!(desk(&app).events("beta")[0]["request_id"], "dash-1");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refused() {
+    let settings = ["--allow-plaintext-secrets"];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    let app = umbra_on(app).await;
+    let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "k")];
+    let body = json!({"tenant_id": "umbra", "name": "ci"});
+    let said = send(&app, Method::POST, KEYS, &headers, &body).await;
+    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
+    assert!(said.text("/message").contains("X-Idempotency-Key"));
+    let created = post(&app, KEYS, body).await;
+    assert_eq!(
+        created.at("/permissions").as_array().map(Vec::len),
+        Some(10)
+    );
+    for (body, expected) in [
+        (
+            json!({"tenant_id": "nobody", "name": "ci"}),
+            (400, "TENANT_NOT_FOUND"),
+        ),
+        (
+            json!({"tenant_id": "umbra", "name": "ci", "permissions": ["x"]}),
+            (400, "INVALID_REQUEST"),
+        ),
+        (
+            json!({"tenant_id": "umbra", "name": "ci", "expires_at": "2001-01-01T00:00:00Z"}),
+            (400, "INVALID_REQUEST"),
+        ),
+    ] {
+        assert_eq!(
+            post(&app, KEYS, body.clone()).await.error(),
+            expected,
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_believed_whatever_the_client_claims_before_it() {
+    let url = shared().url();
+    for (trusted, lines, expected) in [
+        ("127.0.0.0/8", &["198.51.100.7"][..], "198.51.100.7"),
+        // Some proxies append to the line, others add one of their own.
+        (
+            "127.0.0.0/8",
+            &["203.0.113.9, 198.51.100.7"],
+            "198.51.100.7",
+        ),
+        (
+            "127.0.0.0/8",
+            &["203.0.113.9", "198.51.100.7"],
+            "198.51.100.7",
+        ),
+        (
+            "127.0.0.0/8,198.51.100.0/24",
+            &["203.0.113.9", "198.51.100.7"],
+            "203.0.113.9",
+        ),
+        ("10.0.0.0/8", &["203.0.113.9"], "127.0.0.1"),
+    ] {
+        let app = TestApp::spawn_on(&url, &["--trusted-proxies", trusted]).await;
+        let mut headers = vec![("X-Admin-API-Key", ADMIN_KEY)];
+        headers.extend(lines.iter().map(|line| ("X-Forwarded-For", *line)));
+        send(&app, Method::GET, "/v1/admin/no-such", &headers, &json!({})).await;
+        let entry = desk(&app).audit(Partition::FIRST, "__admin__").pop();
+        let entry = entry.expect("an entry");
+        assert_eq!(entry.get("source_ip"), Some(expected), "{lines:?}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The audit log.
+
+pub(crate) mod bounds;
+pub(crate) mod entries;
+pub(crate) mod floods;
+pub(crate) mod http;
+pub(crate) mod logs;
+pub(crate) mod retention;
+pub(crate) mod seals;
+pub(crate) mod verify;

@@ -1,0 +1,242 @@
+//! `audit verify` finds what was altered, dropped or inserted, and nothing that is right, also while the system runs.
+
+use budget_authority::tools::verify::audit::{AuditVerifyArgs, Finding, run_audit};
+
+use crate::harness::store;
+use crate::harness::trail::Trail;
+
+type Log = Vec<(String, Vec<String>)>;
+
+/// Six sealed entries, and two that are not.
+async fn stage() -> Trail {
+    let trail = Trail::new().await;
+    trail.book(6).await;
+    trail.seal().await;
+    trail.book(2).await;
+    trail
+}
+
+fn log(trail: &Trail) -> Log {
+    trail.redis(&["XRANGE", &trail.log_key(), "-", "+"])
+}
+
+/// Writes the log anew, as somebody may who can write every key.
+fn rewrite(trail: &Trail, change: impl FnOnce(&mut Log)) {
+    let mut entries = log(trail);
+    change(&mut entries);
+    trail.redis::<i64>(&["DEL", &trail.log_key()]);
+    let key = trail.log_key();
+    for (id, fields) in entries {
+        let mut words = vec!["XADD", key.as_str(), &id];
+        words.extend(fields.iter().map(String::as_str));
+        trail.redis::<String>(&words);
+    }
+}
+
+fn set(fields: &mut [String], name: &str, value: &str) {
+    let at = fields
+        .iter()
+        .position(|field| field == name)
+        .expect("a field");
+    fields[at + 1] = value.to_owned();
+}
+
+async fn found(trail: &Trail) -> Vec<(&'static str, Option<u64>)> {
+    let findings: Vec<Finding> = trail.report().await.findings;
+    findings
+        .iter()
+        .map(|found| (found.kind, found.sequence))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_is_as_it_was_is_proved_and_the_unsealed_tail_is_told() {
+    let trail = stage().await;
+    let report = trail.report().await;
+    assert_eq!(report.findings, []);
+    let row = &report.chains[0];
+    assert_eq!((row.verified, row.unsealed, row.sealed_sequence), (6, 2, 6));
+    rewrite(&trail, |_| {});
+    assert_eq!(found(&trail).await, []);
+}
+
+#[tokio::test]
+async fn an_altered_field_is_found_wherever_it_is() {
+    for (at, name, value) in [
+        (0, "operation", "fundBudget"),
+        (2, "status", "200"),
+        (3, "request_id", "req_other"),
+        (5, "source_ip", "192.0.2.8"),
+    ] {
+        let trail = stage().await;
+        rewrite(&trail, |log| set(&mut log[at].1, name, value));
+        assert_eq!(
+            found(&trail).await,
+            [("altered", Some(at as u64 + 1))],
+            "{name}"
+        );
+    }
+    let trail = stage().await;
+    rewrite(&trail, |log| log[1].1.extend(["x", "y"].map(str::to_owned)));
+    assert_eq!(
+        found(&trail).await,
+        [("altered", Some(2))],
+        "one more field"
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end() {
+    for at in [0, 2, 5, 7] {
+        let trail = stage().await;
+        let id = log(&trail)[at].0.clone();
+        trail.redis::<i64>(&["XDEL", &trail.log_key(), &id]);
+        assert_eq!(
+            found(&trail).await,
+            [("dropped", Some(at as u64 + 1))],
+            "{at}"
+        );
+    }
+    let trail = stage().await;
+    rewrite(&trail, |log| log.truncate(4));
+    assert_eq!(found(&trail).await, [("dropped", Some(5))], "a cut tail");
+    let trail = stage().await;
+    trail.redis::<i64>(&["DEL", &trail.log_key(), &trail.seals_key()]);
+    assert_eq!(found(&trail).await, [("dropped", Some(1))], "all of a day");
+}
+
+#[tokio::test]
+async fn an_inserted_entry_is_found() {
+    for (number, kind) in [("3", "inserted"), ("99", "inserted"), ("x", "inserted")] {
+        let trail = stage().await;
+        rewrite(&trail, |log| {
+            let (id, mut fields) = log[2].clone();
+            set(&mut fields, "sequence", number);
+            let (ms, of_ms) = id.split_once('-').expect("an id");
+            let of_ms: u64 = of_ms.parse().expect("a number");
+            // Behind it, in front of what follows in the same millisecond.
+            for (id, _) in &mut log[3..] {
+                let (later, number) = id.split_once('-').expect("an id");
+                let number: u64 = number.parse().expect("a number");
+                if later == ms {
+                    *id = format!("{ms}-{}", number + 1);
+                }
+            }
+            log.insert(3, (format!("{ms}-{}", of_ms + 1), fields));
+        });
+        let kinds = found(&trail).await;
+        assert!(
+            kinds.iter().any(|(found, _)| *found == kind),
+            "{number}: {kinds:?}"
+        );
+    }
+    // Renumbered, so that all numbers are there.
+    let trail = stage().await;
+    rewrite(&trail, |log| {
+        let copy = log[7].1.clone();
+        log.push(("9999999999999-0".to_owned(), copy));
+        set(&mut log[8].1, "sequence", "9");
+    });
+    assert_eq!(
+        found(&trail).await,
+        [("inserted", Some(9))],
+        "beyond the last number"
+    );
+    let trail = stage().await;
+    let other_day = trail.desk.store.today().plus(-40);
+    let key = trail
+        .desk
+        .store
+        .keys()
+        .audit(trail.partition(), trail.tenant, other_day);
+    trail.redis::<String>(&[
+        "XADD",
+        &key,
+        "*",
+        "operation",
+        "fundBudget",
+        "status",
+        "200",
+    ]);
+    assert_eq!(
+        found(&trail).await,
+        [("inserted", None)],
+        "in a log that nobody looks into"
+    );
+}
+
+#[tokio::test]
+async fn a_changed_seal_and_a_changed_head_are_found() {
+    let zeros = "0".repeat(64);
+    for (number, expected) in [
+        ("1", &[("seal", Some(1)), ("altered", Some(1))][..]),
+        ("4", &[("altered", Some(3)), ("altered", Some(4))]),
+    ] {
+        let trail = stage().await;
+        let other = "1".repeat(64);
+        trail.redis::<i64>(&["HSET", &trail.seals_key(), number, &other]);
+        assert_eq!(found(&trail).await, expected, "{number}");
+    }
+    let trail = stage().await;
+    trail.redis::<i64>(&["HDEL", &trail.seals_key(), "3"]);
+    assert!(found(&trail).await.contains(&("seal", Some(3))));
+    let trail = stage().await;
+    trail.redis::<i64>(&["HSET", &trail.chain_key(), "sealed_hash", &zeros]);
+    assert_eq!(found(&trail).await, [("altered", Some(6))]);
+    let trail = stage().await;
+    trail.redis::<i64>(&["HSET", &trail.seals_key(), "last", &format!("6 {zeros}")]);
+    assert_eq!(found(&trail).await, [("seal", Some(6))]);
+    let trail = stage().await;
+    trail.redis::<i64>(&["DEL", &trail.chain_key()]);
+    assert!(found(&trail).await.contains(&("inserted", Some(8))));
+    let trail = stage().await;
+    trail.redis::<()>(&["SET", &trail.log_key(), "no log"]);
+    assert!(found(&trail).await.contains(&("altered", None)));
+}
+
+#[tokio::test]
+async fn a_running_system_is_verified_without_a_false_alarm() {
+    let trail = stage().await;
+    let booking = async {
+        for _ in 0..20 {
+            trail.book(10).await;
+            trail.seal().await;
+        }
+    };
+    let verifying = async {
+        for _ in 0..20 {
+            assert_eq!(trail.report().await.findings, []);
+        }
+    };
+    tokio::join!(booking, verifying);
+    assert_eq!(trail.report().await.chains[0].verified, 208);
+}
+
+#[tokio::test]
+async fn the_exit_code_tells_proved_from_changed_and_from_unknown() {
+    let trail = stage().await;
+    let args = |names: &[&str], json| AuditVerifyArgs {
+        tenants: names.iter().map(ToString::to_string).collect(),
+        json,
+    };
+    let store_of = &trail.desk.store;
+    let mut text = Vec::new();
+    assert_eq!(run_audit(store_of, &args(&[], false), &mut text).await, 0);
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.ends_with("1 chains, 6 entries verified, 2 not sealed yet: nothing was altered, dropped or inserted\n"), "{text}");
+    assert_eq!(
+        run_audit(store_of, &args(&["nobody"], false), Vec::new()).await,
+        2
+    );
+    rewrite(&trail, |log| set(&mut log[0].1, "status", "200"));
+    let mut json = Vec::new();
+    assert_eq!(
+        run_audit(store_of, &args(&["acme"], true), &mut json).await,
+        1
+    );
+    let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(report["findings"][0]["kind"], "altered");
+    assert_eq!(report["chains"][0]["sealed_sequence"], 6);
+    let nowhere = store("redis://127.0.0.1:1");
+    assert_eq!(run_audit(&nowhere, &args(&[], false), Vec::new()).await, 2);
+}

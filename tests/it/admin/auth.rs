@@ -1,0 +1,341 @@
+//! Who is let in on the admin plane, and what can be asked about a key: the numbered rules of the plane, each by name.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra};
+use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::desk::{Desk, tenant_id};
+use crate::harness::http;
+use crate::harness::redis::shared;
+
+const INTROSPECT: &str = "/v1/auth/introspect";
+pub(crate) const VALIDATE: &str = "/v1/auth/validate";
+const LOOKUP: &str = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
+const FUND: &str = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS";
+const UNAUTHORIZED: (u16, &str) = (401, "UNAUTHORIZED");
+const LACKING: (u16, &str) = (403, "INSUFFICIENT_PERMISSIONS");
+
+/// A request under a tenant's key.
+async fn by(app: &TestApp, secret: &str, method: Method, path: &str, body: Value) -> Said {
+    let headers = [("X-Service-API-Key", secret)];
+    send(app, method, path, &headers, &body).await
+}
+
+async fn get_by(app: &TestApp, secret: &str, path: &str) -> Said {
+    by(app, secret, Method::GET, path, Value::Null).await
+}
+
+async fn fund(app: &TestApp, secret: &str) -> Said {
+    let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
+    by(app, secret, Method::POST, FUND, credit).await
+}
+
+pub(crate) async fn set(app: &TestApp, id: &str, field: &str, value: &str) {
+    let keys = app.world.store.keys();
+    let record = keys.api_key(tenant_id("umbra").partition(), id);
+    app.world.redis(&["HSET", &record, field, value]).await;
+}
+
+#[tokio::test]
+async fn rule_1_a_wrong_admin_key_is_not_made_up_for_by_a_good_api_key() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &["budgets:read"]).await;
+    for path in [LOOKUP, INTROSPECT] {
+        let both = [
+            ("X-Service-API-Key", secret.as_str()),
+            ("X-Admin-API-Key", "wrong"),
+        ];
+        let said = send(&app, Method::GET, path, &both, &Value::Null).await;
+        assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+        assert_eq!(get_by(&app, &secret, path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn rule_2_an_operation_ignores_the_kind_of_key_that_is_not_its_own() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &["admin:read", "admin:write"]).await;
+    for (method, path) in [
+        (Method::GET, TENANTS),
+        (Method::GET, KEYS),
+        (Method::POST, KEYS),
+        (Method::POST, VALIDATE),
+        (Method::PATCH, "/v1/admin/api-keys/key_000_zzzzzzzzzzzz"),
+    ] {
+        let said = by(&app, &secret, method, path, json!({})).await;
+        assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+        assert_eq!(
+            said.text("/message"),
+            "Missing admin key (header X-Admin-API-Key)"
+        );
+    }
+    let said = post(&app, "/v1/webhooks", json!({})).await;
+    assert_eq!(said.error(), UNAUTHORIZED);
+    assert_eq!(
+        said.text("/message"),
+        "Missing API key (header X-Service-API-Key)"
+    );
+}
+
+#[tokio::test]
+async fn rule_3_a_bad_key_is_told_before_a_missing_permission_and_that_before_a_bad_body() {
+    let app = umbra().await;
+    let (_, good) = key(&app, &["budgets:write"]).await;
+    let (_, lacking) = key(&app, &["budgets:read"]).await;
+    let bad = format!("{}x", &good[..good.len() - 1]);
+    for (secret, expected) in [
+        (&bad, UNAUTHORIZED),
+        (&lacking, LACKING),
+        (&good, (400, "INVALID_REQUEST")),
+    ] {
+        let request = app.request(Method::POST, BUDGETS).body("{broken");
+        let request = request.header("Content-Type", "application/json");
+        let said = app.send(request.header("X-Service-API-Key", secret)).await;
+        assert_eq!(said.error(), expected, "{said:?}");
+    }
+    let request = app.request(Method::POST, VALIDATE).body("{broken");
+    let request = request.header("Content-Type", "application/json");
+    let said = app.send(request.header("X-Admin-API-Key", "wrong")).await;
+    assert_eq!(said.error(), UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_very_next_request() {
+    let app = umbra().await;
+    for (field, value, word) in [
+        ("status", "REVOKED", "KEY_REVOKED"),
+        ("expires_at_ms", "1", "KEY_EXPIRED"),
+    ] {
+        let (id, secret) = key(&app, &["budgets:read"]).await;
+        for path in [LOOKUP, INTROSPECT] {
+            assert_eq!(get_by(&app, &secret, path).await.status, 200);
+        }
+        set(&app, &id, field, value).await;
+        for path in [LOOKUP, INTROSPECT] {
+            let said = get_by(&app, &secret, path).await;
+            assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+            let message = said.text("/message");
+            assert!(message.starts_with(word), "{message}");
+            assert!(message.ends_with("(header X-Service-API-Key)"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rule_5_a_wildcard_opens_reading_or_writing_and_never_reservations() {
+    let app = umbra().await;
+    let (_, reader) = key(&app, &["admin:read"]).await;
+    let (_, writer) = key(&app, &["admin:write"]).await;
+    assert_eq!(get_by(&app, &reader, LOOKUP).await.status, 200);
+    assert_eq!(
+        get_by(&app, &reader, "/v1/admin/policies").await.status,
+        200
+    );
+    assert_eq!(fund(&app, &reader).await.error(), LACKING);
+    assert_eq!(fund(&app, &writer).await.status, 200);
+    assert_eq!(get_by(&app, &writer, LOOKUP).await.error(), LACKING);
+    let reserve = json!({
+        "idempotency_key": "k1", "subject": {"tenant": "umbra"}, "action": {"kind": "llm", "name": "m"},
+        "estimate": tokens(1),
+    });
+    for secret in [&writer, &reader] {
+        let path = "/v1/reservations";
+        let said = by(&app, secret, Method::POST, path, reserve.clone()).await;
+        assert_eq!(said.status, 403, "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn rule_6_a_granular_admin_permission_opens_nothing_but_is_a_capability() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &["admin:budgets:read"]).await;
+    assert_eq!(get_by(&app, &secret, LOOKUP).await.error(), LACKING);
+    let said = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(said.at("/capabilities/view_budgets"), &json!(true));
+    assert_eq!(said.at("/capabilities/manage_budgets"), &json!(false));
+    assert_eq!(said.at("/permissions"), &json!(["admin:budgets:read"]));
+}
+
+#[tokio::test]
+async fn rule_7_what_is_the_operators_alone_is_no_capability_of_a_tenants_key() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &["admin:read"]).await;
+    let said = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    assert_eq!(said.header("x-service-tenant"), Some("umbra"));
+    assert_eq!(said.at("/authenticated"), &json!(true));
+    assert_eq!(said.text("/auth_type"), "tenant");
+    assert_eq!(said.text("/tenant_id"), "umbra");
+    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    assert_eq!(capabilities.len(), 15, "each is sent");
+    for (name, held) in capabilities {
+        let expected = [
+            "view_budgets",
+            "view_policies",
+            "view_webhooks",
+            "view_events",
+            "view_reservations",
+        ];
+        assert_eq!(held, &json!(expected.contains(&name.as_str())), "{name}");
+    }
+    assert_eq!(said.body.get("scope_filter"), None, "absent when empty");
+    let body = json!({"tenant_id": "umbra", "name": "n", "scope_filter": ["agent:*", "app:x"]});
+    let restricted = post(&app, KEYS, body).await;
+    let said = get_by(&app, restricted.text("/key_secret"), INTROSPECT).await;
+    assert_eq!(said.at("/scope_filter"), &json!(["agent:*", "app:x"]));
+}
+
+#[tokio::test]
+async fn rule_8_the_admin_key_is_told_that_it_may_do_everything_and_has_no_tenant() {
+    let app = umbra().await;
+    let said = get(&app, INTROSPECT).await;
+    assert_eq!(said.status, 200);
+    assert_eq!(said.at("/permissions"), &json!(["*"]));
+    assert_eq!(said.text("/auth_type"), "admin");
+    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    assert!(capabilities.len() == 15 && capabilities.values().all(|held| held == true));
+    for absent in ["tenant_id", "scope_filter"] {
+        assert_eq!(said.body.get(absent), None);
+    }
+    assert_eq!(said.header("x-service-tenant"), None);
+    let (_, secret) = key(&app, &[]).await;
+    let both = [
+        ("X-Service-API-Key", secret.as_str()),
+        ("X-Admin-API-Key", ADMIN_KEY),
+    ];
+    let said = send(&app, Method::GET, INTROSPECT, &both, &Value::Null).await;
+    assert_eq!(said.text("/auth_type"), "admin");
+}
+
+#[tokio::test]
+async fn rule_9_no_permissions_open_nothing_but_introspection_and_none_named_are_the_ten() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &[]).await;
+    assert_eq!(fund(&app, &secret).await.error(), LACKING);
+    for path in [LOOKUP, "/v1/admin/policies", "/v1/webhooks"] {
+        assert_eq!(get_by(&app, &secret, path).await.error(), LACKING, "{path}");
+    }
+    for path in ["/v1/reservations", "/v1/balances?tenant=umbra"] {
+        assert_eq!(get_by(&app, &secret, path).await.status, 403, "{path}");
+    }
+    let said = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(said.at("/permissions"), &json!([]));
+    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    assert!(capabilities.values().all(|held| held == false));
+    let made = post(&app, KEYS, json!({"tenant_id": "umbra", "name": "n"})).await;
+    let said = get_by(&app, made.text("/key_secret"), INTROSPECT).await;
+    let ten = json!([
+        "reservations:create",
+        "reservations:commit",
+        "reservations:release",
+        "reservations:extend",
+        "reservations:list",
+        "balances:read",
+        "budgets:read",
+        "budgets:write",
+        "policies:read",
+        "policies:write"
+    ]);
+    assert_eq!(said.at("/permissions"), &ten);
+    assert_eq!(made.at("/permissions"), &ten);
+}
+
+#[tokio::test]
+async fn rule_10_another_method_is_405_with_allow_and_another_path_404() {
+    let app = umbra().await;
+    let headers = [("X-Admin-API-Key", ADMIN_KEY)];
+    for (method, path, allowed) in [
+        (Method::PUT, KEYS, "GET,HEAD,POST"),
+        (Method::GET, "/v1/admin/api-keys/x", "DELETE,PATCH"),
+        (Method::GET, VALIDATE, "POST"),
+        (Method::POST, INTROSPECT, "GET,HEAD"),
+    ] {
+        let said = send(&app, method.clone(), path, &headers, &json!({})).await;
+        assert_eq!(said.error(), (405, "INVALID_REQUEST"), "{method} {path}");
+        let mut allow: Vec<_> = said.header("allow").expect("Allow").split(',').collect();
+        allow.sort_unstable();
+        assert_eq!(allow.join(","), allowed, "{method} {path}");
+    }
+    for path in [
+        "/v1/auth",
+        "/v1/auth/x",
+        "/v1/auth/introspect/",
+        "/v1/admin/api-keys/",
+    ] {
+        assert_eq!(get(&app, path).await.error(), (404, "NOT_FOUND"), "{path}");
+        let nobody = send(&app, Method::GET, path, &[], &Value::Null).await;
+        assert_eq!(nobody.error(), UNAUTHORIZED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_401_names_the_header_that_is_missing_or_wrong_in_either_dialect() {
+    for app in TestApp::spawn_both().await {
+        let (native, alias) = (app.names.key, app.names.other().key);
+        let admin = "X-Admin-API-Key";
+        let either = format!("{native} or {admin}");
+        for (path, sent, wanted) in [
+            (LOOKUP, None, either.as_str()),
+            (INTROSPECT, None, &either),
+            (INTROSPECT, Some(native), native),
+            (INTROSPECT, Some(alias), alias),
+            (INTROSPECT, Some(admin), admin),
+            (TENANTS, None, admin),
+            (TENANTS, Some(admin), admin),
+            (TENANTS, Some(native), admin),
+            ("/v1/auth/nowhere", None, admin),
+            ("/v1/balances", None, native),
+            ("/v1/balances", Some(alias), alias),
+            ("/v1/reservations?tenant=acme", None, &either),
+            ("/v1/reservations?tenant=acme", Some(admin), admin),
+        ] {
+            let mut request = app.request(Method::GET, path);
+            if let Some(header) = sent {
+                request = request.header(header, "nonsense");
+            }
+            let said = app.send(request).await;
+            assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+            let message = said.text("/message");
+            let ending = format!("(header {wanted})");
+            assert!(message.ends_with(&ending), "{path} {sent:?}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn introspection_is_answered_on_both_addresses_and_validation_on_the_operators() {
+    let settings = ["--admin-listen", "127.0.0.1:0"];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    let admin = app.admin_address.expect("an address of its own");
+    let client = http::client();
+    for address in [app.address, admin] {
+        for (header, value) in [
+            ("X-Service-API-Key", app.world.keys[0].as_str()),
+            ("X-Admin-API-Key", ADMIN_KEY),
+        ] {
+            let url = format!("http://{address}{INTROSPECT}");
+            let said = client.get(url).header(header, value).send().await;
+            assert_eq!(said.expect("an answer").status(), 200, "{address} {header}");
+        }
+    }
+    for (address, expected) in [(app.address, 401), (admin, 200)] {
+        let request = client.post(format!("http://{address}{VALIDATE}"));
+        let request = request.header("X-Admin-API-Key", ADMIN_KEY);
+        let said = request.json(&json!({"key_secret": "x"})).send().await;
+        assert_eq!(said.expect("an answer").status(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_a_tenant_or_of_a_suspended_one_is_introspected_accordingly() {
+    let app = umbra().await;
+    let (_, secret) = key(&app, &["budgets:read"]).await;
+    let desk = Desk::on(app.world.store.clone());
+    desk.set_status("umbra", "SUSPENDED");
+    assert_eq!(get_by(&app, &secret, INTROSPECT).await.status, 200);
+    app.world.redis(&["DEL", &desk.tenant_key("umbra")]).await;
+    let said = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(said.error(), UNAUTHORIZED);
+    assert!(said.text("/message").starts_with("KEY_NOT_OWNED_BY_TENANT"));
+}

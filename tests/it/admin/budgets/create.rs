@@ -1,0 +1,291 @@
+//! Opening and looking up ledgers.
+
+use budget_authority::admin::NewBudget;
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::api_key::permission::Permission;
+use budget_authority::domain::budget::funding::{BudgetStatus, RolloverPolicy};
+use budget_authority::domain::json::FreeObject;
+use budget_authority::domain::moment::Moment;
+use budget_authority::domain::refusal::BadKey;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+
+use crate::harness::desk::{Desk, admin_key, ask, asking, new_budget, refusal, scope, tenant_id};
+
+const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
+
+#[tokio::test]
+async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let new = NewBudget {
+        overdraft_limit: 7,
+        period_start: Moment::parse("2026-01-01T00:00:00Z"),
+        metadata: FreeObject::from_stored("{\"a\":null}".to_owned()),
+        ..new_budget(Some("acme"), "tenant:acme/agent:Bob", i64::MAX)
+    };
+    let ledger = desk
+        .admin
+        .create_budget(&admin_key(), &new, &ask().by(&admin_key()).request())
+        .await
+        .expect("a ledger");
+    assert_eq!(ledger.scope.as_str(), "tenant:acme/agent:bob");
+    assert_eq!((ledger.allocated, ledger.remaining), (i64::MAX, i64::MAX));
+    assert_eq!(
+        (
+            ledger.reserved,
+            ledger.spent,
+            ledger.debt,
+            ledger.overdraft_limit
+        ),
+        (0, 0, 0, 7)
+    );
+    assert_eq!(
+        (ledger.status, ledger.rollover_policy),
+        (BudgetStatus::Active, Some(RolloverPolicy::None))
+    );
+    assert_eq!(ledger.period_start, new.period_start);
+
+    let fields: Vec<String> = desk
+        .redis()
+        .run(&["HKEYS", &desk.budget_key("acme", "tenant:acme/agent:bob")]);
+    let first = [
+        "status",
+        "remaining",
+        "reserved",
+        "spent",
+        "allocated",
+        "debt",
+        "overdraft_limit",
+        "is_over_limit",
+        "ledger_id",
+    ];
+    assert_eq!(fields[..9], first);
+    let index = desk
+        .store
+        .keys()
+        .budgets(tenant_id("acme").partition(), "acme");
+    let members: Vec<String> = desk.redis().run(&["ZRANGE", &index, "0", "-1"]);
+    assert_eq!(members, ["tenant:acme/agent:bob 1 TOKENS"]);
+    let event = desk.events("acme").pop().expect("an event");
+    assert_eq!(event["scope"], "tenant:acme/agent:bob");
+    assert_eq!(event["actor"]["type"], "admin_on_behalf_of");
+    assert_eq!(event["data"]["operation"], "CREATE");
+    let entry = desk.tenant_audit("acme").pop().expect("an entry");
+    assert_eq!(entry.get("resource_id"), Some(ledger.ledger_id.as_str()));
+    assert_eq!(entry.get("metadata.actor_type"), Some("admin_on_behalf_of"));
+
+    for spelling in [
+        "tenant:acme/agent:BOB",
+        "tenant:acme/agent:bob",
+        "tenant:ACME/agent:bob",
+    ] {
+        let found = desk
+            .admin
+            .lookup_budget(&admin_key(), &scope(spelling), Unit::Tokens)
+            .await
+            .expect("a ledger");
+        assert_eq!(found.ledger_id, ledger.ledger_id);
+    }
+}
+
+#[tokio::test]
+async fn the_checks_of_a_creation_stand_in_their_order() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let key = desk.key("acme", BOTH, &["agent:*"]).await;
+    let reader = desk.key("acme", &[Permission::BudgetsRead], &[]).await;
+    let root = "tenant:acme";
+    let agent = "tenant:acme/agent:x";
+    let admin = admin_key();
+    for (caller, new, expected) in [
+        (
+            &reader,
+            new_budget(None, root, 1),
+            AdminRefusal::Forbidden("budgets:write".to_owned()),
+        ),
+        (
+            &key,
+            new_budget(Some("acme"), root, 1),
+            AdminRefusal::ScopeForbidden,
+        ),
+        (
+            &key,
+            new_budget(Some("acme"), agent, 1),
+            AdminRefusal::TenantIdPresent,
+        ),
+        (
+            &key,
+            new_budget(None, "tenant:other/agent:x", 1),
+            AdminRefusal::ScopeOfOtherTenant,
+        ),
+        (
+            &key,
+            new_budget(None, root, 1),
+            AdminRefusal::ScopeForbidden,
+        ),
+        (
+            &admin,
+            new_budget(None, root, 1),
+            AdminRefusal::TenantIdMissing,
+        ),
+        (
+            &admin,
+            new_budget(Some(" "), root, 1),
+            AdminRefusal::TenantIdMissing,
+        ),
+        (
+            &admin,
+            new_budget(Some("acme"), "tenant:ACME", 1),
+            AdminRefusal::ScopeOfOtherTenant,
+        ),
+        (
+            &admin,
+            new_budget(Some("nobody"), "tenant:nobody", 1),
+            AdminRefusal::OwnerNotFound,
+        ),
+        (
+            &admin,
+            new_budget(Some("NO"), "tenant:NO", 1),
+            AdminRefusal::OwnerNotFound,
+        ),
+    ] {
+        assert_eq!(
+            refusal(
+                desk.admin
+                    .create_budget(caller, &new, &ask().request())
+                    .await
+            ),
+            expected,
+            "{new:?}"
+        );
+    }
+    let ok = new_budget(None, agent, 1);
+    desk.admin
+        .create_budget(&key, &ok, &ask().by(&key).request())
+        .await
+        .expect("a ledger");
+    assert_eq!(
+        refusal(desk.admin.create_budget(&key, &ok, &ask().request()).await),
+        AdminRefusal::DuplicateBudget
+    );
+    let other_unit = NewBudget {
+        allocated: Amount::zero(Unit::Credits),
+        ..new_budget(None, agent, 1)
+    };
+    desk.admin
+        .create_budget(&key, &other_unit, &ask().request())
+        .await
+        .expect("a second unit");
+    assert_eq!(
+        desk.events("acme").pop().expect("an event")["data"]["unit"],
+        "CREDITS"
+    );
+}
+
+#[tokio::test]
+async fn a_suspended_or_closed_tenant_gets_no_ledger() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let key = desk.key("acme", BOTH, &[]).await;
+    let (by_admin, by_key) = (
+        new_budget(Some("acme"), "tenant:acme", 1),
+        new_budget(None, "tenant:acme", 1),
+    );
+    for (status, admin_refusal, key_refusal) in [
+        (
+            "SUSPENDED",
+            AdminRefusal::TenantNotActive,
+            AdminRefusal::TenantSuspended,
+        ),
+        (
+            "CLOSED",
+            AdminRefusal::TenantClosed,
+            AdminRefusal::TenantClosed,
+        ),
+    ] {
+        desk.set_status("acme", status);
+        assert_eq!(
+            refusal(
+                desk.admin
+                    .create_budget(&admin_key(), &by_admin, &ask().request())
+                    .await
+            ),
+            admin_refusal
+        );
+        assert_eq!(
+            refusal(
+                desk.admin
+                    .create_budget(&key, &by_key, &ask().request())
+                    .await
+            ),
+            key_refusal
+        );
+    }
+    desk.redis().run::<()>(&["DEL", &desk.tenant_key("acme")]);
+    let without_tenant = refusal(
+        desk.admin
+            .create_budget(&key, &by_key, &ask().request())
+            .await,
+    );
+    assert_eq!(without_tenant, AdminRefusal::Unauthorized(BadKey::NotOwned));
+}
+
+#[tokio::test]
+async fn a_repeated_creation_answers_the_first_ledger() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let new = new_budget(Some("acme"), "tenant:acme", 5);
+    let create = || async {
+        desk.admin
+            .create_budget(&admin_key(), &new, &asking(Some("k"), "{}").request())
+            .await
+            .expect("a ledger")
+            .ledger_id
+    };
+    let first = create().await;
+    desk.set_status("acme", "CLOSED");
+    assert_eq!(create().await, first);
+    assert_eq!(
+        desk.event_types("acme"),
+        ["tenant.created", "budget.created"]
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    desk.tenant("other").await;
+    desk.budget("other", "tenant:other", 5).await;
+    let key = desk.key("acme", BOTH, &[]).await;
+    let narrow = desk.key("acme", BOTH, &["app:x"]).await;
+    for (caller, of, expected) in [
+        (&key, "tenant:other", AdminRefusal::ForeignBudget),
+        (&key, "tenant:other/app:none", AdminRefusal::ForeignBudget),
+        (&key, "tenant:nobody", AdminRefusal::ForeignBudget),
+        (&key, "tenant:acme", AdminRefusal::BudgetNotFound),
+        (&narrow, "tenant:other", AdminRefusal::ScopeForbidden),
+        (&narrow, "tenant:acme/app:x", AdminRefusal::BudgetNotFound),
+        (&admin_key(), "tenant:acme", AdminRefusal::BudgetNotFound),
+        (&admin_key(), "tenant:a.b", AdminRefusal::BudgetNotFound),
+    ] {
+        assert_eq!(
+            refusal(
+                desk.admin
+                    .lookup_budget(caller, &scope(of), Unit::Tokens)
+                    .await
+            ),
+            expected,
+            "{of}"
+        );
+    }
+    let writer = desk.key("acme", &[Permission::AdminRead], &[]).await;
+    assert_eq!(
+        refusal(
+            desk.admin
+                .lookup_budget(&writer, &scope("tenant:acme"), Unit::Tokens)
+                .await
+        ),
+        AdminRefusal::BudgetNotFound
+    );
+}

@@ -1,0 +1,171 @@
+//! Lists of more budgets than can be sorted.
+
+use redis::Cmd;
+use serde_json::json;
+
+use crate::admin::budgets::list::{list, rows, walked};
+use crate::admin::http::{TENANTS, post};
+use crate::harness::app::{Said, TestApp};
+use crate::harness::desk::tenant_id;
+use crate::harness::redis::shared;
+
+/// Patience on a machine that runs many tests.
+const PATIENT: [&str; 2] = ["--redis-timeout-ms", "20000"];
+
+/// What a sort without an index looks at.
+const BOUND: usize = 10_000;
+
+/// Puts ledgers in place as a release before would have left them, many at once.
+async fn crowd(app: &TestApp, tenant: &str, count: usize) {
+    let said = post(app, TENANTS, json!({"tenant_id": tenant, "name": tenant})).await;
+    assert_eq!(said.status, 201, "{said:?}");
+    let (partition, keys) = (tenant_id(tenant).partition(), app.world.store.keys());
+    let index = keys.budgets(partition, tenant);
+    let mut commands: Vec<(String, Cmd)> = Vec::new();
+    for number in 0..count {
+        let scope = format!("tenant:{tenant}/agent:x{number:05}");
+        let key = keys.budget(partition, tenant, "TOKENS", &scope);
+        let spent = (number % 10).to_string();
+        let mut set = redis::cmd("HSET");
+        set.arg(&key).arg(&[
+            ("ledger_id", &*format!("id-{tenant}-{number:05}")),
+            ("tenant", tenant),
+            ("scope", &scope),
+            ("unit", "TOKENS"),
+            ("status", "ACTIVE"),
+            ("allocated", "10"),
+            ("remaining", "0"),
+            ("reserved", "0"),
+            ("spent", &spent),
+            ("debt", "0"),
+            ("overdraft_limit", "0"),
+            ("is_over_limit", "0"),
+            ("created_at_ms", "1700000000000"),
+        ]);
+        commands.push((key, set));
+        let mut enter = redis::cmd("ZADD");
+        enter.arg(&index).arg(0).arg(format!("{scope} 1 TOKENS"));
+        commands.push((index.clone(), enter));
+    }
+    for part in commands.chunks(2_000) {
+        app.world.store.query_all(part).await.expect("stored");
+    }
+}
+
+fn agents(said: &Said) -> Vec<String> {
+    let name = |scope: &str| scope.rsplit(':').next().unwrap_or_default().to_owned();
+    rows(said)
+        .iter()
+        .map(|row| name(row["scope"].as_str().expect("a scope")))
+        .collect()
+}
+
+async fn falls_back(app: &TestApp, whose: &str, last: &str) {
+    let crowded = (400, "LIMIT_EXCEEDED");
+    for by in [
+        "utilization",
+        "debt",
+        "status",
+        "unit",
+        "commit_overage_policy",
+    ] {
+        let said = list(app, None, &format!("{whose}&sort_by={by}")).await;
+        assert_eq!(said.error(), crowded, "{by}");
+        assert!(said.text("/message").contains("10000"), "{said:?}");
+    }
+    let first = list(app, None, &format!("{whose}&limit=2")).await;
+    assert_eq!(
+        agents(&first)[0],
+        last,
+        "the order of scopes stands in, largest first"
+    );
+    let cursor = first.text("/next_cursor");
+    let second = list(app, None, &format!("{whose}&limit=2&cursor={cursor}")).await;
+    assert!(agents(&second)[0] < agents(&first)[1], "{second:?}");
+    let explicit = list(
+        app,
+        None,
+        &format!("{whose}&sort_by=scope&limit=2&cursor={cursor}"),
+    )
+    .await;
+    assert_eq!(
+        agents(&explicit),
+        agents(&second),
+        "the cursor is one of that order"
+    );
+    let other = list(
+        app,
+        None,
+        &format!("{whose}&sort_by=utilization&cursor={cursor}"),
+    )
+    .await;
+    assert_eq!(other.error(), (400, "INVALID_REQUEST"));
+    // Narrowed by the index they are few enough.
+    let query =
+        format!("{whose}&scope_prefix=tenant:crowd/agent:x0001&sort_by=utilization&limit=3");
+    assert_eq!(
+        agents(&list(app, None, &query).await),
+        ["x00019", "x00018", "x00017"]
+    );
+    // A filter without an index leaves pages short, and their cursors lead on.
+    let query = format!("{whose}&sort_by=scope&sort_dir=asc&search=x09999");
+    let short = list(app, None, &query).await;
+    assert_eq!(
+        (rows(&short).len(), short.at("/has_more")),
+        (0, &json!(true))
+    );
+    let found = walked(app, None, &query).await;
+    assert_eq!(found.len(), 1);
+}
+
+#[tokio::test]
+async fn ten_thousand_budgets_are_sorted_and_one_more_is_too_many() {
+    let app = TestApp::spawn_on(&shared().url(), &PATIENT).await;
+    crowd(&app, "crowd", BOUND).await;
+    let most = list(&app, None, "tenant_id=crowd&limit=2").await;
+    assert_eq!(
+        agents(&most),
+        ["x09999", "x09989"],
+        "by utilization, then by id"
+    );
+    let cursor = most.text("/next_cursor").to_owned();
+    let (partition, keys) = (tenant_id("crowd").partition(), app.world.store.keys());
+    let index = keys.budgets(partition, "crowd");
+    // An entry is enough: it is ahead of its ledger.
+    app.world
+        .redis(&["ZADD", &index, "0", "tenant:crowd/agent:x10000 1 TOKENS"])
+        .await;
+    let said = list(&app, None, &format!("tenant_id=crowd&cursor={cursor}")).await;
+    assert_eq!(
+        said.error(),
+        (400, "LIMIT_EXCEEDED"),
+        "an order that was begun is kept"
+    );
+    falls_back(&app, "tenant_id=crowd", "x09999").await;
+}
+
+#[tokio::test]
+async fn the_bound_is_the_same_over_all_tenants() {
+    let settings = [&PATIENT[..], &["--allow-cross-tenant-list"]].concat();
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    crowd(&app, "crowd", BOUND - 1).await;
+    crowd(&app, "one", 1).await;
+    let most = list(&app, None, "limit=1").await;
+    assert_eq!(agents(&most), ["x09989"]);
+    crowd(&app, "two", 1).await;
+    let crowded = list(&app, None, "sort_by=utilization").await;
+    assert_eq!(crowded.error(), (400, "LIMIT_EXCEEDED"));
+    let first = list(&app, None, "limit=3").await;
+    assert_eq!(
+        agents(&first),
+        ["x00000", "x00000", "x09998"],
+        "tenant by tenant"
+    );
+    let rest = walked(
+        &app,
+        None,
+        "sort_by=tenant_id&sort_dir=asc&limit=100&search=x0999",
+    )
+    .await;
+    assert_eq!(rest.len(), 9);
+}

@@ -1,0 +1,9 @@
+//! Budgets.
+
+pub(crate) mod access;
+pub(crate) mod create;
+pub(crate) mod crowds;
+pub(crate) mod funding;
+pub(crate) mod funding_rules;
+pub(crate) mod list;
+pub(crate) mod states;

@@ -1,0 +1,178 @@
+//! Bulk actions on ledgers: which of them match, and that a row is what the single operation makes of a ledger.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::admin::bulk_actions::actions::stocked;
+use crate::admin::bulk_actions::budgets::set;
+use crate::harness::app::TestApp;
+use crate::harness::bulk::{BUDGETS, bulk, fund, ids, ledgers, words};
+
+async fn matched(app: &TestApp, filter: Value) -> Vec<String> {
+    let mut body = fund("umbra", "CREDIT", 0, &format!("{filter}"));
+    for (name, value) in filter.as_object().expect("an object") {
+        body["filter"][name] = value.clone();
+    }
+    let said = bulk(app, BUDGETS, &body).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    [ids(&said, "succeeded"), ids(&said, "failed")].concat()
+}
+
+#[tokio::test]
+async fn filters_must_all_hold() {
+    let (app, desk) = stocked(4).await;
+    ledgers(&desk.store, "umbra", 4).await;
+    set(&desk, 0, &["allocated", "0", "remaining", "0"]);
+    set(&desk, 1, &["spent", "900", "remaining", "100"]);
+    set(&desk, 2, &["spent", "1001", "remaining", "-1"]);
+    set(
+        &desk,
+        3,
+        &[
+            "debt",
+            "5",
+            "is_over_limit",
+            "1",
+            "remaining",
+            "995",
+            "status",
+            "FROZEN",
+        ],
+    );
+    for (filter, expected) in [
+        (json!({"status": "FROZEN"}), &["ledger-3"][..]),
+        (json!({"over_limit": true}), &["ledger-3"]),
+        (json!({"has_debt": true, "over_limit": false}), &[]),
+        (
+            json!({"has_debt": false, "utilization_min": 0.9}),
+            &["ledger-1", "ledger-2"],
+        ),
+        (
+            json!({"utilization_min": 0.9, "utilization_max": 1.0}),
+            &["ledger-1"],
+        ),
+        (
+            json!({"utilization_max": 0.0, "status": "ACTIVE"}),
+            &["ledger-0"],
+        ),
+        (
+            json!({"scope_prefix": "tenant:umbra/agent:a1"}),
+            &["ledger-1"],
+        ),
+        (json!({"scope_prefix": "tenant:UMBRA/agent:a1"}), &[]),
+        (json!({"scope_prefix": "tenant:umbra/agent:a1 1 TOK"}), &[]),
+        (json!({"search": "AGENT:A2"}), &["ledger-2"]),
+        (json!({"unit": "CREDITS"}), &[]),
+    ] {
+        // Credits of nothing end the over-limit flag and change no figure.
+        set(&desk, 3, &["is_over_limit", "1"]);
+        assert_eq!(matched(&app, filter.clone()).await, expected, "{filter}");
+    }
+}
+
+/// What an event tells, without what names the ledger and the request.
+fn told(event: &Value) -> Value {
+    let mut event = event.clone();
+    for name in [
+        "event_id",
+        "timestamp",
+        "request_id",
+        "trace_id",
+        "correlation_id",
+        "scope",
+        "actor",
+    ] {
+        event.as_object_mut().expect("an object").remove(name);
+    }
+    let data = event["data"].as_object_mut().expect("an object");
+    data.remove("ledger_id");
+    data.remove("scope");
+    event
+}
+
+#[tokio::test]
+async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
+    let (app, desk) = stocked(2).await;
+    let before = [
+        "remaining",
+        "-290",
+        "spent",
+        "990",
+        "reserved",
+        "0",
+        "debt",
+        "300",
+        "overdraft_limit",
+        "250",
+        "is_over_limit",
+        "1",
+        "base_spent",
+        "990",
+        "base_debt",
+        "300",
+    ];
+    for (n, action) in ["CREDIT", "DEBIT", "RESET", "REPAY_DEBT", "RESET_SPENT"]
+        .iter()
+        .enumerate()
+    {
+        for agent in [0, 1] {
+            set(&desk, agent, &before);
+            set(&desk, agent, &["allocated", "1000", "status", "ACTIVE"]);
+        }
+        let events = desk.events("umbra").len();
+        let single = json!({"operation": action, "amount": {"unit": "TOKENS", "amount": 60 + n}, "reason": "why"});
+        let path = "/v1/admin/budgets/fund?tenant_id=umbra&scope=tenant:umbra/agent:a0&unit=TOKENS";
+        let single = crate::admin::http::post(&app, path, single).await;
+        let mut body = fund("umbra", action, 60 + n as i64, action);
+        body["filter"]["scope_prefix"] = json!("tenant:umbra/agent:a1");
+        body["reason"] = json!("why");
+        let said = bulk(&app, BUDGETS, &body).await;
+        assert_eq!(
+            single.status.is_success(),
+            ids(&said, "succeeded").len() == 1,
+            "{single:?} {said:?}"
+        );
+        if *action == "DEBIT" {
+            assert_eq!(words(&said, "failed")[0].1, single.text("/error"));
+        }
+        let ledger = |agent: usize| {
+            let key = desk.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
+            let fields: BTreeMap<String, String> = desk.redis().run(&["HGETALL", &key]);
+            let named = ["scope", "ledger_id", "updated_at_ms"];
+            let fields = fields.into_iter();
+            fields
+                .filter(|(name, _)| !named.contains(&name.as_str()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(ledger(0), ledger(1), "{action}");
+        let events: Vec<Value> = desk
+            .events("umbra")
+            .split_off(events)
+            .iter()
+            .map(told)
+            .collect();
+        let (one, many) = events.split_at(events.len() / 2);
+        assert_eq!(one, many, "{action}");
+        assert_eq!(one.is_empty(), *action == "DEBIT");
+    }
+}
+
+#[tokio::test]
+async fn the_books_are_right_after_bulk_actions_of_every_kind() {
+    let (app, desk) = stocked(30).await;
+    for (n, action) in ["CREDIT", "DEBIT", "RESET", "RESET_SPENT", "REPAY_DEBT"]
+        .iter()
+        .enumerate()
+    {
+        bulk(
+            &app,
+            BUDGETS,
+            &fund("umbra", action, 100 + n as i64, action),
+        )
+        .await;
+    }
+    let report = budget_authority::tools::verify::verify(&desk.store, None, |_| {}).await;
+    let report = report.expect("Redis answers");
+    assert!(report.is_right(), "{report:?}");
+}

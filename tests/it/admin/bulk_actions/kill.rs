@@ -1,0 +1,368 @@
+//! Whoever does a bulk action dies, at every point of it: each row is done once, and the answer can be had.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+use budget_authority::dispatcher::Bulks;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
+use budget_authority::domain::ids::TenantId;
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
+use budget_authority::store::dispatcher::lease::Taken;
+use budget_authority::store::{Keys, Lease, RedisOptions, Store, StoreMetrics};
+use prometheus::Registry;
+use rand::RngExt;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::task::block_in_place;
+
+use crate::admin::bulk_actions::actions::stocked;
+use crate::harness::bulk::{BUDGETS, bulk, fund, ids, ledgers};
+use crate::harness::desk::{Desk, tenant_id, tokens};
+use crate::harness::http;
+use crate::harness::process::{Process, Replica};
+use crate::harness::redis::RedisServer;
+use crate::harness::{eventually, within};
+
+pub(crate) const COUNT: usize = 45;
+pub(crate) const CAUSE: &str = "source service-admin\nactor admin\nrequest_id req_1\ntrace_id 0af7651916cd43dd8448eb211c80319c";
+
+pub(crate) fn umbra() -> TenantId {
+    tenant_id("umbra")
+}
+
+/// A claim as the service makes it of a body, whose maker dies before the first row.
+pub(crate) async fn claimed(desk: &Desk, body: &Value) -> BulkClaim {
+    let text = |name: &str| body[name].as_str().expect("a text").to_owned();
+    let digest = Sha256::new()
+        .chain_update("bulkActionBudgets\0")
+        .chain_update(text("idempotency_key"))
+        .finalize();
+    let place = BulkPlace {
+        partition: umbra().partition(),
+        tenant: "umbra".to_owned(),
+        digest: BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]),
+    };
+    let row = |n: usize| Row {
+        id: format!("ledger-{n}"),
+        place: format!("TOKENS tenant:umbra/agent:a{n}"),
+    };
+    let funding = BulkFunding {
+        tenant: umbra(),
+        operation: FundingOperation::parse(&text("action")).expect("an operation"),
+        amount: tokens(body["amount"]["amount"].as_i64().expect("a figure")),
+        spent: None,
+        reason: None,
+    };
+    let bulk = Bulk {
+        action: BulkAction::Budgets(funding),
+        cause: CAUSE.to_owned(),
+        filter: body["filter"].to_string(),
+        idempotency_key: text("idempotency_key"),
+        audit_tenant: "umbra".to_owned(),
+        gone_row: "GONE".to_owned(),
+        rows: (0..COUNT).map(row).collect(),
+    };
+    let sent = Json::parse(body.to_string().as_bytes()).expect("JSON");
+    let hash = PayloadHash::of_body(&sent);
+    begun(desk, &place, hash.as_str(), &bulk).await
+}
+
+/// A claim whose lease is over as soon as it is made.
+pub(crate) async fn begun(desk: &Desk, place: &BulkPlace, hash: &str, bulk: &Bulk) -> BulkClaim {
+    let begun = desk.store.begin_bulk(place, hash, bulk, Duration::ZERO);
+    match begun.await {
+        Ok(BulkState::Mine(claim)) => *claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) async fn lease(store: &Store) -> Lease {
+    let (partitions, hour) = ([umbra().partition()], Duration::from_secs(3_600));
+    let taken = store
+        .take_leases("test", hour, &["test".to_owned()], hour, &partitions)
+        .await;
+    match taken.expect("an answer")[..] {
+        [Some(Taken::Mine(lease))] => lease,
+        ref other => panic!("no lease: {other:?}"),
+    }
+}
+
+/// Each row was credited once, has one event; the action has one audit entry.
+pub(crate) async fn check(desk: &Desk, count: usize, amount: i64) {
+    for n in 0..count {
+        let ledger = desk.ledger(&format!("tenant:umbra/agent:a{n}")).await;
+        assert_eq!(
+            (ledger.allocated, ledger.remaining),
+            (1_000 + amount, 1_000 + amount),
+            "ledger {n}"
+        );
+    }
+    let mut told = BTreeMap::<String, usize>::new();
+    for event in desk.events("umbra") {
+        if event["event_type"] == "budget.funded" {
+            *told
+                .entry(event["data"]["ledger_id"].to_string())
+                .or_default() += 1;
+        }
+    }
+    assert!(
+        told.len() == count && told.values().all(|times| *times == 1),
+        "{told:?}"
+    );
+    let booked = desk.tenant_audit("umbra").into_iter();
+    let booked: Vec<_> = booked
+        .filter(|entry| entry.get("operation") == Some("bulkActionBudgets"))
+        .collect();
+    assert_eq!(booked.len(), 1);
+    assert_eq!(
+        booked[0].get("metadata.succeeded"),
+        Some(count.to_string().as_str())
+    );
+    let bulks = desk.store.keys().bulks(umbra().partition());
+    assert_eq!(desk.redis().run::<usize>(&["ZCARD", &bulks]), 0);
+}
+
+/// Takes so many steps, a script each, and dies; whether that was all.
+async fn die_after(desk: &Desk, claim: &BulkClaim, steps: usize) -> bool {
+    let mut runner = Runner::new(desk.store.clone(), claim.clone()).at_once(1);
+    for _ in 0..steps {
+        if runner.step().await.expect("Redis answers").is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_death_after_any_number_of_scripts_is_made_up_for_by_the_same_call() {
+    let mut steps = 0;
+    loop {
+        let (app, desk) = stocked(COUNT).await;
+        let body = fund("umbra", "CREDIT", 7, "k");
+        let claim = claimed(&desk, &body).await;
+        let finished = die_after(&desk, &claim, steps).await;
+        let said = bulk(&app, BUDGETS, &body).await;
+        assert_eq!(
+            ids(&said, "succeeded").len(),
+            COUNT,
+            "after {steps}: {said:?}"
+        );
+        check(&desk, COUNT, 7).await;
+        assert_eq!(bulk(&app, BUDGETS, &body).await.body, said.body);
+        if finished {
+            break;
+        }
+        steps += 1;
+    }
+    assert_eq!(
+        steps,
+        COUNT.div_ceil(10) + 1,
+        "a script for ten rows, and one for the end"
+    );
+}
+
+#[tokio::test]
+async fn a_death_after_any_number_of_scripts_is_made_up_for_by_a_dispatcher() {
+    for steps in 0..=COUNT.div_ceil(10) {
+        let (app, desk) = stocked(COUNT).await;
+        let body = fund("umbra", "CREDIT", 7, "k");
+        let claim = claimed(&desk, &body).await;
+        assert!(!die_after(&desk, &claim, steps).await);
+        let bulks = Bulks::new(desk.store.clone(), &Registry::new()).expect("names");
+        let lease = lease(&desk.store).await;
+        desk.store.node_times().await.expect("a clock");
+        eventually("the lease is over", || async {
+            let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
+            (pass.finished == 1).then_some(())
+        })
+        .await;
+        check(&desk, COUNT, 7).await;
+        let said = bulk(&app, BUDGETS, &body).await;
+        assert_eq!(
+            ids(&said, "succeeded").len(),
+            COUNT,
+            "the answer can be had: {said:?}"
+        );
+        check(&desk, COUNT, 7).await;
+    }
+}
+
+#[tokio::test]
+async fn what_failed_before_a_death_stays_failed() {
+    let (app, desk) = stocked(COUNT).await;
+    let key = desk.budget_key("umbra", "tenant:umbra/agent:a0");
+    desk.redis()
+        .run::<()>(&["HSET", &key, "remaining", "5", "spent", "995"]);
+    let body = fund("umbra", "DEBIT", 7, "k");
+    let claim = claimed(&desk, &body).await;
+    assert!(!die_after(&desk, &claim, 1).await);
+    // Now it could be done; but the row is settled.
+    desk.redis()
+        .run::<()>(&["HSET", &key, "remaining", "1000", "spent", "0"]);
+    let said = bulk(&app, BUDGETS, &body).await;
+    assert_eq!(
+        (ids(&said, "failed"), ids(&said, "succeeded").len()),
+        (vec!["ledger-0".to_owned()], COUNT - 1)
+    );
+    assert_eq!(desk.ledger("tenant:umbra/agent:a0").await.allocated, 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_number_who_die_anywhere_at_the_same_time_do_no_row_twice() {
+    for round in 0..8 {
+        let (app, desk) = stocked(COUNT).await;
+        let body = fund("umbra", "CREDIT", 3, "k");
+        let claim = claimed(&desk, &body).await;
+        let mut runners = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let (store, claim) = (desk.store.clone(), claim.clone());
+            let (at_once, micros) = (
+                rand::rng().random_range(1..4),
+                rand::rng().random_range(0..6_000),
+            );
+            runners.spawn(async move {
+                let mut runner = Runner::new(store, claim).at_once(at_once);
+                let run = runner.run(Duration::from_secs(9));
+                // Dropped in the middle of whatever it does; its scripts may run all the same.
+                let _ = tokio::time::timeout(Duration::from_micros(micros), run).await;
+            });
+        }
+        runners.join_all().await;
+        let said = bulk(&app, BUDGETS, &body).await;
+        assert_eq!(
+            ids(&said, "succeeded").len(),
+            COUNT,
+            "round {round}: {said:?}"
+        );
+        // What was under way when its sender died has run by now or never will.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        check(&desk, COUNT, 3).await;
+    }
+}
+
+#[tokio::test]
+async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
+    let (_app, desk) = stocked(COUNT).await;
+    let body = fund("umbra", "CREDIT", 3, "k");
+    let claim = claimed(&desk, &body).await;
+    let mut one = Runner::new(desk.store.clone(), claim.clone());
+    let mut two = Runner::new(desk.store.clone(), claim);
+    let time = Duration::from_secs(9);
+    let (one, two) = tokio::join!(one.run(time), two.run(time));
+    let answers = [one, two].map(|turn| match turn.expect("Redis answers") {
+        Turn::Finished(answer) => answer,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(answers[0], answers[1]);
+    check(&desk, COUNT, 3).await;
+}
+
+#[tokio::test]
+async fn an_action_that_is_too_old_does_no_more_rows() {
+    let (_app, desk) = stocked(COUNT).await;
+    let body = fund("umbra", "CREDIT", 3, "k");
+    let mut claim = claimed(&desk, &body).await;
+    assert!(!die_after(&desk, &claim, 1).await);
+    claim.age_ms = 25 * 3_600_000;
+    let turn = Runner::new(desk.store.clone(), claim)
+        .run(Duration::from_secs(9))
+        .await;
+    let Turn::Finished(answer) = turn.expect("Redis answers") else {
+        panic!("not finished");
+    };
+    let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+    let count = |list: &str| body[list].as_array().map(Vec::len);
+    assert_eq!(
+        (count("succeeded"), count("failed")),
+        (Some(10), Some(COUNT - 10))
+    );
+    assert_eq!(desk.ledger("tenant:umbra/agent:a44").await.allocated, 1_000);
+}
+
+#[tokio::test]
+async fn rows_wait_for_others_when_the_time_is_over() {
+    let (app, desk) = stocked(COUNT).await;
+    let body = fund("umbra", "CREDIT", 3, "k");
+    let claim = claimed(&desk, &body).await;
+    let turn = Runner::new(desk.store.clone(), claim)
+        .run(Duration::ZERO)
+        .await;
+    assert_eq!(turn.expect("Redis answers"), Turn::Paused);
+    let said = bulk(&app, BUDGETS, &body).await;
+    assert_eq!(ids(&said, "succeeded").len(), COUNT);
+    check(&desk, COUNT, 3).await;
+}
+
+/// The real thing: a replica is killed in the middle of a call, and a dispatcher beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_or_done_twice() {
+    const ROWS: usize = 500;
+    let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+    let url = redis.url();
+    let metrics = StoreMetrics::register(&Registry::new()).expect("a fresh registry");
+    let keys = Keys::new("bulk").expect("a prefix");
+    let store =
+        Store::new(&RedisOptions::new(&url), keys, "service", metrics).expect("a usable URL");
+    let mut replica = Replica::start(&url, "bulk", &["--admin-keys", "bulk-admin-key"]);
+    replica.ready().await;
+    Desk::on(store.clone()).tenant("umbra").await;
+    ledgers(&store, "umbra", ROWS).await;
+    let partition = umbra().partition();
+    let events = store.keys().events(partition, "umbra", store.today());
+    let length = || async {
+        let mut command = redis::cmd("XLEN");
+        command.arg(&events);
+        let reply = store.query(&events, &command).await.expect("Redis answers");
+        redis::from_redis_value::<usize>(reply).expect("a number")
+    };
+    let url_of_action = format!("http://{}{BUDGETS}", replica.address);
+    let call = |key: &str| {
+        http::client()
+            .request(Method::POST, &url_of_action)
+            .header("X-Admin-API-Key", "bulk-admin-key")
+            .json(&fund("umbra", "CREDIT", 1, key))
+    };
+    // A machine that is busy elsewhere may see an action through before the kill: then the next one is killed.
+    let (mut calls, mut before) = (0, 1);
+    loop {
+        calls += 1;
+        assert!(calls <= 10, "never killed in the middle");
+        let sent = tokio::spawn(call(&format!("k{calls}")).send());
+        within(Duration::from_secs(20), "some rows are done", || async {
+            (length().await > before + 20).then_some(())
+        })
+        .await;
+        block_in_place(|| replica.process.kill());
+        drop(sent.await);
+        if length().await < before + ROWS {
+            break;
+        }
+        before += ROWS;
+        block_in_place(|| replica.process.restart());
+        replica.ready().await;
+    }
+    let all = before + ROWS;
+    let _dispatcher = Process::dispatcher(&url, "bulk");
+    within(
+        Duration::from_secs(40),
+        "a dispatcher does the rest",
+        || async { (length().await >= all).then_some(()) },
+    )
+    .await;
+    block_in_place(|| replica.process.restart());
+    replica.ready().await;
+    let again = call(&format!("k{calls}")).send().await;
+    let said = again.expect("an answer");
+    assert_eq!(said.status(), 200);
+    let body: Value = said.json().await.expect("JSON");
+    assert_eq!(body["total_matched"], json!(ROWS));
+    assert_eq!(body["succeeded"].as_array().map(Vec::len), Some(ROWS));
+    assert_eq!(length().await, all);
+}

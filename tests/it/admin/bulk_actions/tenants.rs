@@ -1,0 +1,325 @@
+//! Bulk actions on tenants: what becomes of each row, and of what a closed one owned.
+
+use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+use budget_authority::domain::bulk::{Bulk, BulkAction, Row, TenantAction};
+use budget_authority::domain::ids::Partition;
+use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::harness::app::TestApp;
+use crate::harness::bulk::{TENANTS, bulk, ids, words};
+use crate::harness::desk::{Desk, tenant_id};
+use crate::harness::estate::Estate;
+
+async fn with_tenants(names: &[&str]) -> (TestApp, Desk) {
+    let app = TestApp::spawn().await;
+    let desk = Desk::on(app.world.store.clone());
+    for name in names {
+        desk.tenant(name).await;
+    }
+    (app, desk)
+}
+
+fn ask(search: &str, action: &str, key: &str) -> Value {
+    json!({"filter": {"search": search}, "action": action, "idempotency_key": key})
+}
+
+fn rows(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(id, word): &(&str, &str)| ((*id).to_owned(), (*word).to_owned());
+    list.iter().map(owned).collect()
+}
+
+#[tokio::test]
+async fn each_row_goes_by_the_live_status_of_its_tenant() {
+    let (app, desk) = with_tenants(&["row-a", "row-b", "row-c", "other"]).await;
+    let said = bulk(&app, TENANTS, &ask("row-b", "SUSPEND", "1")).await;
+    assert_eq!(ids(&said, "succeeded"), ["row-b"]);
+    let said = bulk(&app, TENANTS, &ask("ROW-C", "CLOSE", "2")).await;
+    assert_eq!(ids(&said, "succeeded"), ["row-c"]);
+    assert!(said.header("x-service-cascade-status").is_none());
+
+    let said = bulk(&app, TENANTS, &ask("row-", "REACTIVATE", "3")).await;
+    assert_eq!(ids(&said, "succeeded"), ["row-b"]);
+    assert_eq!(
+        words(&said, "failed"),
+        rows(&[("row-c", "INVALID_TRANSITION")])
+    );
+    assert_eq!(
+        words(&said, "skipped"),
+        rows(&[("row-a", "ALREADY_IN_TARGET_STATE")])
+    );
+    let said = bulk(&app, TENANTS, &ask("row-", "SUSPEND", "4")).await;
+    assert_eq!(ids(&said, "succeeded"), ["row-a", "row-b"]);
+    assert_eq!(
+        words(&said, "failed"),
+        rows(&[("row-c", "INVALID_TRANSITION")])
+    );
+    let said = bulk(&app, TENANTS, &ask("row-", "CLOSE", "5")).await;
+    assert_eq!(ids(&said, "succeeded"), ["row-a", "row-b"]);
+    assert_eq!(
+        words(&said, "skipped"),
+        rows(&[("row-c", "ALREADY_IN_TARGET_STATE")])
+    );
+
+    assert_eq!(desk.event_types("other"), ["tenant.created"]);
+    assert_eq!(
+        desk.event_types("row-b"),
+        [
+            "tenant.created",
+            "tenant.suspended",
+            "tenant.reactivated",
+            "tenant.suspended",
+            "tenant.closed"
+        ]
+    );
+    assert_eq!(
+        desk.event_types("row-c"),
+        ["tenant.created", "tenant.closed"]
+    );
+    let booked = desk.audit(Partition::FIRST, "__admin__");
+    let booked: Vec<_> = booked
+        .iter()
+        .filter(|entry| entry.get("operation") == Some("bulkActionTenants"))
+        .collect();
+    assert_eq!(booked.len(), 5);
+    assert_eq!(booked[4].get("resource_type"), Some("tenant"));
+    assert_eq!(booked[4].get("resource_id"), Some("bulk-action"));
+    // The rows' own logs have no entries of the call.
+    for name in ["row-a", "row-b"] {
+        let entries = desk.tenant_audit(name);
+        assert!(
+            entries
+                .iter()
+                .all(|entry| entry.get("operation") == Some("createTenant")),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_change_is_told_with_the_action_and_its_request() {
+    let (app, desk) = with_tenants(&["row-a"]).await;
+    let said = bulk(&app, TENANTS, &ask("row", "SUSPEND", "1")).await;
+    let request_id = said.header("x-request-id").expect("an id");
+    let event = &desk.events("row-a")[1];
+    assert_eq!(
+        event["data"],
+        json!({"tenant_id": "row-a", "previous_status": "ACTIVE", "new_status": "SUSPENDED", "changed_fields": []})
+    );
+    assert_eq!(
+        event["correlation_id"],
+        format!("tenant_bulk_action:suspend:{request_id}")
+    );
+    assert_eq!(event["actor"]["type"], "admin");
+}
+
+#[tokio::test]
+async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_the_cascade() {
+    let app = TestApp::spawn().await;
+    let estate = Estate::on(app.world.store.clone(), "estate").await;
+    estate.furnish().await;
+    let before = estate.account().await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    assert_eq!(ids(&said, "succeeded"), ["estate"], "{said:?}");
+    let request_id = said.header("x-request-id").expect("an id");
+    let account = estate.account().await;
+    assert_eq!(
+        account.audit.len() - before.audit.len(),
+        4 + 2 + 2,
+        "an entry a child, none for the request"
+    );
+    let events = estate.desk.events("estate");
+    let (parent, rest) = events.split_last().expect("events");
+    assert_eq!(parent["event_type"], "tenant.closed");
+    assert_eq!(
+        parent["correlation_id"],
+        format!("tenant_bulk_action:close:{request_id}")
+    );
+    let children = rest.iter().filter(|event| {
+        event["event_type"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("_via_tenant_cascade"))
+    });
+    let children: Vec<_> = children.collect();
+    assert!(children.len() >= 8, "{}", children.len());
+    for child in children {
+        assert_eq!(
+            child["correlation_id"],
+            format!("tenant_close_cascade:estate:{request_id}")
+        );
+        assert_eq!(child["request_id"], request_id);
+    }
+}
+
+#[tokio::test]
+async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
+    let app = TestApp::spawn().await;
+    let estate = Estate::on(app.world.store.clone(), "estate").await;
+    estate.furnish().await;
+    bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    estate.set_budget("/agent:a", &["status", "ACTIVE"]).await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
+    assert_eq!(ids(&said, "succeeded"), ["estate"]);
+    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    let told = estate.desk.event_types("estate").into_iter();
+    assert_eq!(told.filter(|kind| kind == "tenant.closed").count(), 1);
+}
+
+#[tokio::test]
+async fn a_close_that_cannot_end_all_fails_though_the_tenant_is_closed() {
+    let app = TestApp::spawn().await;
+    let estate = Estate::on(app.world.store.clone(), "estate").await;
+    estate.furnish().await;
+    estate
+        .set_budget("/agent:b", &["remaining", "no figure"])
+        .await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    assert_eq!(
+        words(&said, "failed"),
+        rows(&[("estate", "INTERNAL_ERROR")])
+    );
+    assert!(
+        said.text("/failed/0/message")
+            .contains("budget:tenant:estate/agent:b"),
+        "{said:?}"
+    );
+    let tenant = estate
+        .desk
+        .admin
+        .get_tenant(&estate.tenant)
+        .await
+        .expect("a tenant");
+    assert_eq!(tenant.status.as_str(), "CLOSED");
+    // The next action goes on with it, rather than to wait for the next attempt.
+    estate.set_budget("/agent:b", &["remaining", "9899"]).await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
+    assert_eq!(ids(&said, "succeeded"), ["estate"]);
+}
+
+#[tokio::test]
+async fn a_close_that_another_request_is_at_is_skipped() {
+    let app = TestApp::spawn().await;
+    let estate = Estate::on(app.world.store.clone(), "estate").await;
+    estate.furnish().await;
+    estate.flip().await;
+    let closings = estate.keys().closings(estate.tenant.partition());
+    let soon = (estate.desk.store.clock().now_ms() + 9_000).to_string();
+    estate
+        .run::<()>(&["ZADD", &closings, &soon, "estate"])
+        .await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    assert_eq!(
+        words(&said, "skipped"),
+        rows(&[("estate", "CASCADE_IN_PROGRESS")])
+    );
+    assert!(estate.is_closing().await);
+    estate.run::<()>(&["ZADD", &closings, "1", "estate"]).await;
+    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
+    assert_eq!(
+        ids(&said, "succeeded"),
+        ["estate"],
+        "nobody was at it any more"
+    );
+}
+
+/// A claim on one tenant, as a request leaves it that dies right then.
+async fn claimed(desk: &Desk, action: TenantAction, rows: &[&str]) -> BulkClaim {
+    let place = BulkPlace {
+        partition: Partition::FIRST,
+        tenant: "__admin__".to_owned(),
+        digest: format!("{:016x}", rand::random::<u64>()),
+    };
+    let bulk = Bulk {
+        action: BulkAction::Tenants(action),
+        cause: "source service-admin\nactor admin\nrequest_id req_bulk\ntrace_id 0af7651916cd43dd8448eb211c80319c".to_owned(),
+        filter: "{}".to_owned(),
+        idempotency_key: "k".to_owned(),
+        audit_tenant: "__admin__".to_owned(),
+        gone_row: "GONE".to_owned(),
+        rows: rows.iter().map(|id| Row::tenant(&tenant_id(id))).collect(),
+    };
+    match desk
+        .store
+        .begin_bulk(&place, "h", &bulk, Duration::ZERO)
+        .await
+    {
+        Ok(BulkState::Mine(claim)) => *claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without_the_action() {
+    let estate = Estate::new().await;
+    estate.furnish().await;
+    let before = estate.account().await;
+    let claim = claimed(&estate.desk, TenantAction::Close, &["acme", "gone-by-now"]).await;
+    let mut runner = Runner::new(estate.desk.store.clone(), claim).at_once(1);
+    // The rows, then the time is over.
+    assert_eq!(runner.step().await.expect("Redis answers"), None);
+    assert_eq!(runner.step().await.expect("Redis answers"), None);
+    let Turn::Finished(answer) = runner.run(Duration::ZERO).await.expect("Redis answers") else {
+        panic!("not finished");
+    };
+    assert!(answer.in_progress);
+    let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert_eq!(body["succeeded"], json!([{"id": "acme"}]));
+    assert_eq!(body["failed"][0]["error_code"], "NOT_FOUND");
+    assert!(estate.is_closing().await);
+    let booked = estate.desk.audit(Partition::FIRST, "__admin__");
+    let ids = [
+        "metadata.cascade_in_progress_ids",
+        "metadata_json.cascade_in_progress_ids",
+    ];
+    assert_eq!(
+        ids.iter().find_map(|name| booked[0].get(name)),
+        Some(r#"["acme"]"#)
+    );
+    // A dispatcher goes on at once.
+    crate::admin::closing::resume::reconcile(&estate).await;
+    let after = estate.account().await;
+    assert!(!estate.is_closing().await);
+    assert_eq!(after.audit.len() - before.audit.len(), 8);
+    let parent = estate.desk.events("acme").pop().expect("events");
+    assert_eq!(
+        parent["correlation_id"],
+        "tenant_bulk_action:close:req_bulk"
+    );
+}
+
+#[tokio::test]
+async fn a_death_between_the_flip_and_its_close_is_made_up_for() {
+    for steps in 0..4 {
+        let estate = Estate::new().await;
+        estate.furnish().await;
+        let claim = claimed(&estate.desk, TenantAction::Close, &["acme"]).await;
+        let mut runner = Runner::new(estate.desk.store.clone(), claim.clone());
+        for _ in 0..steps {
+            runner.step().await.expect("Redis answers");
+        }
+        drop(runner);
+        let mut runner = Runner::new(estate.desk.store.clone(), claim);
+        let turn = runner
+            .run(Duration::from_secs(20))
+            .await
+            .expect("Redis answers");
+        let Turn::Finished(answer) = turn else {
+            panic!("{turn:?} after {steps} steps");
+        };
+        assert!(
+            answer.body.contains(r#""succeeded":[{"id":"acme"}]"#),
+            "{}",
+            answer.body
+        );
+        assert!(!estate.is_closing().await);
+        let told = estate.desk.event_types("acme").into_iter();
+        assert_eq!(
+            told.filter(|kind| kind == "tenant.closed").count(),
+            1,
+            "after {steps} steps"
+        );
+        let booked = estate.desk.audit(Partition::FIRST, "__admin__");
+        assert_eq!(booked.len(), 1, "after {steps} steps");
+    }
+}

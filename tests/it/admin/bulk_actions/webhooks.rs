@@ -1,0 +1,274 @@
+//! Bulk actions on webhook subscriptions: what becomes of each row, and what they watch afterwards.
+
+use budget_authority::domain::ids::{Partition, TenantId};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{get, post};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::bulk::{WEBHOOKS, bulk, ids, words};
+use crate::harness::desk::Desk;
+
+fn desk(app: &TestApp) -> Desk {
+    Desk::on(app.world.store.clone())
+}
+
+fn ask(filter: Value, action: &str, key: &str) -> Value {
+    json!({"filter": filter, "action": action, "idempotency_key": key})
+}
+
+fn set(app: &TestApp, id: &str, fields: &[&str]) {
+    let desk = desk(app);
+    let partition = Partition::parse(&id[6..9]).expect("a partition");
+    let key = desk.store.keys().webhook(partition, id);
+    desk.redis().run::<()>(&[&["HSET", &key], fields].concat());
+}
+
+fn row(id: &str, word: &str) -> (String, String) {
+    (id.to_owned(), word.to_owned())
+}
+
+async fn status(app: &TestApp, id: &str) -> String {
+    get(app, &format!("{HOOKS}/{id}"))
+        .await
+        .text("/status")
+        .to_owned()
+}
+
+/// An active, a paused and a disabled one, in the order of their ids.
+async fn three(app: &TestApp) -> [String; 3] {
+    let mut made = [
+        made(app, hook(URL)).await,
+        made(app, hook(URL)).await,
+        made(app, hook(URL)).await,
+    ];
+    made.sort();
+    patch(app, &made[1], json!({"status": "PAUSED"})).await;
+    set(
+        app,
+        &made[2],
+        &["status", "DISABLED", "consecutive_failures", "10"],
+    );
+    made
+}
+
+#[tokio::test]
+async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
+    let app = hooked().await;
+    let [active, paused, disabled] = three(&app).await;
+    set(&app, &paused, &["consecutive_failures", "3"]);
+    let umbra = json!({"tenant_id": "umbra"});
+    let said = bulk(&app, WEBHOOKS, &ask(umbra.clone(), "RESUME", "1")).await;
+    assert_eq!(ids(&said, "succeeded"), [paused.as_str()], "{said:?}");
+    assert_eq!(
+        words(&said, "failed"),
+        [row(&disabled, "INVALID_TRANSITION")]
+    );
+    assert_eq!(
+        words(&said, "skipped"),
+        [row(&active, "ALREADY_IN_TARGET_STATE")]
+    );
+    assert_eq!(
+        get(&app, &format!("{HOOKS}/{paused}"))
+            .await
+            .at("/consecutive_failures"),
+        &json!(0)
+    );
+
+    let request_id = said.header("x-request-id").expect("an id").to_owned();
+    let events = desk(&app).events("umbra");
+    let event = events.last().expect("events");
+    assert_eq!(
+        (&event["event_type"], &event["correlation_id"]),
+        (
+            &json!("webhook.resumed"),
+            &json!(format!("webhook_bulk_action:resume:{request_id}"))
+        )
+    );
+    assert_eq!(
+        event["data"],
+        json!({"subscription_id": paused, "tenant_id": "umbra", "previous_status": "PAUSED", "new_status": "ACTIVE", "changed_fields": []})
+    );
+
+    let said = bulk(&app, WEBHOOKS, &ask(umbra, "PAUSE", "2")).await;
+    assert_eq!(ids(&said, "succeeded"), [active, paused]);
+    assert_eq!(
+        words(&said, "skipped"),
+        [row(&disabled, "ALREADY_IN_TARGET_STATE")]
+    );
+    let booked = desk(&app).tenant_audit("umbra").into_iter();
+    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(booked.count(), 2, "with the tenant of the filter");
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_and_watches_nothing() {
+    let app = hooked().await;
+    three(&app).await;
+    let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.5]}});
+    let watching = made(&app, body).await;
+    let (desk, key) = (desk(&app), desk(&app).tenant_key("umbra"));
+    let watched = || {
+        desk.redis()
+            .run::<Option<String>>(&["HGET", &key, "thresholds"])
+    };
+    assert!(watched().is_some());
+    let said = bulk(
+        &app,
+        WEBHOOKS,
+        &ask(json!({"search": "hooks.example"}), "DELETE", "1"),
+    )
+    .await;
+    assert_eq!(ids(&said, "succeeded").len(), 4, "{said:?}");
+    assert_eq!(watched(), None);
+    assert_eq!(get(&app, &format!("{HOOKS}/{watching}")).await.status, 404);
+    assert_eq!(get(&app, HOOKS).await.at("/subscriptions"), &json!([]));
+    let directory = desk.store.keys().webhook_directory();
+    assert_eq!(desk.redis().run::<usize>(&["ZCARD", &directory]), 0);
+    let booked = desk.audit(Partition::FIRST, "__admin__").into_iter();
+    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(booked.count(), 1, "a filter without a tenant");
+    let told = desk.event_types("umbra").into_iter();
+    assert_eq!(told.filter(|kind| kind == "webhook.deleted").count(), 4);
+}
+
+#[tokio::test]
+async fn a_pause_ends_what_was_watched_and_a_resumption_begins_it_again_for_operators_too() {
+    let app = hooked().await;
+    let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.25]}});
+    let said = post(&app, HOOKS, body).await;
+    let id = said.text("/subscription/subscription_id").to_owned();
+    let desk = desk(&app);
+    let watched = || {
+        let key = desk.tenant_key("umbra");
+        desk.redis()
+            .run::<Option<String>>(&["HGET", &key, "thresholds"])
+    };
+    let all = Some("250000 800000 950000 1000000".to_owned());
+    assert_eq!(watched(), all);
+    let own = json!({"tenant_id": "__system__"});
+    let said = bulk(&app, WEBHOOKS, &ask(own.clone(), "PAUSE", "1")).await;
+    assert_eq!(ids(&said, "succeeded"), [id.as_str()]);
+    assert_eq!(watched(), None, "in every partition, before the answer");
+    let said = bulk(&app, WEBHOOKS, &ask(own, "RESUME", "2")).await;
+    assert_eq!(ids(&said, "succeeded"), [id.as_str()]);
+    assert_eq!(watched(), all);
+    assert_eq!(status(&app, &id).await, "ACTIVE");
+    let booked = desk.audit(Partition::FIRST, "__system__").into_iter();
+    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(booked.count(), 2);
+}
+
+#[tokio::test]
+async fn one_whose_selectors_are_not_for_its_owner_is_not_resumed() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    set(&app, &id, &["event_types", "api_key.created"]);
+    let said = bulk(
+        &app,
+        WEBHOOKS,
+        &ask(json!({"tenant_id": "umbra"}), "RESUME", "1"),
+    )
+    .await;
+    assert_eq!(words(&said, "failed"), [row(&id, "INVALID_TRANSITION")]);
+    assert_eq!(status(&app, &id).await, "PAUSED");
+}
+
+#[tokio::test]
+async fn of_a_closed_owner_nothing_is_changed() {
+    let app = hooked().await;
+    let [active, paused, disabled] = three(&app).await;
+    desk(&app).set_status("umbra", "CLOSED");
+    for action in ["PAUSE", "RESUME", "DELETE"] {
+        let said = bulk(
+            &app,
+            WEBHOOKS,
+            &ask(json!({"tenant_id": "umbra"}), action, action),
+        )
+        .await;
+        let failed = [&active, &paused, &disabled].map(|id| row(id, "TENANT_CLOSED"));
+        assert_eq!(words(&said, "failed"), failed, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn filters_find_status_type_and_text() {
+    let app = hooked().await;
+    let [_, paused, _] = three(&app).await;
+    let other = made(&app, json!({"url": URL, "event_types": ["tenant.closed"]})).await;
+    for (filter, expected) in [
+        (json!({"status": "PAUSED"}), vec![paused.clone()]),
+        (json!({"event_type": "tenant.closed"}), vec![other.clone()]),
+        (json!({"search": other.to_uppercase()}), vec![other.clone()]),
+        (
+            json!({"tenant_id": "umbra", "status": "DISABLED", "event_type": "tenant.closed"}),
+            vec![],
+        ),
+    ] {
+        let said = bulk(
+            &app,
+            WEBHOOKS,
+            &ask(filter.clone(), "PAUSE", &filter.to_string()),
+        )
+        .await;
+        let mut found = ids(&said, "succeeded");
+        found.extend(ids(&said, "skipped"));
+        assert_eq!(found, expected, "{filter}: {said:?}");
+    }
+    let said = bulk(
+        &app,
+        WEBHOOKS,
+        &ask(json!({"event_type": "no.such"}), "PAUSE", "x"),
+    )
+    .await;
+    assert_eq!(said.status, 400);
+}
+
+#[tokio::test]
+async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
+    use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+    use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
+    use budget_authority::store::admin::bulk::{BulkPlace, BulkState};
+    use std::time::Duration;
+
+    let app = hooked().await;
+    let [one, two, _] = three(&app).await;
+    let umbra = TenantId::parse("umbra").expect("an id");
+    for (word, action) in [
+        ("MISSING", WebhookAction::Pause),
+        ("ALREADY_DELETED", WebhookAction::Resume),
+    ] {
+        let place = BulkPlace {
+            partition: umbra.partition(),
+            tenant: "umbra".to_owned(),
+            digest: word.to_owned(),
+        };
+        let bulk = Bulk {
+            action: BulkAction::Webhooks(action),
+            cause: "source service-admin\nactor admin\nrequest_id req_1\ntrace_id 0af7651916cd43dd8448eb211c80319c".to_owned(),
+            filter: "{}".to_owned(),
+            idempotency_key: word.to_owned(),
+            audit_tenant: "umbra".to_owned(),
+            gone_row: word.to_owned(),
+            rows: [&one, &two].map(|id| Row { id: id.clone(), place: "umbra".to_owned() }).to_vec(),
+        };
+        let begun = desk(&app)
+            .store
+            .begin_bulk(&place, "h", &bulk, Duration::ZERO)
+            .await;
+        let Ok(BulkState::Mine(claim)) = begun else {
+            panic!("no claim");
+        };
+        by_admin(&app, Method::DELETE, &format!("{HOOKS}/{one}"), &json!({})).await;
+        let turn = Runner::new(desk(&app).store, *claim)
+            .run(Duration::from_secs(9))
+            .await;
+        let Turn::Finished(answer) = turn.expect("Redis answers") else {
+            panic!("not finished");
+        };
+        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert_eq!(body["skipped"][0], json!({"id": one, "reason": word}));
+    }
+}

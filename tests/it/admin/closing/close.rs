@@ -1,0 +1,375 @@
+//! The close of a tenant: what becomes of all that it owns, what is told of it, and what it refuses.
+
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::admin::{AdminError, BudgetUpdate};
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::cause::Actor;
+use budget_authority::domain::ids::IdempotencyKey;
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::refusal::Refusal;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::ledger::{Commit, Extend, LedgerError};
+
+use crate::admin::closing::resume::reconcile;
+use crate::harness::desk::{
+    admin_key, ask, cause, funding, new_budget, new_key, refusal, scope, tokens,
+};
+use crate::harness::estate::Estate;
+
+#[tokio::test]
+async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
+    let (estate, _) = Estate::furnished().await;
+    let before = estate.account().await;
+    let updated = estate.close().await;
+    assert_eq!(updated.close, Some(Turn::Closed));
+    assert!(updated.tenant.closed_at.is_some());
+    let after = estate.check_closed(&before).await;
+
+    // 303 were held at the root, 202 by agent a, 101 by agent b.
+    for (place, held) in [
+        ("", 303),
+        ("/agent:a", 202),
+        ("/agent:b", 101),
+        ("/workspace:w", 0),
+    ] {
+        let name = (format!("tenant:acme{place}"), "TOKENS".to_owned());
+        let id = &after.ledgers[&name]["ledger_id"];
+        let of_ledger = |kind: &str| {
+            after
+                .events
+                .iter()
+                .find(|event| event["type"] == kind && event.get("data.ledger_id") == Some(id))
+        };
+        let released = of_ledger("reservation.released_via_tenant_cascade");
+        let amount = released.map_or(0, |event| {
+            event["data.released_amount"].parse().expect("a figure")
+        });
+        assert_eq!(amount, held, "{place}");
+        let event = of_ledger("budget.closed_via_tenant_cascade").expect("an event");
+        let prior = if place == "/workspace:w" {
+            "FROZEN"
+        } else {
+            "ACTIVE"
+        };
+        assert_eq!(
+            (&*event["data.prior_status"], &*event["scope"]),
+            (prior, &*name.0)
+        );
+    }
+    let request = &Estate::requests(&after);
+    assert_eq!(request.len(), 1);
+    let told = |name: &str| request[0][&format!("metadata.cascade.{name}")].as_str();
+    assert_eq!(
+        [
+            "budgets_closed",
+            "webhooks_disabled",
+            "api_keys_revoked",
+            "reservations_released",
+            "in_progress",
+            "failures_count"
+        ]
+        .map(told),
+        ["4", "2", "2", "606", "false", "0"]
+    );
+    assert_eq!(request[0]["status"], "200");
+}
+
+#[tokio::test]
+async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_revoked() {
+    let (estate, _) = Estate::furnished().await;
+    estate.close().await;
+    let account = estate.account().await;
+    let ledger = estate.ledger_at("/agent:a").await;
+    assert_eq!(
+        (ledger.reserved, ledger.remaining, ledger.allocated),
+        (0, 10_000, 10_000)
+    );
+    assert!(
+        account
+            .webhooks
+            .values()
+            .all(|webhook| webhook["status"] == "DISABLED")
+    );
+    let revoked = account.keys.values().filter(|key| {
+        key.get("revoked_reason")
+            .is_some_and(|why| why == "tenant_closed")
+    });
+    assert_eq!(revoked.count(), 2);
+}
+
+#[tokio::test]
+async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_the_request() {
+    let (estate, _) = Estate::furnished().await;
+    let ask = ask();
+    estate.close_as(&ask).await;
+    let request = ask.request();
+    let id = request.cause.request_id.as_ref().expect("an id");
+    let events = estate.desk.events("acme");
+    let first = events.iter().position(|event| {
+        event["event_type"]
+            .as_str()
+            .expect("a type")
+            .ends_with("_via_tenant_cascade")
+    });
+    let (children, parent) = (
+        &events[first.expect("children")..events.len() - 1],
+        &events[events.len() - 1],
+    );
+    assert_eq!(parent["event_type"], "tenant.closed");
+    assert_eq!(
+        parent["data"],
+        serde_json::json!({"tenant_id": "acme", "previous_status": "ACTIVE", "new_status": "CLOSED", "changed_fields": []})
+    );
+    for event in children.iter().chain([parent]) {
+        assert_eq!(
+            event["correlation_id"],
+            format!("tenant_close_cascade:acme:{id}")
+        );
+        assert_eq!(event["request_id"], id.as_str());
+        assert_eq!(event["trace_id"], request.cause.trace_id.as_str());
+        assert_eq!(event["actor"]["type"], "admin");
+    }
+    let key = children
+        .iter()
+        .find(|event| event["event_type"] == "api_key.revoked_via_tenant_cascade")
+        .expect("a key");
+    assert_eq!(
+        (&key["data"]["name"], &key["data"]["cascade_reason"]),
+        (&"ci".into(), &"tenant_closed".into())
+    );
+    let hook = children
+        .iter()
+        .find(|event| event["event_type"] == "webhook.disabled_via_tenant_cascade")
+        .expect("a webhook");
+    assert!(hook.get("scope").is_none() && hook["data"]["new_status"] == "DISABLED");
+}
+
+#[tokio::test]
+async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
+    let (estate, _) = Estate::furnished().await;
+    let before = estate.account().await;
+    let first = estate.close().await;
+    let closed = estate.account().await;
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    let again = estate.close().await;
+    assert_eq!(
+        (again.close, again.tenant.closed_at),
+        (Some(Turn::Closed), first.tenant.closed_at)
+    );
+    let after = estate.check_closed(&before).await;
+    assert_eq!(after.events.len(), closed.events.len(), "invariant 6");
+    assert_eq!(
+        Estate::requests(&after).len(),
+        2,
+        "each request has its entry"
+    );
+    assert_eq!(after.audit.len(), closed.audit.len() + 1);
+    assert_eq!(after.ledgers, closed.ledgers);
+}
+
+#[tokio::test]
+async fn rule_80_and_invariant_5_a_hold_whose_time_passes_after_the_close_gives_nothing_back_twice()
+{
+    let (estate, ids) = Estate::furnished().await;
+    estate.close().await;
+    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let due = keys.due(partition, "acme");
+    for id in &ids {
+        let record = keys.reservation(partition, id.as_str());
+        estate
+            .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
+            .await;
+        estate.run::<()>(&["ZADD", &due, "1000", id.as_str()]).await;
+    }
+    estate
+        .run::<()>(&["ZADD", &keys.due_tenants(partition), "1000", "acme"])
+        .await;
+    let sweep = cause(Actor::System).lines();
+    let now_ms = estate.desk.store.clock().now_ms();
+    let expired = budget_authority::store::runtime::expire::expire_tenant(
+        &estate.desk.store,
+        &estate.tenant,
+        &sweep,
+        now_ms,
+    );
+    assert_eq!(expired.await.expect("swept"), 0);
+    for place in ["", "/agent:a", "/agent:b"] {
+        let ledger = estate.ledger_at(place).await;
+        assert_eq!((ledger.reserved, ledger.remaining), (0, 10_000), "{place}");
+    }
+}
+
+#[tokio::test]
+async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
+    let (estate, ids) = Estate::furnished().await;
+    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let record = keys.reservation(partition, ids[0].as_str());
+    estate
+        .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
+        .await;
+    estate
+        .run::<()>(&[
+            "ZADD",
+            &keys.due(partition, "acme"),
+            "1000",
+            ids[0].as_str(),
+        ])
+        .await;
+    let before = estate.account().await;
+    estate.close().await;
+    let after = estate.check_closed(&before).await;
+    assert_eq!(after.reservations[ids[0].as_str()]["status"], "EXPIRED");
+    assert_eq!(after.reservations[ids[1].as_str()]["status"], "RELEASED");
+    let request = Estate::requests(&after)[0];
+    assert_eq!(
+        request["metadata.cascade.reservations_released"], "406",
+        "without the 2 times 100"
+    );
+    let expired = after
+        .events
+        .iter()
+        .find(|event| event["type"] == "reservation.expired")
+        .expect("an event");
+    assert_eq!(
+        (&*expired["source"], &*expired["actor"]),
+        ("expiry-sweeper", "system")
+    );
+}
+
+#[tokio::test]
+async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_changed() {
+    let (estate, ids) = Estate::furnished().await;
+    estate.flip().await; // the guard needs no step of the close
+    let (admin, by) = (&estate.desk.admin, admin_key());
+    let budget = admin
+        .create_budget(
+            &by,
+            &new_budget(Some("acme"), "tenant:acme/agent:new", 1),
+            &ask().request(),
+        )
+        .await;
+    assert_eq!(refusal(budget), AdminRefusal::TenantClosed);
+    let key = admin
+        .create_api_key(&new_key("acme"), &ask().request())
+        .await;
+    assert!(matches!(
+        key,
+        Err(AdminError::Refused(AdminRefusal::TenantClosed))
+    ));
+    let fund = funding(Some("acme"), "tenant:acme", FundingOperation::Credit, 1);
+    assert_eq!(
+        refusal(admin.fund_budget(&by, &fund, &ask().request()).await),
+        AdminRefusal::TenantClosed
+    );
+    let (root, unit) = (scope("tenant:acme"), Unit::Tokens);
+    let update = BudgetUpdate {
+        overdraft_limit: Some(5),
+        ..BudgetUpdate::default()
+    };
+    assert_eq!(
+        refusal(
+            admin
+                .update_budget(&root, unit, &update, &ask().request())
+                .await
+        ),
+        AdminRefusal::TenantClosed
+    );
+    for frozen in [true, false] {
+        let changed = admin
+            .freeze_budget(&root, unit, frozen, None, &ask().request())
+            .await;
+        assert_eq!(refusal(changed), AdminRefusal::TenantClosed);
+    }
+    let revoked = admin
+        .revoke_api_key(
+            estate.caller.key_id.as_str(),
+            &estate.tenant,
+            None,
+            &ask().request(),
+        )
+        .await;
+    assert!(matches!(
+        revoked,
+        Err(AdminError::Refused(AdminRefusal::TenantClosed))
+    ));
+    let absent = scope("tenant:acme/agent:none");
+    let closed = admin
+        .update_budget(&absent, unit, &update, &ask().request())
+        .await;
+    assert_eq!(
+        refusal(closed),
+        AdminRefusal::TenantClosed,
+        "before existence"
+    );
+
+    assert!(matches!(
+        estate.hold("late", "/agent:a", 1).await,
+        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+    ));
+    let commit = Commit {
+        reservation_id: ids[0].clone(),
+        idempotency_key: IdempotencyKey::parse("c").expect("a key"),
+        payload_hash: PayloadHash::of_body(&Json::Null),
+        actual: tokens(1),
+        metrics: None,
+        metadata: None,
+    };
+    let cause = cause(Actor::Admin);
+    let committed = estate.ledger.commit(&estate.caller, &commit, &cause).await;
+    assert!(matches!(
+        committed,
+        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+    ));
+    let extend = Extend {
+        reservation_id: ids[0].clone(),
+        idempotency_key: commit.idempotency_key.clone(),
+        payload_hash: PayloadHash::of_body(&Json::Null),
+        extend_by_ms: 10,
+        metadata: None,
+    };
+    let extended = estate.ledger.extend(&estate.caller, &extend).await;
+    assert!(matches!(
+        extended,
+        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+    ));
+    let before = estate.account().await;
+    reconcile(&estate).await;
+    estate.check_closed(&before).await;
+}
+
+#[tokio::test]
+async fn invariant_7_what_a_closed_tenant_owned_can_be_read() {
+    let (estate, ids) = Estate::furnished().await;
+    estate.close().await;
+    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    let tenant = estate
+        .desk
+        .admin
+        .get_tenant(&estate.tenant)
+        .await
+        .expect("a tenant");
+    assert_eq!(tenant.status.as_str(), "CLOSED");
+    let record = estate.account().await.reservations[ids[0].as_str()].clone();
+    assert_eq!(
+        (&*record["status"], &*record["release_reason"]),
+        ("RELEASED", "tenant_closed")
+    );
+}
+
+#[tokio::test]
+async fn rule_83_an_expired_key_stays_expired() {
+    let (estate, _) = Estate::furnished().await;
+    estate.close().await;
+    let account = estate.account().await;
+    let expired: Vec<_> = account
+        .keys
+        .values()
+        .filter(|key| key["expires_at_ms"] == "1000")
+        .collect();
+    assert_eq!(expired.len(), 1);
+    assert!(expired[0]["status"] == "ACTIVE" && !expired[0].contains_key("revoked_at_ms"));
+}

@@ -1,0 +1,54 @@
+//! A damaged intent of a close: nobody goes on with it, and nothing is half done.
+
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::{Closer, Turn};
+
+use crate::harness::estate::Estate;
+
+#[tokio::test]
+async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
+    for (phase, field, value, says) in [
+        (
+            "reservations",
+            "reservations_released",
+            "some",
+            "reservations",
+        ),
+        ("budgets", "budgets_closed", "some", "budgets"),
+        ("budgets", "offset", "x", "budgets"),
+        ("budgets", "failures", "-", "budgets"),
+        ("webhooks", "webhooks_disabled", "1.5", "webhooks"),
+        ("api_keys", "api_keys_revoked", "x", "api_keys"),
+        ("end", "audit", "x", "audit is no number"),
+        ("end", "correlation_id", "", "end"),
+        ("end", "previous_status", "", "end"),
+    ] {
+        let estate = Estate::new().await;
+        estate.budget("/agent:a", 100).await;
+        estate.webhook("whsub_1", "ACTIVE").await;
+        estate.flip().await;
+        let intent = estate
+            .keys()
+            .closing(estate.tenant.partition(), estate.name());
+        estate.run::<i64>(&["HSET", &intent, "phase", phase]).await;
+        match value {
+            "" => estate.run::<i64>(&["HDEL", &intent, field]).await,
+            value => estate.run::<i64>(&["HSET", &intent, field, value]).await,
+        };
+        let before = estate.account().await;
+        let went = Closer::new(&estate.desk.store, &estate.tenant, None)
+            .run(Duration::from_secs(5))
+            .await;
+        let told = match went {
+            Ok(Turn::Incomplete { failed, .. }) => failed.join(" "),
+            Ok(turn) => panic!("{phase} {field}: {turn:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(says), "{phase} {field}: {told}");
+        let after = estate.account().await;
+        assert_eq!(after.ledgers, before.ledgers, "{phase} {field}");
+        assert_eq!(after.webhooks, before.webhooks, "{phase} {field}");
+        assert_eq!(after.events, before.events, "{phase} {field}");
+    }
+}

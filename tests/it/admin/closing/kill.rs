@@ -1,0 +1,260 @@
+//! Whoever goes on with a close dies, at every point of it and for real: the close comes to its end, each child once.
+
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::{Closer, Turn};
+use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use serde_json::json;
+use tokio::task::block_in_place;
+
+use crate::admin::closing::resume::reconcile;
+use crate::harness::account::Account;
+use crate::harness::desk::{ask, new_key};
+use crate::harness::estate::Estate;
+use crate::harness::http;
+use crate::harness::process::{Process, Replica};
+use crate::harness::redis::RedisServer;
+use crate::harness::within;
+
+/// An estate whose close takes several steps in each phase, its tenant flipped.
+async fn flipped() -> (Estate, Account) {
+    let estate = Estate::new().await;
+    estate.furnish().await;
+    estate.crowd(120, 250).await;
+    for _ in 0..55 {
+        let created = estate
+            .desk
+            .admin
+            .create_api_key(&new_key("acme"), &ask().request())
+            .await;
+        created.expect("a key");
+    }
+    for n in 0..55 {
+        estate.webhook(&format!("whsub_more_{n}"), "ACTIVE").await;
+    }
+    let before = estate.account().await;
+    estate.flip().await;
+    (estate, before)
+}
+
+/// Takes up to so many steps and dies; whether the close came to its end.
+async fn die_after(estate: &Estate, steps: usize) -> bool {
+    let mut closer = Closer::new(&estate.desk.store, &estate.tenant, None);
+    for _ in 0..steps {
+        if let Some(turn) = closer.step().await.expect("Redis answers") {
+            assert_eq!(turn, Turn::Closed);
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_death_after_any_number_of_steps_is_made_up_for() {
+    let mut steps = 0;
+    loop {
+        let (estate, before) = flipped().await;
+        let finished = die_after(&estate, steps).await;
+        reconcile(&estate).await;
+        let after = estate.check_closed(&before).await;
+        assert_eq!(Estate::requests(&after).len(), 1, "after {steps} steps");
+        if finished {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 10, "several steps in each phase: {steps}");
+}
+
+#[tokio::test]
+async fn a_death_after_every_single_step_is_made_up_for() {
+    let (estate, before) = flipped().await;
+    let mut deaths = 0;
+    // One step tells the newcomer the phase, the next does something.
+    while !die_after(&estate, 2).await {
+        deaths += 1;
+        assert!(deaths < 200);
+    }
+    estate.check_closed(&before).await;
+    assert!(deaths > 6, "{deaths}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_go_on_at_once_do_nothing_twice() {
+    let (estate, before) = flipped().await;
+    let mut closers = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        let (store, tenant) = (estate.desk.store.clone(), estate.tenant.clone());
+        closers.spawn(async move {
+            Closer::new(&store, &tenant, None)
+                .run(Duration::from_secs(60))
+                .await
+        });
+    }
+    let (turns, ()) = tokio::join!(closers.join_all(), reconcile(&estate));
+    assert!(
+        turns
+            .into_iter()
+            .all(|turn| turn.expect("Redis answers") == Turn::Closed)
+    );
+    let after = estate.check_closed(&before).await;
+    assert_eq!(Estate::requests(&after).len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_whose_time_is_over_books_its_request_and_hands_over() {
+    let (estate, before) = flipped().await;
+    let mut closer = Closer::new(&estate.desk.store, &estate.tenant, None);
+    closer.step().await.expect("Redis answers");
+    let turn = closer.run(Duration::ZERO).await;
+    assert_eq!(turn.expect("Redis answers"), Turn::Paused);
+    let account = estate.account().await;
+    let requests = Estate::requests(&account);
+    assert_eq!(requests.len(), 1);
+    assert_eq!(
+        (
+            &*requests[0]["metadata.cascade.in_progress"],
+            &*requests[0]["status"]
+        ),
+        ("true", "200")
+    );
+    assert!(estate.is_closing().await);
+    reconcile(&estate).await;
+    let after = estate.check_closed(&before).await;
+    assert_eq!(Estate::requests(&after).len(), 1);
+}
+
+struct Deployment {
+    redis: RedisServer,
+    replica: Replica,
+    dispatchers: Vec<Process>,
+    estate: Estate,
+}
+
+impl Deployment {
+    async fn start(budgets: usize, holds: usize) -> Self {
+        let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+        let url = redis.url();
+        let keys = Keys::new("close").expect("a prefix");
+        let metrics = StoreMetrics::register(&prometheus::Registry::new());
+        let store = Store::new(
+            &RedisOptions::new(&url),
+            keys,
+            "service",
+            metrics.expect("a fresh registry"),
+        );
+        let estate = Estate::on(store.expect("a usable URL"), "acme").await;
+        estate.crowd(budgets, holds).await;
+        let replica = Replica::start(&url, "close", &["--admin-keys", "closing-admin-key"]);
+        replica.ready().await;
+        Self {
+            dispatchers: vec![Process::dispatcher(&url, "close")],
+            redis,
+            replica,
+            estate,
+        }
+    }
+
+    /// Waits until fewer holds stand than `than`, or all is over.
+    async fn goes_on(&self, than: usize) -> usize {
+        let limit = Duration::from_secs(60);
+        within(limit, "somebody goes on with the close", || async {
+            let active = self.estate.active().await;
+            (active < than || (active == 0 && !self.estate.is_closing().await)).then_some(active)
+        })
+        .await
+    }
+}
+
+/// With `CLOSE_BUDGETS=1000 CLOSE_HOLDS=100000` at full size.
+fn size(variable: &str, usual: usize) -> usize {
+    let set = std::env::var(variable).ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_converges_exactly() {
+    let (budgets, holds) = (size("CLOSE_BUDGETS", 150), size("CLOSE_HOLDS", 20_000));
+    let mut deployment = Deployment::start(budgets, holds).await;
+    let before = deployment.estate.account().await;
+    let url = format!(
+        "http://{}/v1/admin/tenants/acme",
+        deployment.replica.address
+    );
+    let request = http::client()
+        .patch(&url)
+        .header("X-Admin-API-Key", "closing-admin-key")
+        .json(&json!({"status": "CLOSED"}));
+    let sent = tokio::spawn(request.send());
+
+    // The replica that answers the request, the dispatcher that takes over, and Redis under the next one.
+    let left = deployment.goes_on(holds).await;
+    block_in_place(|| deployment.replica.process.restart());
+    let first = left;
+    let left = deployment.goes_on(left).await;
+    block_in_place(|| deployment.dispatchers[0].restart());
+    let second = left;
+    let left = deployment.goes_on(left).await;
+    block_in_place(|| deployment.redis.restart());
+    assert!(
+        holds > first && first > second && second > left && left > 0,
+        "killed on the way: {holds} {first} {second} {left}"
+    );
+    let begun = std::time::Instant::now();
+    within(Duration::from_secs(60), "the close is over", || async {
+        let closing = deployment.estate.keys().closing(
+            deployment.estate.tenant.partition(),
+            deployment.estate.name(),
+        );
+        let mut command = redis::cmd("EXISTS");
+        command.arg(&closing);
+        let reply = deployment.estate.desk.store.query(&closing, &command).await;
+        let stands: bool = redis::from_redis_value(reply.ok()?).ok()?;
+        (!stands).then_some(())
+    })
+    .await;
+    println!("converged {:?} after the last kill", begun.elapsed());
+    drop(sent.await);
+    let after = deployment.estate.check_closed(&before).await;
+    assert_eq!(Estate::requests(&after).len(), 1);
+    assert!(
+        after
+            .reservations
+            .values()
+            .all(|record| record["status"] == "RELEASED")
+    );
+    let released = after
+        .events
+        .iter()
+        .filter(|event| event["type"] == "reservation.released_via_tenant_cascade");
+    let sum: usize = released
+        .map(|event| {
+            event["data.released_amount"]
+                .parse::<usize>()
+                .expect("a figure")
+        })
+        .sum();
+    let held: usize = (0..holds).map(|hold| 1 + hold % 7).sum();
+    assert_eq!(sum, 2 * held, "at the root and at the agents");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_of_many_ledgers_and_holds_converges_within_its_bound() {
+    let (budgets, holds) = (size("CLOSE_BUDGETS", 300), size("CLOSE_HOLDS", 15_000));
+    let estate = Estate::new().await;
+    estate.crowd(budgets, holds).await;
+    let before = estate.account().await;
+    let begun = std::time::Instant::now();
+    estate.flip().await;
+    reconcile(&estate).await;
+    println!(
+        "{budgets} ledgers and {holds} holds in {:?}",
+        begun.elapsed()
+    );
+    let after = estate.check_closed(&before).await;
+    assert_eq!(
+        after.audit.len(),
+        before.audit.len() + budgets + 1 + 1 + 1,
+        "ledgers, the root, the key and the request"
+    );
+}

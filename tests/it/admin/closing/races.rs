@@ -1,0 +1,304 @@
+//! A close against everything else at once: each request either happened before it, and is part of what is closed, or was
+//! refused. Nothing comes in between.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::admin::{AdminError, BudgetUpdate};
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::caller::Caller;
+use budget_authority::domain::cause::Actor;
+use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
+use budget_authority::domain::json::Json;
+use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{BadKey, Refusal};
+use budget_authority::ledger::{Commit, Extend, LedgerError, Release};
+use tokio::task::JoinSet;
+
+use crate::admin::closing::resume::reconcile;
+use crate::harness::account::Account;
+use crate::harness::desk::{admin_key, ask, cause, funding, new_budget, new_key, scope, tokens};
+use crate::harness::estate::Estate;
+use crate::harness::eventually;
+
+const PLACES: [&str; 3] = ["/agent:a", "/agent:b", "/workspace:w"];
+
+/// What one of those at work was told.
+#[derive(Default)]
+struct Told {
+    /// By place.
+    charged: BTreeMap<&'static str, i64>,
+    funded: BTreeMap<&'static str, i64>,
+    reserved: Vec<ReservationId>,
+    released: usize,
+    committed: usize,
+    granted: usize,
+}
+
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::parse(text).expect("a key")
+}
+
+fn hash() -> PayloadHash {
+    PayloadHash::of_body(&Json::Null)
+}
+
+/// Whether it was granted; `None`: the tenant is closed. A key that the close has revoked counts as that.
+fn on_ledger<T>(outcome: Result<T, LedgerError>) -> Option<T> {
+    match outcome {
+        Ok(granted) => Some(granted),
+        Err(LedgerError::Refused(
+            Refusal::TenantClosed(_) | Refusal::Unauthorized(BadKey::Revoked),
+        )) => None,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+fn on_desk<T>(outcome: Result<T, AdminError>) -> Option<T> {
+    match outcome {
+        Ok(granted) => Some(granted),
+        Err(AdminError::Refused(AdminRefusal::TenantClosed)) => None,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// Does everything in turn until the tenant is closed, and some more.
+async fn work(estate: Arc<Estate>, number: usize) -> Told {
+    let mut told = Told::default();
+    let place = PLACES[number % PLACES.len()];
+    let by = Caller::Tenant(estate.caller.clone());
+    let mut refused = 0;
+    while refused <= 3 {
+        let round = told.granted + refused;
+        let name = format!("{number}-{round}");
+        let cause = cause(Actor::Admin);
+        let Some(id) = on_ledger(estate.hold(&name, place, 10).await) else {
+            refused += 1;
+            continue;
+        };
+        told.reserved.push(id.clone());
+        told.granted += 1;
+        let (idempotency_key, payload_hash) = (key(&name), hash());
+        match round % 6 {
+            0 => {
+                let commit = Commit {
+                    reservation_id: id,
+                    idempotency_key,
+                    payload_hash,
+                    actual: tokens(7),
+                    metrics: None,
+                    metadata: None,
+                };
+                if on_ledger(estate.ledger.commit(&estate.caller, &commit, &cause).await).is_some()
+                {
+                    *told.charged.entry(place).or_default() += 7;
+                    told.committed += 1;
+                }
+            }
+            1 => {
+                let release = Release {
+                    reservation_id: id,
+                    idempotency_key,
+                    payload_hash,
+                    reason: None,
+                };
+                if on_ledger(estate.ledger.release(&by, &release, &cause).await).is_some() {
+                    told.released += 1;
+                }
+            }
+            2 => {
+                let extend = Extend {
+                    reservation_id: id,
+                    idempotency_key,
+                    payload_hash,
+                    extend_by_ms: 1_000,
+                    metadata: None,
+                };
+                on_ledger(estate.ledger.extend(&estate.caller, &extend).await);
+            }
+            3 => {
+                let path = format!("tenant:acme{place}");
+                let credit = funding(Some("acme"), &path, FundingOperation::Credit, 5);
+                let funded = estate
+                    .desk
+                    .admin
+                    .fund_budget(&admin_key(), &credit, &ask().request())
+                    .await;
+                if on_desk(funded).is_some() {
+                    *told.funded.entry(place).or_default() += 5;
+                }
+            }
+            4 => {
+                let path = format!("tenant:acme/agent:n{name}");
+                let new = new_budget(Some("acme"), &path, 10);
+                on_desk(
+                    estate
+                        .desk
+                        .admin
+                        .create_budget(&admin_key(), &new, &ask().request())
+                        .await,
+                );
+                on_desk(
+                    estate
+                        .desk
+                        .admin
+                        .create_api_key(&new_key("acme"), &ask().request())
+                        .await,
+                );
+            }
+            _ => {
+                let of = scope(&format!("tenant:acme{place}"));
+                let update = BudgetUpdate {
+                    overdraft_limit: Some(round as i64),
+                    ..BudgetUpdate::default()
+                };
+                let updated = estate
+                    .desk
+                    .admin
+                    .update_budget(&of, Unit::Tokens, &update, &ask().request())
+                    .await;
+                on_desk(updated);
+            }
+        }
+    }
+    told
+}
+
+/// What must have been there right before the flip, told by what is there now.
+fn before_of(after: &Account) -> Account {
+    let mut before = Account {
+        ledgers: after.ledgers.clone(),
+        reservations: after.reservations.clone(),
+        keys: after.keys.clone(),
+        webhooks: after.webhooks.clone(),
+        events: after.events.clone(),
+        audit: after.audit.clone(),
+        tenant: after.tenant.clone(),
+    };
+    for record in before.ledgers.values_mut().chain(before.keys.values_mut()) {
+        record.insert("status".to_owned(), "ACTIVE".to_owned());
+    }
+    before
+}
+
+async fn race(closes: usize, pause_ms: u64) {
+    let estate = Estate::new().await;
+    for place in ["", "/agent:a", "/agent:b", "/workspace:w"] {
+        estate.budget(place, 1_000_000).await;
+    }
+    let estate = Arc::new(estate);
+    let mut workers = JoinSet::new();
+    for number in 0..9 {
+        workers.spawn(work(Arc::clone(&estate), number));
+    }
+    eventually("the race has begun", || async {
+        (estate.active().await > 0).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+    let mut closers = JoinSet::new();
+    for _ in 0..closes {
+        let estate = Arc::clone(&estate);
+        closers.spawn(async move { estate.close().await });
+    }
+    let closed = closers.join_all().await;
+    assert!(
+        closed
+            .iter()
+            .all(|closed| closed.close == Some(Turn::Closed))
+    );
+    let moments: std::collections::BTreeSet<_> = closed
+        .iter()
+        .map(|closed| closed.tenant.closed_at)
+        .collect();
+    assert_eq!(moments.len(), 1, "it closed once");
+    let told = workers.join_all().await;
+    reconcile(&estate).await;
+
+    let before = before_of(&estate.account().await);
+    let after = estate.check_closed(&before).await;
+    let granted: usize = told.iter().map(|told| told.granted).sum();
+    assert!(granted > 0, "some came before the close");
+    let mut known: Vec<_> = told
+        .iter()
+        .flat_map(|told| &told.reserved)
+        .map(|id| id.as_str().to_owned())
+        .collect();
+    known.sort_unstable();
+    assert!(
+        after.reservations.keys().eq(known.iter()),
+        "the reservations that were told"
+    );
+    let ended = |status: &str, of_close: bool| {
+        let ended = after.reservations.values();
+        ended
+            .filter(|record| {
+                record["status"] == status && record.contains_key("release_reason") == of_close
+            })
+            .count()
+    };
+    assert_eq!(
+        ended("COMMITTED", false),
+        told.iter().map(|told| told.committed).sum::<usize>()
+    );
+    assert_eq!(
+        ended("RELEASED", false),
+        told.iter().map(|told| told.released).sum::<usize>()
+    );
+    // Rule 78: what was granted is part of the closing balance, to the last unit.
+    let mut charged_in_all = 0;
+    for place in PLACES {
+        let ledger = &after.ledgers[&(format!("tenant:acme{place}"), "TOKENS".to_owned())];
+        let sum = |of: fn(&Told) -> &BTreeMap<&'static str, i64>| -> i64 {
+            told.iter().filter_map(|told| of(told).get(place)).sum()
+        };
+        let (charged, funded) = (sum(|told| &told.charged), sum(|told| &told.funded));
+        charged_in_all += charged;
+        assert_eq!(ledger["spent"], charged.to_string(), "{place}");
+        assert_eq!(
+            ledger["allocated"],
+            (1_000_000 + funded).to_string(),
+            "{place}"
+        );
+    }
+    let root = &after.ledgers[&("tenant:acme".to_owned(), "TOKENS".to_owned())];
+    assert_eq!(root["spent"], charged_in_all.to_string());
+    let held: usize = ended("RELEASED", true);
+    let released: i64 = after
+        .events
+        .iter()
+        .filter(|event| {
+            event["type"] == "reservation.released_via_tenant_cascade"
+                && event["scope"] == "tenant:acme"
+        })
+        .map(|event| {
+            event["data.released_amount"]
+                .parse::<i64>()
+                .expect("a figure")
+        })
+        .sum();
+    assert_eq!(released, 10 * held as i64, "what the close released");
+    assert_eq!(
+        Estate::requests(&after).len(),
+        closes,
+        "each request has one entry"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rule_78_whatever_races_with_a_close_is_in_it_or_refused() {
+    for pause_ms in [1, 7, 20, 45, 90] {
+        race(1, pause_ms).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invariant_2_closes_that_race_with_each_other_close_once() {
+    for pause_ms in [0, 15, 40] {
+        race(4, pause_ms).await;
+    }
+}

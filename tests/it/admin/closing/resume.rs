@@ -1,0 +1,247 @@
+//! Who goes on with a close, when, and what stands against it.
+
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::dispatcher::Closings;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::store::Lease;
+use budget_authority::store::dispatcher::lease::Taken;
+use prometheus::Registry;
+
+use crate::harness::desk::{admin_key, ask, asking, funding, refusal};
+use crate::harness::estate::Estate;
+
+/// The lease of the tenant's partition.
+pub async fn lease(estate: &Estate) -> Lease {
+    let partitions = [estate.tenant.partition()];
+    let hour = Duration::from_secs(3_600);
+    let taken = estate
+        .desk
+        .store
+        .take_leases("test", hour, &["test".to_owned()], hour, &partitions)
+        .await;
+    match taken.expect("an answer")[..] {
+        [Some(Taken::Mine(lease))] => lease,
+        ref other => panic!("no lease: {other:?}"),
+    }
+}
+
+/// Passes of a dispatcher's worker until nothing is due within the next second.
+pub async fn reconcile(estate: &Estate) {
+    let closings = Closings::new(estate.desk.store.clone(), &Registry::new()).expect("names");
+    let lease = lease(estate).await;
+    let index = estate.keys().closings(estate.tenant.partition());
+    loop {
+        let pass = closings.run_once(&[lease], |_| panic!("lost")).await;
+        pass.expect("Redis answers");
+        let next: Option<i64> = estate.run(&["ZSCORE", &index, estate.name()]).await;
+        let soon_ms = estate.desk.store.clock().now_ms() + 1_000;
+        if next.is_none_or(|next_ms| next_ms > soon_ms) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn rule_79_a_close_whose_request_died_is_brought_to_its_end_by_a_dispatcher() {
+    let (estate, _) = Estate::furnished().await;
+    let before = estate.account().await;
+    estate.flip().await;
+    reconcile(&estate).await;
+    let after = estate.check_closed(&before).await;
+    assert_eq!(
+        Estate::requests(&after).len(),
+        1,
+        "the request's entry, once"
+    );
+    assert_eq!(
+        after.events.last().expect("events")["request_id"],
+        "req_flip"
+    );
+}
+
+#[tokio::test]
+async fn while_the_request_goes_on_with_its_close_no_dispatcher_does() {
+    let (estate, _) = Estate::furnished().await;
+    estate.flip().await;
+    let closings = estate.keys().closings(estate.tenant.partition());
+    let soon = (estate.desk.store.clock().now_ms() + 5_000).to_string();
+    estate.run::<()>(&["ZADD", &closings, &soon, "acme"]).await;
+    reconcile(&estate).await;
+    assert!(estate.is_closing().await);
+}
+
+#[tokio::test]
+async fn a_former_owner_of_the_partition_takes_no_step() {
+    let (estate, _) = Estate::furnished().await;
+    estate.flip().await;
+    let mut stale = lease(&estate).await;
+    stale.token -= 1;
+    let closings = Closings::new(estate.desk.store.clone(), &Registry::new()).expect("names");
+    let mut lost = 0;
+    // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
+    for _ in 0..2_000 {
+        if lost > 0 {
+            break;
+        }
+        let pass = closings.run_once(&[stale], |_| lost += 1).await;
+        assert_eq!(pass.expect("Redis answers").closed, 0);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(lost, 1);
+    assert!(
+        estate
+            .account()
+            .await
+            .ledgers
+            .values()
+            .all(|ledger| ledger["status"] != "CLOSED")
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
+    let (estate, _) = Estate::furnished().await;
+    let sound = estate.account().await;
+    estate.set_budget("/workspace:w", &["spent", "much"]).await;
+    let updated = estate.close().await;
+    let Some(Turn::Incomplete {
+        again_in_ms,
+        failed,
+    }) = updated.close
+    else {
+        panic!("{updated:?}");
+    };
+    assert_eq!(
+        (again_in_ms, failed),
+        (
+            30_000,
+            vec!["budget:tenant:acme/workspace:w:TOKENS".to_owned()]
+        )
+    );
+    let account = estate.account().await;
+    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    assert!(
+        account
+            .keys
+            .values()
+            .all(|key| key["status"] == "REVOKED" || key["expires_at_ms"] == "1000")
+    );
+    assert!(
+        account
+            .events
+            .iter()
+            .all(|event| event["type"] != "tenant.closed")
+    );
+    let request = Estate::requests(&account)[0];
+    assert_eq!(
+        (
+            &*request["status"],
+            &*request["metadata.cascade.failures_count"],
+            &*request["metadata.cascade.failed_resources"]
+        ),
+        ("500", "1", "budget:tenant:acme/workspace:w:TOKENS")
+    );
+    let closings = estate.keys().closings(estate.tenant.partition());
+    estate.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
+    reconcile(&estate).await;
+    let again: i64 = estate.run(&["ZSCORE", &closings, "acme"]).await;
+    let in_ms = again - estate.desk.store.clock().now_ms();
+    assert!((50_000..=61_000).contains(&in_ms), "twice as long: {in_ms}");
+
+    estate.set_budget("/workspace:w", &["spent", "0"]).await;
+    estate.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
+    reconcile(&estate).await;
+    let after = estate.check_closed(&sound).await;
+    assert_eq!(Estate::requests(&after).len(), 1);
+}
+
+#[tokio::test]
+async fn stragglers_are_ended_by_another_close_under_the_first_ones_correlation() {
+    let (estate, _) = Estate::furnished().await;
+    let before = estate.account().await;
+    estate.close().await;
+    let closed_then = estate.account().await;
+    estate.webhook("whsub_late", "ACTIVE").await;
+    let again = ask();
+    assert_eq!(estate.close_as(&again).await.close, Some(Turn::Closed));
+    let after = estate.account().await;
+    assert_eq!(after.webhooks["whsub_late"]["status"], "DISABLED");
+    assert_eq!(after.events.len(), closed_then.events.len() + 1);
+    let event = after.events.last().expect("an event");
+    assert_eq!(event["type"], "webhook.disabled_via_tenant_cascade");
+    let first = before.events.len();
+    assert_eq!(
+        event["correlation_id"],
+        after.events[first]["correlation_id"]
+    );
+}
+
+#[tokio::test]
+async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
+    let (estate, ids) = Estate::furnished().await;
+    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let record = keys.reservation(partition, ids[0].as_str());
+    estate
+        .run::<()>(&["HSET", &record, "estimate", "what"])
+        .await;
+    assert_eq!(estate.close().await.close, Some(Turn::Closed));
+    for place in ["", "/agent:a", "/agent:b"] {
+        let ledger = estate.ledger_at(place).await;
+        assert_eq!(
+            (ledger.status.as_str(), ledger.reserved, ledger.remaining),
+            ("CLOSED", 0, 10_000),
+            "{place}"
+        );
+    }
+    let listed: Vec<String> = estate
+        .run(&["ZRANGE", &keys.quarantine(partition), "0", "-1"])
+        .await;
+    assert_eq!(listed, [ids[0].as_str()]);
+}
+
+#[tokio::test]
+async fn a_repeated_close_under_its_key_answers_again_and_goes_on() {
+    let (estate, _) = Estate::furnished().await;
+    let before = estate.account().await;
+    let ask = asking(Some("close"), "{}");
+    let first = estate.close_as(&ask).await;
+    let again = estate.close_as(&ask).await;
+    assert_eq!(again.tenant.updated_at, first.tenant.updated_at);
+    let after = estate.check_closed(&before).await;
+    assert_eq!(
+        Estate::requests(&after).len(),
+        1,
+        "a repetition is booked once"
+    );
+}
+
+#[tokio::test]
+async fn rule_34_what_was_funded_before_the_close_is_answered_again_after_it() {
+    let (estate, _) = Estate::furnished().await;
+    let fund = funding(Some("acme"), "tenant:acme", FundingOperation::Credit, 50);
+    let first = asking(Some("k"), "{}");
+    let funded = estate
+        .desk
+        .admin
+        .fund_budget(&admin_key(), &fund, &first.request())
+        .await
+        .expect("funded");
+    estate.close().await;
+    let again = estate
+        .desk
+        .admin
+        .fund_budget(&admin_key(), &fund, &first.request())
+        .await;
+    assert_eq!(again.expect("the stored answer"), funded);
+    let other = asking(Some("l"), "{}");
+    let refused = estate
+        .desk
+        .admin
+        .fund_budget(&admin_key(), &fund, &other.request())
+        .await;
+    assert_eq!(refusal(refused), AdminRefusal::TenantClosed);
+}

@@ -1,0 +1,378 @@
+//! Damaged counts and indexes of the admin plane: an operator's change that cannot be counted or indexed changes nothing.
+
+use std::collections::BTreeMap;
+
+use budget_authority::store::Day;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, tokens};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made};
+use crate::harness::app::{Said, TestApp};
+use crate::harness::bulk::{self, bulk, fund, words};
+use crate::harness::desk::tenant_id;
+use crate::runtime::corruption::everything;
+
+const LEDGER: &str = "scope=tenant:umbra&unit=TOKENS";
+
+/// A change of the admin plane; `umbra` has a webhook and a ledger of 100 with a debt of 50.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Change {
+    CreateTenant,
+    Suspend,
+    Close,
+    CreateBudget,
+    Freeze,
+    Fund,
+    Limit,
+    CreateKey,
+    CreateHook,
+    PauseHook,
+    ActivateHook,
+    DeleteHook,
+    DeleteSystemHook,
+    BulkSuspend,
+    BulkClose,
+    BulkPause,
+    BulkDelete,
+    BulkFund,
+}
+
+/// What is damaged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Damage {
+    /// The counts are no hash.
+    Counts,
+    /// A count is no number.
+    Count(&'static str),
+    Strained,
+    Failing,
+    Expiring,
+    Closings,
+    Days,
+    /// The version of what the operator's webhooks watch is no number.
+    Version,
+}
+
+struct Stage {
+    app: TestApp,
+    hook: String,
+    system_hook: String,
+}
+
+async fn stage() -> Stage {
+    let app = hooked().await;
+    let made_for_umbra = made(&app, hook(URL)).await;
+    let mut watching = hook(URL);
+    watching["event_types"] = json!(["budget.threshold_crossed"]);
+    watching["thresholds"] = json!({"budget_utilization": [0.5]});
+    let said = by_admin(&app, Method::POST, HOOKS, &watching).await;
+    assert_eq!(said.status, 201, "{said:?}");
+    let system_hook = said.text("/subscription/subscription_id").to_owned();
+    let keys = app.world.store.keys();
+    let ledger = keys.budget(
+        tenant_id("umbra").partition(),
+        "umbra",
+        "TOKENS",
+        "tenant:umbra",
+    );
+    let owes = [
+        "HSET",
+        &ledger,
+        "debt",
+        "50",
+        "remaining",
+        "50",
+        "overdraft_limit",
+        "90",
+    ];
+    app.world.redis(&owes).await;
+    Stage {
+        app,
+        hook: made_for_umbra,
+        system_hook,
+    }
+}
+
+impl Stage {
+    /// The damage, done.
+    async fn damage(&self, change: Change, damage: Damage) {
+        let keys = self.app.world.store.keys();
+        let partition = match change {
+            Change::CreateTenant => tenant_id("sol").partition(),
+            Change::DeleteSystemHook => budget_authority::domain::ids::Partition::FIRST,
+            _ => tenant_id("umbra").partition(),
+        };
+        let key = match damage {
+            Damage::Counts | Damage::Count(_) => keys.counts(partition),
+            Damage::Strained => keys.strained(partition),
+            Damage::Failing => keys.failing(partition),
+            Damage::Expiring => keys.expiring(partition),
+            Damage::Closings => keys.closings(partition),
+            Damage::Days => keys.days(partition),
+            Damage::Version => keys.thresholds(partition),
+        };
+        let words = match damage {
+            Damage::Count(field) => vec!["HSET", &key, field, "many"],
+            Damage::Version => vec!["HSET", &key, "source_version", "new"],
+            _ => vec!["SET", &key, "not what it should be"],
+        };
+        self.app.world.redis(&words).await;
+    }
+
+    async fn run(&self, change: Change) -> Said {
+        use Change as C;
+        let ask = |method, path: String, body: Value| async move {
+            by_admin(&self.app, method, &path, &body).await
+        };
+        let tenant = format!("{TENANTS}/umbra");
+        let own = format!("{HOOKS}/{}", self.hook);
+        let limit = json!({"overdraft_limit": tokens(10)});
+        let create = json!({"tenant_id": "umbra", "scope": "tenant:umbra/agent:a", "unit": "TOKENS",
+            "allocated": tokens(1)});
+        let repay = json!({"operation": "REPAY_DEBT", "amount": tokens(5), "idempotency_key": "f"});
+        let all = |filter: Value, action: &str| json!({"filter": filter, "action": action, "idempotency_key": "b"});
+        let (umbra, of_umbra) = (json!({"search": "umbra"}), json!({"tenant_id": "umbra"}));
+        match change {
+            C::CreateTenant => {
+                let sol = json!({"tenant_id": "sol", "name": "Sol"});
+                ask(Method::POST, TENANTS.to_owned(), sol).await
+            }
+            C::Suspend => ask(Method::PATCH, tenant, json!({"status": "SUSPENDED"})).await,
+            C::Close => ask(Method::PATCH, tenant, json!({"status": "CLOSED"})).await,
+            C::CreateBudget => ask(Method::POST, BUDGETS.to_owned(), create).await,
+            C::Freeze => {
+                ask(
+                    Method::POST,
+                    format!("{BUDGETS}/freeze?{LEDGER}"),
+                    json!({}),
+                )
+                .await
+            }
+            C::Fund => {
+                let path = format!("{BUDGETS}/fund?{LEDGER}&tenant_id=umbra");
+                ask(Method::POST, path, repay).await
+            }
+            C::Limit => ask(Method::PATCH, format!("{BUDGETS}?{LEDGER}"), limit).await,
+            C::CreateKey => {
+                let key = json!({"tenant_id": "umbra", "name": "ci"});
+                ask(Method::POST, KEYS.to_owned(), key).await
+            }
+            C::CreateHook => ask(Method::POST, format!("{HOOKS}?tenant_id=umbra"), hook(URL)).await,
+            C::PauseHook => ask(Method::PATCH, own, json!({"status": "PAUSED"})).await,
+            C::ActivateHook => ask(Method::PATCH, own, json!({"status": "ACTIVE"})).await,
+            C::DeleteHook => ask(Method::DELETE, own, json!({})).await,
+            C::DeleteSystemHook => {
+                let path = format!("{HOOKS}/{}", self.system_hook);
+                ask(Method::DELETE, path, json!({})).await
+            }
+            C::BulkSuspend => bulk(&self.app, bulk::TENANTS, &all(umbra, "SUSPEND")).await,
+            C::BulkClose => bulk(&self.app, bulk::TENANTS, &all(umbra, "CLOSE")).await,
+            C::BulkPause => bulk(&self.app, bulk::WEBHOOKS, &all(of_umbra, "PAUSE")).await,
+            C::BulkDelete => bulk(&self.app, bulk::WEBHOOKS, &all(of_umbra, "DELETE")).await,
+            C::BulkFund => {
+                bulk(
+                    &self.app,
+                    bulk::BUDGETS,
+                    &fund("umbra", "REPAY_DEBT", 5, "b"),
+                )
+                .await
+            }
+        }
+    }
+
+    /// Every key but those that tell of the refusal, and what a directory learns ahead of a record.
+    async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut found = everything(&self.app).await;
+        let beside = [":audit", ":chain:", ":unsealed", ":bulk", ":days", "{dir}"];
+        found.retain(|key, _| !beside.iter().any(|part| key.contains(part)));
+        found
+    }
+}
+
+const TABLE: [(Change, &[Damage]); 18] = {
+    use Change as C;
+    use Damage as D;
+    [
+        (C::CreateTenant, &[D::Counts, D::Count("tenant ACTIVE")]),
+        (C::Suspend, &[D::Counts, D::Count("tenant SUSPENDED")]),
+        (
+            C::Close,
+            &[D::Counts, D::Count("tenant CLOSED"), D::Closings],
+        ),
+        (
+            C::CreateBudget,
+            &[D::Counts, D::Count("budget TOKENS ACTIVE"), D::Days],
+        ),
+        (
+            C::Freeze,
+            &[D::Counts, D::Count("budget TOKENS FROZEN"), D::Days],
+        ),
+        (C::Fund, &[D::Strained, D::Days]),
+        (C::Limit, &[D::Strained, D::Days]),
+        (C::CreateKey, &[D::Expiring, D::Days]),
+        (
+            C::CreateHook,
+            &[D::Counts, D::Count("webhook ACTIVE"), D::Days],
+        ),
+        (
+            C::PauseHook,
+            &[D::Counts, D::Count("webhook PAUSED"), D::Days],
+        ),
+        (C::ActivateHook, &[D::Failing]),
+        (
+            C::DeleteHook,
+            &[D::Counts, D::Count("webhook ACTIVE"), D::Failing],
+        ),
+        (C::DeleteSystemHook, &[D::Version]),
+        (
+            C::BulkSuspend,
+            &[D::Counts, D::Count("tenant SUSPENDED"), D::Days],
+        ),
+        (
+            C::BulkClose,
+            &[D::Counts, D::Count("tenant CLOSED"), D::Closings, D::Days],
+        ),
+        (
+            C::BulkPause,
+            &[D::Counts, D::Count("webhook PAUSED"), D::Failing, D::Days],
+        ),
+        (
+            C::BulkDelete,
+            &[D::Counts, D::Count("webhook ACTIVE"), D::Failing, D::Days],
+        ),
+        (C::BulkFund, &[D::Strained, D::Days]),
+    ]
+};
+
+#[tokio::test]
+async fn a_change_that_cannot_be_counted_or_indexed_changes_nothing() {
+    let mut wrong = Vec::new();
+    for (change, damages) in TABLE {
+        for damage in damages {
+            let stage = stage().await;
+            stage.damage(change, *damage).await;
+            let before = stage.everything().await;
+            let said = stage.run(change).await;
+            let refused = match said.status.as_u16() {
+                200 => words(&said, "failed")
+                    .first()
+                    .is_some_and(|(_, word)| word == "INTERNAL_ERROR"),
+                status => status == 500,
+            };
+            let after = stage.everything().await;
+            let names = before.keys().chain(after.keys());
+            let mut differ: Vec<_> = names
+                .filter(|key| before.get(*key) != after.get(*key))
+                .collect();
+            differ.dedup();
+            if !refused || !differ.is_empty() {
+                wrong.push(format!(
+                    "{change:?} with {damage:?}: {} {differ:?}",
+                    said.status
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_it() {
+    for (field, kind) in [
+        ("budget TOKENS CLOSED", "budget:"),
+        ("webhook DISABLED", "webhook:"),
+    ] {
+        let stage = stage().await;
+        let (store, partition) = (&stage.app.world.store, tenant_id("umbra").partition());
+        let (keys, today) = (store.keys(), Day::of_ms(stage.app.now_ms().await));
+        stage.damage(Change::Close, Damage::Count(field)).await;
+        let told = |all: &BTreeMap<String, Vec<u8>>| {
+            let mut kept = all.clone();
+            kept.retain(|key, _| key.contains(kind));
+            kept
+        };
+        let before = told(&stage.everything().await);
+        let said = stage.run(Change::Close).await;
+        assert_eq!(said.status, 500, "{field}: {said:?}");
+        assert!(told(&stage.everything().await) == before, "{field}");
+        let open = field
+            .replace("CLOSED", "ACTIVE")
+            .replace("DISABLED", "ACTIVE");
+        let count: i64 = stage
+            .app
+            .read(&["HGET", &keys.counts(partition), &open])
+            .await;
+        assert_eq!(count, 1, "{open}");
+        // As soon as the count is right again, the close comes to its end.
+        stage
+            .app
+            .world
+            .redis(&["HSET", &keys.counts(partition), field, "0"])
+            .await;
+        let said = stage.run(Change::Close).await;
+        assert_eq!(said.status, 200, "{field}: {said:?}");
+        let counts = store.counts_of(partition).await.expect("the counts");
+        assert_eq!(
+            counts,
+            store.recount(partition).await.expect("the records"),
+            "{field}"
+        );
+        let log = keys.events(partition, "umbra", today);
+        assert!(stage.app.read::<i64>(&["XLEN", &log]).await > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is() {
+    let stage = stage().await;
+    let (app, store) = (&stage.app, &stage.app.world.store);
+    let (keys, partition) = (store.keys(), tenant_id("umbra").partition());
+    // As funding and deliveries leave it; the second of each is damaged.
+    let agent = "tenant:umbra/agent:a";
+    assert_eq!(stage.run(Change::CreateBudget).await.status, 201);
+    let damaged = keys.budget(partition, "umbra", "TOKENS", agent);
+    let (strained, failing) = (keys.strained(partition), keys.failing(partition));
+    let other = made(app, hook(URL)).await;
+    for words in [
+        &["HSET", &damaged, "debt", "60", "overdraft_limit", "x"][..],
+        &["ZADD", &strained, "50", "debt umbra TOKENS tenant:umbra"],
+        &[
+            "ZADD",
+            &strained,
+            "60",
+            &format!("debt umbra TOKENS {agent}"),
+        ],
+        &[
+            "HSET",
+            &keys.webhook(partition, &stage.hook),
+            "consecutive_failures",
+            "3",
+        ],
+        &[
+            "HSET",
+            &keys.webhook(partition, &other),
+            "consecutive_failures",
+            "x",
+        ],
+        &["ZADD", &failing, "3", &stage.hook, "4", &other],
+        &["HSET", &keys.counts(partition), "webhook PAUSED", "x"],
+    ] {
+        app.world.redis(words).await;
+    }
+    let said = app.get_as_admin("/v1/admin/overview").await;
+    assert_eq!(said.status, 200, "{said:?}");
+    assert_eq!(said.at("/debt_scopes/0/debt"), 50);
+    assert_eq!(said.at("/debt_scopes").as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        said.at("/failing_webhooks/0/subscription_id"),
+        &json!(stage.hook)
+    );
+    assert_eq!(
+        said.at("/failing_webhooks").as_array().map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(said.at("/tenant_counts/active"), 3);
+    assert_eq!(said.at("/budget_counts/active"), 2);
+    assert_eq!(said.at("/webhook_counts/active"), 3);
+}

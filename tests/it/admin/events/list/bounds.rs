@@ -1,0 +1,299 @@
+//! How much a list looks at, and that it shows each event once.
+
+use budget_authority::admin::events::{EventPage, EventQuery, Events};
+use budget_authority::admin::log_walk::Bounds;
+use budget_authority::domain::event::query::{EventFilter, EventSort};
+use budget_authority::domain::ids::RequestId;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+
+use crate::harness::chronicle::{Chronicle, follow};
+use crate::harness::desk::{admin_key, refusal};
+use crate::harness::hall::{Hall, shown};
+use crate::harness::redis::shared;
+use crate::harness::store;
+
+fn query(sort: EventSort, filter: EventFilter) -> EventQuery {
+    EventQuery {
+        filter,
+        sort,
+        descending: true,
+        after: None,
+        limit: 3,
+    }
+}
+
+fn of(tenant: &str) -> EventFilter {
+    EventFilter {
+        tenant: Some(tenant.to_owned()),
+        ..EventFilter::default()
+    }
+}
+
+const BOUNDS: Bounds = Bounds {
+    page_rows: 20,
+    matches: 30,
+    rows: 60,
+};
+
+async fn list(events: &Events, query: &EventQuery) -> EventPage {
+    events.list(&admin_key(), query).await.expect("a page")
+}
+
+/// All pages, with the number of those that were empty although more followed.
+async fn walk(events: &Events, mut query: EventQuery) -> (Vec<String>, usize) {
+    let (mut found, mut empty) = (Vec::new(), 0);
+    loop {
+        let page = list(events, &query).await;
+        empty += usize::from(page.events.is_empty() && page.next.is_some());
+        found.extend(page.events);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return (found, empty),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_finds_little_is_short_and_its_cursor_goes_on() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let now = chronicle.now_ms().await;
+    for number in 0..1_000 {
+        let request = format!("req_{}", number / 250);
+        let mut facts = vec![("request_id", request.as_str())];
+        if number % 300 == 7 {
+            facts.push(("correlation_id", "needle"));
+        }
+        chronicle.tell("acme", now - 2_000 + number, &facts).await;
+    }
+    follow(&store).await;
+    let events = Events::new(store, 90).bounded(BOUNDS);
+    let search = |tenant: Option<&str>| EventFilter {
+        tenant: tenant.map(str::to_owned),
+        search: Some("needle".to_owned()),
+        ..EventFilter::default()
+    };
+    for descending in [true, false] {
+        for tenant in [None, Some("acme")] {
+            let query = EventQuery {
+                descending,
+                ..query(EventSort::Timestamp, search(tenant))
+            };
+            let (found, empty) = walk(&events, query).await;
+            assert_eq!(found.len(), 4, "{tenant:?}");
+            assert!(empty > 0, "{tenant:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let now = chronicle.now_ms().await;
+    for number in 0..30 {
+        chronicle.tell("acme", now - 100 + number, &[]).await;
+    }
+    follow(&store).await;
+    let events = Events::new(store.clone(), 90).bounded(BOUNDS);
+    let filters = || [EventFilter::default(), of("acme")];
+    for filter in filters() {
+        let (found, _) = walk(&events, query(EventSort::EventType, filter)).await;
+        assert_eq!(found.len(), 30);
+    }
+    chronicle
+        .tell("acme", now, &[("correlation_id", "late")])
+        .await;
+    follow(&store).await;
+    for filter in filters() {
+        let asked = query(EventSort::Scope, filter.clone());
+        let refused = refusal(events.list(&admin_key(), &asked).await);
+        assert!(
+            matches!(refused, AdminRefusal::TooManyEvents { bound: 30 }),
+            "{refused:?}"
+        );
+        // The order of time has no such bound.
+        let (found, _) = walk(&events, query(EventSort::Timestamp, filter)).await;
+        assert_eq!(found.len(), 31);
+    }
+    for number in 0..30 {
+        chronicle.tell("acme", now + 1 + number, &[]).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    follow(&store).await;
+    let none = EventFilter {
+        search: Some("late".to_owned()),
+        ..EventFilter::default()
+    };
+    for filter in [
+        none.clone(),
+        EventFilter {
+            tenant: of("acme").tenant,
+            ..none
+        },
+    ] {
+        let asked = query(EventSort::TenantId, filter);
+        let refused = refusal(events.list(&admin_key(), &asked).await);
+        assert!(
+            matches!(refused, AdminRefusal::TooManyEvents { bound: 60 }),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn over_http_the_bound_is_told_with_the_way_out() {
+    let hall = Hall::open().await;
+    let now = hall.chronicle.now_ms().await;
+    let log = hall.chronicle.log("alpha", now);
+    let script = "for i = 1, 10001 do redis.call('XADD', KEYS[1], '*', 'type', 'tenant.updated', 'at_ms', ARGV[1]) end";
+    let at = now.to_string();
+    hall.chronicle
+        .run::<()>(&["EVAL", script, "1", &log, &at])
+        .await;
+    let said = hall.admin("tenant_id=alpha&sort_by=event_type").await;
+    assert_eq!(said.error(), (400, "LIMIT_EXCEEDED"));
+    let message = said.text("/message");
+    assert!(
+        message.contains("10000") && message.contains("from and to"),
+        "{message}"
+    );
+    let narrowed = "tenant_id=alpha&sort_by=event_type&to=2020-01-01T00:00:00Z";
+    assert!(shown(&hall.admin(narrowed).await).is_empty());
+    // In order of time a page looks at 5,000 at most, and its cursor goes on.
+    let mut pages = 0;
+    let mut cursor = String::new();
+    loop {
+        let query = format!("tenant_id=alpha&search=nothing{cursor}");
+        let said = hall.admin(&query).await;
+        assert!(shown(&said).is_empty());
+        pages += 1;
+        match said.at("/next_cursor").as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(pages, 3, "5,000, 5,000 and the rest");
+}
+
+#[tokio::test]
+async fn events_of_one_millisecond_are_neither_skipped_nor_repeated_however_many() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let now = chronicle.now_ms().await - 10;
+    for _ in 0..23 {
+        for tenant in ["acme", "bolt", "cask"] {
+            chronicle
+                .tell(tenant, now, &[("correlation_id", "together")])
+                .await;
+        }
+    }
+    follow(&store).await;
+    let events = Events::new(store, 90);
+    let together = EventFilter {
+        correlation_id: Some("together".to_owned()),
+        ..EventFilter::default()
+    };
+    for filter in [
+        EventFilter::default(),
+        together.clone(),
+        of("acme"),
+        EventFilter {
+            tenant: of("acme").tenant,
+            ..together
+        },
+    ] {
+        for (descending, limit) in [(true, 1), (false, 1), (true, 5), (false, 22), (true, 100)] {
+            let query = EventQuery {
+                descending,
+                limit,
+                ..query(EventSort::Timestamp, filter.clone())
+            };
+            let (mut found, _) = walk(&events, query).await;
+            let count = if filter.tenant.is_some() { 23 } else { 69 };
+            assert_eq!(found.len(), count, "{filter:?} {limit}");
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), count, "{filter:?} {limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let events = Events::new(store.clone(), 90);
+    let request = RequestId::mint().to_string();
+    let asked = |descending| EventQuery {
+        descending,
+        ..query(
+            EventSort::Timestamp,
+            EventFilter {
+                request_id: Some(request.clone()),
+                ..of("acme")
+            },
+        )
+    };
+    let mut told = 0;
+    for round in 0..4 {
+        for _ in 0..7 {
+            let now = chronicle.now_ms().await;
+            chronicle
+                .tell("acme", now, &[("request_id", &request)])
+                .await;
+            chronicle
+                .tell("acme", now, &[("request_id", "another")])
+                .await;
+            told += 1;
+        }
+        // The view goes on between the pages of the same list.
+        for descending in [true, false] {
+            let (mut query, mut found, mut pages) = (asked(descending), Vec::new(), 0);
+            loop {
+                let page = list(&events, &query).await;
+                found.extend(page.events);
+                pages += 1;
+                if pages == 2 && round % 2 == 1 {
+                    follow(&store).await;
+                }
+                let Some(next) = page.next else { break };
+                query.after = Some(next);
+            }
+            assert_eq!(found.len(), told, "{round} {descending}");
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), told, "{round} {descending}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_whose_entry_is_later_than_its_time_is_told_once() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let now = chronicle.now_ms().await;
+    // The view reaches beyond the time of the event, and not to that of its entry.
+    let at = now.to_string();
+    let facts = [("at_ms", at.as_str()), ("request_id", "req_1")];
+    chronicle.tell("acme", now + 3_000, &facts).await;
+    follow(&store).await;
+    let events = Events::new(store.clone(), 90);
+    let filter = EventFilter {
+        request_id: Some("req_1".to_owned()),
+        ..of("acme")
+    };
+    for descending in [true, false] {
+        let query = EventQuery {
+            descending,
+            ..query(EventSort::Timestamp, filter.clone())
+        };
+        assert_eq!(list(&events, &query).await.events.len(), 1);
+    }
+    // Up to its time it is there, up to just before it is not.
+    for (to_ms, count) in [(now, 1), (now - 1, 0)] {
+        let mut query = query(EventSort::Timestamp, of("acme"));
+        query.filter.window.to_ms = Some(to_ms);
+        assert_eq!(list(&events, &query).await.events.len(), count);
+    }
+}

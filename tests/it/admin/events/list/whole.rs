@@ -1,0 +1,133 @@
+//! What lists show of damage, and what a list over all tenants promises.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use budget_authority::admin::events::{EventQuery, Events};
+use budget_authority::domain::event::query::{EventFilter, EventSort};
+
+use crate::harness::chronicle::{Chronicle, everywhere, follow, follower, partition_of};
+use crate::harness::desk::{Desk, admin_key};
+use crate::harness::hall::{EVENTS, Hall, shown, text};
+use crate::harness::redis::shared;
+use crate::harness::store;
+
+#[tokio::test]
+async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
+    let mut hall = Hall::open().await;
+    let now = hall.chronicle.now_ms().await;
+    hall.chronicle
+        .tell("alpha", now, &[("type", "budget.of_a_later_release")])
+        .await;
+    hall.chronicle
+        .tell("alpha", now, &[("type", "budget.exhausted")])
+        .await;
+    hall.chronicle.tell("alpha", now, &[]).await;
+    let gone = hall.chronicle.tell("beta", now, &[]).await;
+    follow(&hall.app.world.store).await;
+    let log = hall.chronicle.log("beta", now);
+    hall.chronicle
+        .run::<i64>(&["XDEL", &log, &gone.to_string()])
+        .await;
+    let own = shown(&hall.own("").await);
+    assert_eq!(own.len(), 2, "{own:?}");
+    for query in [
+        "",
+        "sort_by=event_type",
+        "category=budget",
+        "scope=tenant:",
+        "sort_by=tenant_id&sort_dir=asc",
+    ] {
+        let page = hall.admin(query).await;
+        let events = shown(&page);
+        assert!(
+            events
+                .iter()
+                .all(|event| text(event, "category") != "budget"),
+            "{events:?}"
+        );
+    }
+    assert_eq!(shown(&hall.admin("").await).len(), 5);
+    // A log that is no stream holds nothing, and no other day's events are hidden.
+    hall.chronicle.run::<()>(&["SET", &log, "x"]).await;
+    assert!(shown(&hall.admin("tenant_id=beta").await).is_empty());
+    assert_eq!(shown(&hall.admin("").await).len(), 4);
+    let id = format!("evt_{}_AAAAAAAAAAAAAAAA_1-1", partition_of("beta"));
+    assert_eq!(
+        hall.app
+            .get_as_admin(&format!("{}/{id}", EVENTS))
+            .await
+            .status,
+        404
+    );
+}
+
+#[tokio::test]
+async fn over_all_tenants_nothing_is_shown_that_some_partition_may_still_precede() {
+    let hall = Hall::open().await;
+    let store = &hall.app.world.store;
+    let page = hall.admin("").await;
+    assert!(shown(&page).is_empty());
+    assert_eq!(
+        page.header("x-service-as-of"),
+        Some("1970-01-01T00:00:00.000Z")
+    );
+    // Inside a tenant all of it is there.
+    assert_eq!(shown(&hall.admin("tenant_id=alpha").await).len(), 2);
+    follow(store).await;
+    assert_eq!(shown(&hall.admin("").await).len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells() {
+    let store = store(&shared().url());
+    let over = Arc::new(AtomicBool::new(false));
+    let followers: Vec<_> = (0..2)
+        .map(|_| {
+            let (store, over) = (store.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let pass = follower(&store).run_once(&everywhere()).await;
+                    pass.expect("Redis answers");
+                }
+            })
+        })
+        .collect();
+    let writer = tokio::spawn({
+        let desk = Desk::on(store.clone());
+        async move {
+            for number in 0..150 {
+                desk.tenant(&format!("tenant-{number}")).await;
+            }
+        }
+    });
+    let events = Events::new(store.clone(), 90);
+    let mut polls = Vec::new();
+    while !writer.is_finished() {
+        let query = EventQuery {
+            filter: EventFilter::default(),
+            sort: EventSort::Timestamp,
+            descending: true,
+            after: None,
+            limit: 1_000,
+        };
+        let page = events.list(&admin_key(), &query).await.expect("a page");
+        polls.push((page.as_of_ms.expect("a time"), page.events.len()));
+    }
+    writer.await.expect("it ends");
+    over.store(true, Ordering::Relaxed);
+    for follower in followers {
+        follower.await.expect("it ends");
+    }
+    let told = Chronicle::on(&store).told().await;
+    assert!(
+        polls.len() > 10 && polls.iter().any(|(_, count)| *count > 0),
+        "{polls:?}"
+    );
+    for (as_of_ms, count) in polls {
+        let before = told
+            .iter()
+            .filter(|told| told.facts.integer("at_ms").expect("a time") < as_of_ms);
+        assert_eq!(count, before.count(), "{as_of_ms}");
+    }
+}

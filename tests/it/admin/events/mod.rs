@@ -1,0 +1,4 @@
+//! Event queries.
+
+pub(crate) mod list;
+pub(crate) mod view;

@@ -1,0 +1,240 @@
+//! The follower of outboxes: the view of events over all tenants holds each event once, whatever happens to whoever
+//! keeps it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use budget_authority::domain::ids::Partition;
+use budget_authority::store::dispatcher::views::View;
+use budget_authority::store::{Day, Lease, Store};
+use tokio::time::Instant;
+
+use crate::harness::chronicle::{Chronicle, everywhere, follow, follower, partition_of};
+use crate::harness::desk::Desk;
+use crate::harness::process::Process;
+use crate::harness::redis::{RedisCluster, shared};
+use crate::harness::{eventually, store};
+
+const TENANTS: [&str; 5] = ["acme", "bolt", "cask", "dune", "__system__"];
+
+#[tokio::test]
+async fn events_of_all_tenants_are_followed_and_the_watermark_tells_how_far() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let before = chronicle.now_ms().await;
+    let pass = follower(&store).run_once(&everywhere()).await;
+    let pass = pass.expect("Redis answers");
+    assert_eq!((pass.added, pass.passed_over, pass.more), (0, 0, false));
+    assert!(pass.watermark_ms >= before);
+    assert_eq!(
+        store.watermark(View::Events).await.expect("a time"),
+        pass.watermark_ms
+    );
+
+    let desk = Desk::on(store.clone());
+    for tenant in &TENANTS[..4] {
+        desk.tenant(tenant).await;
+        desk.budget(tenant, &format!("tenant:{tenant}"), 100).await;
+    }
+    let now = chronicle.now_ms().await;
+    chronicle.tell("__system__", now, &[]).await;
+    let pass = follower(&store).run_once(&everywhere()).await;
+    let pass = pass.expect("Redis answers");
+    assert_eq!((pass.added, pass.passed_over, pass.more), (9, 0, false));
+    assert!(pass.watermark_ms >= now);
+    chronicle.check().await;
+    // Each event of a request is found by the request and the trace; the one of the system has a trace alone.
+    assert_eq!(chronicle.narrower().await, (9, 17));
+    let system = store
+        .keys()
+        .view("events", Some("__system__"), Day::of_ms(now));
+    assert_eq!(chronicle.run::<usize>(&["ZCARD", &system]).await, 1);
+}
+
+#[tokio::test]
+async fn partitions_that_nobody_has_looked_at_hold_the_watermark_back() {
+    let store = store(&shared().url());
+    let mut leases = everywhere();
+    let last = leases.pop().expect("a partition");
+    let first = follower(&store)
+        .run_once(&leases)
+        .await
+        .expect("Redis answers");
+    assert_eq!(first.watermark_ms, 0);
+    let second = follower(&store)
+        .run_once(&[last])
+        .await
+        .expect("Redis answers");
+    assert!(second.watermark_ms > 0);
+    let third = follower(&store)
+        .run_once(&[last])
+        .await
+        .expect("Redis answers");
+    assert!(third.watermark_ms <= second.watermark_ms + 1_000);
+}
+
+/// Appends some events of many sizes, as operations do: some cause one, some many.
+async fn happen(chronicle: &mut Chronicle, rounds: usize) {
+    for round in 0..rounds {
+        for tenant in TENANTS {
+            let now = chronicle.now_ms().await;
+            let count = [1, 1, 3, 40][(round + tenant.len()) % 4];
+            let first = chronicle.append(tenant, now, &[]).await;
+            for _ in 1..count {
+                chronicle
+                    .append(tenant, now, &[("type", "tenant.suspended")])
+                    .await;
+            }
+            chronicle.point(tenant, now, first, count).await;
+        }
+    }
+}
+
+/// Lets a future go on so many times, then drops it: whoever ran it is dead.
+async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut polls) = (pin!(future), 0);
+    std::future::poll_fn(|context| {
+        if polls == wakes {
+            return std::task::Poll::Ready(None);
+        }
+        polls += 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_follower_that_is_killed_at_any_step_loses_and_repeats_nothing() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let mut finished = false;
+    for wakes in 0..200 {
+        happen(&mut chronicle, 1).await;
+        let (follower, leases) = (follower(&store), everywhere());
+        let pass = killed_after(wakes, follower.run_once(&leases)).await;
+        if pass.is_some() {
+            finished = true;
+            break;
+        }
+    }
+    assert!(finished, "200 steps are not enough");
+    follow(&store).await;
+    chronicle.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_at_the_same_time_add_each_event_once() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let over = Arc::new(AtomicBool::new(false));
+    let followers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, over) = (store.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let (follower, leases) = (follower(&store), everywhere());
+                    let wakes = rand::random_range(1..60);
+                    killed_after(wakes, follower.run_once(&leases)).await;
+                }
+            })
+        })
+        .collect();
+    happen(&mut chronicle, 12).await;
+    over.store(true, Ordering::Relaxed);
+    for follower in followers {
+        follower.await.expect("it ends");
+    }
+    follow(&store).await;
+    chronicle.check().await;
+}
+
+#[tokio::test]
+async fn a_long_outbox_is_followed_in_steps() {
+    let store = store(&shared().url());
+    let mut chronicle = Chronicle::on(&store);
+    let now = chronicle.now_ms().await;
+    for number in 0..250 {
+        chronicle.tell("acme", now + number, &[]).await;
+    }
+    let lease = Lease {
+        partition: partition_of("acme"),
+        token: 1,
+    };
+    let mut added = Vec::new();
+    loop {
+        let pass = follower(&store)
+            .run_once(&[lease])
+            .await
+            .expect("Redis answers");
+        added.push(pass.added);
+        if !pass.more {
+            break;
+        }
+        // What is not there yet is not promised.
+        assert_eq!(store.watermark(View::Events).await.expect("a time"), 0);
+    }
+    assert_eq!(added, [100, 100, 50]);
+    chronicle.check().await;
+}
+
+async fn in_view(store: &Store) -> usize {
+    Chronicle::on(store).view().await.len()
+}
+
+#[tokio::test]
+async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second() {
+    let store = store(&shared().url());
+    let desk = Desk::on(store.clone());
+    let mut dispatcher = Process::dispatcher(&shared().url(), store.keys().prefix());
+    eventually("the view is kept", || async {
+        let watermark = store.watermark(View::Events).await.expect("a time");
+        (watermark > 0).then_some(())
+    })
+    .await;
+    for (number, tenant) in TENANTS[..3].iter().enumerate() {
+        desk.tenant(tenant).await;
+        let told = Instant::now();
+        let at_ms = Chronicle::on(&store).now_ms().await;
+        eventually("the event is served", || async {
+            let served = store.watermark(View::Events).await.expect("a time") > at_ms;
+            (served && in_view(&store).await == number + 1).then_some(())
+        })
+        .await;
+        // Half a second to the next look; the rest is for a busy machine.
+        assert!(
+            told.elapsed() < Duration::from_millis(2_500),
+            "{:?}",
+            told.elapsed()
+        );
+    }
+    // Killed and started again, it goes on where it was.
+    dispatcher.kill();
+    desk.tenant("late").await;
+    dispatcher.restart();
+    eventually("the event is in the view", || async {
+        (in_view(&store).await == 4).then_some(())
+    })
+    .await;
+    Chronicle::on(&store).check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_cluster_all_partitions_of_all_nodes_are_followed() {
+    let cluster = tokio::task::block_in_place(RedisCluster::start);
+    let store = store(&cluster.url());
+    let mut chronicle = Chronicle::on(&store);
+    happen(&mut chronicle, 4).await;
+    let desk = Desk::on(store.clone());
+    for number in 0..6 {
+        desk.tenant(&format!("tenant-{number}")).await;
+    }
+    follow(&store).await;
+    assert!(store.watermark(View::Events).await.expect("a time") > 0);
+    chronicle.check().await;
+    let partitions = Partition::all().collect::<Vec<_>>();
+    let cursors = store.view_cursors(&partitions).await.expect("cursors");
+    assert!(cursors.iter().flatten().count() >= 8);
+}

@@ -1,0 +1,375 @@
+//! The overview: what it counts is what there is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use budget_authority::admin::{BudgetFilter, BudgetQuery, BudgetSort};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{BUDGETS, TENANTS, get, post, umbra_on};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::chronicle::{Chronicle, follow};
+use crate::harness::desk::{Desk, admin_key, tenant_id};
+use crate::harness::receiver::public_names;
+use crate::harness::redis::{RedisCluster, shared};
+
+const OVERVIEW: &str = "/v1/admin/overview";
+
+/// The overview as a replica that has shown none yet puts it together.
+async fn overview(app: &TestApp) -> Value {
+    let said = get(&app.replica(&[]).await, OVERVIEW).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    said.body
+}
+
+/// A hash of the deployment.
+type Stored = BTreeMap<String, String>;
+
+/// Every record of a kind, by key.
+async fn records(app: &TestApp, kind: &str) -> Vec<Stored> {
+    let store = &app.world.store;
+    let pattern = format!("{}:{{???}}:{kind}:*", store.keys().prefix());
+    let mut keys = Vec::new();
+    let scanned = store.scan(&pattern, None, |key| keys.push(key.to_owned()));
+    scanned.await.expect("Redis answers");
+    let mut found = Vec::new();
+    for key in keys {
+        let fields = app.world.redis(&["HGETALL", &key]).await;
+        found.push(redis::from_redis_value(fields).expect("a hash"));
+    }
+    found
+}
+
+fn count(records: &[Stored], field: &str, value: &str) -> usize {
+    let has = |record: &&Stored| record.get(field).is_some_and(|found| found == value);
+    records.iter().filter(has).count()
+}
+
+fn number(record: &Stored, field: &str) -> i64 {
+    record[field].parse().expect("an integer")
+}
+
+/// The part of the overview that counts, from the records themselves.
+async fn recounted(app: &TestApp) -> Value {
+    let (tenants, budgets, webhooks) = (
+        records(app, "tenant").await,
+        records(app, "budget").await,
+        records(app, "webhook").await,
+    );
+    let mut by_unit = BTreeMap::<&str, usize>::new();
+    for budget in &budgets {
+        *by_unit.entry(&budget["unit"]).or_default() += 1;
+    }
+    let worst = |mut rows: Vec<&Stored>, shown: &[&str]| {
+        rows.sort_by_key(|row| (-number(row, "debt"), row["scope"].clone()));
+        rows.truncate(10);
+        let row = |row: &&Stored| {
+            let mut object = json!({"scope": row["scope"], "unit": row["unit"]});
+            for name in shown {
+                object[*name] = json!(number(row, name));
+            }
+            object
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let over: Vec<_> = budgets
+        .iter()
+        .filter(|b| b["is_over_limit"] == "1")
+        .collect();
+    let owing: Vec<_> = budgets.iter().filter(|b| number(b, "debt") > 0).collect();
+    json!({
+        "tenant_counts": {
+            "total": tenants.len(),
+            "active": count(&tenants, "status", "ACTIVE"),
+            "suspended": count(&tenants, "status", "SUSPENDED"),
+            "closed": count(&tenants, "status", "CLOSED"),
+        },
+        "budget_counts": {
+            "total": budgets.len(),
+            "active": count(&budgets, "status", "ACTIVE"),
+            "frozen": count(&budgets, "status", "FROZEN"),
+            "closed": count(&budgets, "status", "CLOSED"),
+            "over_limit": over.len(),
+            "with_debt": owing.len(),
+            "by_unit": by_unit,
+        },
+        "over_limit_scopes": worst(over, &["allocated", "remaining", "debt"]),
+        "debt_scopes": worst(owing, &["debt", "overdraft_limit"]),
+        "webhook_counts": {
+            "total": webhooks.len(),
+            "active": count(&webhooks, "status", "ACTIVE"),
+            "disabled": count(&webhooks, "status", "DISABLED"),
+            "with_failures": webhooks.iter().filter(|w| number(w, "consecutive_failures") > 0).count(),
+        },
+    })
+}
+
+pub(crate) async fn check(app: &TestApp, what: &str) -> Value {
+    let shown = overview(app).await;
+    let counted = recounted(app).await;
+    for (member, expected) in counted.as_object().expect("an object") {
+        assert_eq!(&shown[member], expected, "{member} {what}");
+    }
+    shown
+}
+
+#[tokio::test]
+async fn the_ten_highest_debts_come_first() {
+    let app = umbra_on(TestApp::spawn().await).await;
+    let (_, key) = crate::admin::http::key(&app, &["reservations:commit"]).await;
+    for number in 0..12 {
+        let scope = format!("tenant:umbra/agent:x{number}");
+        let body = json!({"tenant_id": "umbra", "scope": scope, "unit": "CREDITS",
+            "allocated": {"unit": "CREDITS", "amount": 1}, "overdraft_limit": {"unit": "CREDITS", "amount": 100}});
+        assert_eq!(post(&app, BUDGETS, body).await.status, 201);
+        let body = json!({"idempotency_key": format!("k{number}"), "subject": {"tenant": "umbra", "agent": format!("x{number}")},
+            "action": {"kind": "llm", "name": "m"}, "actual": {"unit": "CREDITS", "amount": 2 + number},
+            "overage_policy": "ALLOW_WITH_OVERDRAFT"});
+        assert_eq!(app.post_with(&key, "/v1/events", &body).await.status, 201);
+    }
+    // Six go beyond their limit by its reduction.
+    for number in 0..6 {
+        let path = format!("{BUDGETS}?scope=tenant:umbra/agent:x{number}&unit=CREDITS");
+        let body = json!({"overdraft_limit": {"unit": "CREDITS", "amount": 0}});
+        assert_eq!(
+            by_admin(&app, Method::PATCH, &path, &body).await.status,
+            200
+        );
+    }
+    let shown = check(&app, "of twelve").await;
+    let debts: Vec<_> = shown["debt_scopes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["debt"].as_i64().unwrap())
+        .collect();
+    assert_eq!(debts, [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
+    assert_eq!(shown["budget_counts"]["with_debt"], 12);
+    assert_eq!(shown["budget_counts"]["over_limit"], 6);
+    assert_eq!(
+        shown["over_limit_scopes"][0],
+        json!({"scope": "tenant:umbra/agent:x5", "unit": "CREDITS",
+        "allocated": 1, "remaining": -6, "debt": 6})
+    );
+}
+
+#[tokio::test]
+async fn failing_webhooks_are_shown_until_they_are_resumed() {
+    let app = umbra_on(TestApp::spawn_reaching(public_names(), &[]).await).await;
+    let mut ids = Vec::new();
+    let store = app.world.store.clone();
+    let failing = store.keys().failing(tenant_id("umbra").partition());
+    for number in 1..=12 {
+        let id = crate::admin::webhooks::subscriptions::made(&app, hook(URL)).await;
+        // As a deliverer will leave it.
+        let partition = tenant_id("umbra").partition();
+        let record = store.keys().webhook(partition, &id);
+        let failures = number.to_string();
+        app.world
+            .redis(&[
+                "HSET",
+                &record,
+                "consecutive_failures",
+                &failures,
+                "last_failure_at_ms",
+                "1700000000000",
+            ])
+            .await;
+        app.world.redis(&["ZADD", &failing, &failures, &id]).await;
+        ids.push(id);
+    }
+    let shown = check(&app, "while they fail").await;
+    let rows = shown["failing_webhooks"].as_array().expect("rows");
+    let failures: Vec<_> = rows
+        .iter()
+        .map(|row| row["consecutive_failures"].as_i64().unwrap())
+        .collect();
+    assert_eq!(failures, [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
+    assert_eq!(
+        rows[0],
+        json!({"subscription_id": ids[11], "url": URL, "consecutive_failures": 12,
+        "last_failure_at": "2023-11-14T22:13:20.000Z"})
+    );
+    for id in &ids[..6] {
+        let body = json!({"status": "ACTIVE"});
+        assert_eq!(
+            by_admin(&app, Method::PATCH, &format!("{HOOKS}/{id}"), &body)
+                .await
+                .status,
+            200
+        );
+    }
+    by_admin(
+        &app,
+        Method::DELETE,
+        &format!("{HOOKS}/{}", ids[11]),
+        &json!({}),
+    )
+    .await;
+    let shown = check(&app, "after the change").await;
+    assert_eq!(
+        shown["webhook_counts"],
+        json!({"total": 11, "active": 11, "disabled": 0, "with_failures": 5})
+    );
+    assert_eq!(shown["failing_webhooks"][0]["consecutive_failures"], 11);
+}
+
+#[tokio::test]
+async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
+    let app = umbra_on(TestApp::spawn().await).await;
+    let mut chronicle = Chronicle::on(&app.world.store);
+    let now = chronicle.now_ms().await;
+    let denied = |reason: &'static str| {
+        vec![
+            ("type", "reservation.denied"),
+            ("scope", "tenant:zinc"),
+            ("data.reason_code", reason),
+            ("data.unit", "TOKENS"),
+            ("data.requested_amount", "5"),
+            ("data.action_kind", "llm"),
+            ("data.action_name", "m"),
+        ]
+    };
+    // Too old, then twelve that count, one of which stands for many.
+    chronicle
+        .tell("zinc", now - 3_661_000, &denied("DEBT_OUTSTANDING"))
+        .await;
+    for back in (0..11).rev() {
+        chronicle
+            .tell(
+                "zinc",
+                now - back * 60_000 - 1_000,
+                &denied("BUDGET_EXCEEDED"),
+            )
+            .await;
+    }
+    let mut sum = denied("BUDGET_FROZEN");
+    sum.push(("metadata.count", "700"));
+    chronicle.tell("iron", now, &sum).await;
+    follow(&app.world.store).await;
+    let shown = overview(&app).await;
+    assert_eq!(shown["event_window_seconds"], 3600);
+    assert_eq!(
+        shown["event_counts"]["by_category"],
+        json!({"budget": 1, "reservation": 12, "tenant": 1})
+    );
+    assert_eq!(shown["event_counts"]["total_recent"], 14);
+    assert_eq!(
+        shown["recent_denials_by_reason"],
+        json!({"BUDGET_EXCEEDED": 11, "BUDGET_FROZEN": 700})
+    );
+    let rows = shown["recent_denials"].as_array().expect("rows");
+    assert_eq!(rows.len(), 10);
+    assert_eq!(rows[0]["tenant_id"], "iron");
+    assert_eq!(rows[0]["metadata"], json!({"count": 700}));
+    let times: Vec<_> = rows
+        .iter()
+        .map(|row| row["timestamp"].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
+    assert_eq!(shown["recent_expiries"], json!([]));
+    // Followed again from where it was, nothing counts twice.
+    follow(&app.world.store).await;
+    assert_eq!(
+        overview(&app).await["recent_denials_by_reason"],
+        shown["recent_denials_by_reason"]
+    );
+}
+
+#[tokio::test]
+async fn only_the_admin_key_opens_it_and_a_replica_remembers_it_for_a_moment() {
+    let app = umbra_on(TestApp::spawn().await).await;
+    let key = app
+        .world
+        .add_key(0, &[("permissions", " admin:read ")])
+        .await;
+    let said = app.by_key(&key, Method::GET, OVERVIEW, &Value::Null).await;
+    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    let first = get(&app, OVERVIEW).await;
+    assert_eq!(
+        first.at("/tenant_counts"),
+        &json!({"total": 3, "active": 3, "suspended": 0, "closed": 0})
+    );
+    assert!(
+        first.at("/recent_denials_by_reason").is_null(),
+        "left out when empty"
+    );
+    post(&app, TENANTS, json!({"tenant_id": "zinc", "name": "Zinc"})).await;
+    assert_eq!(
+        get(&app, OVERVIEW).await.body,
+        first.body,
+        "as_of tells of when it is"
+    );
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(
+        get(&app, OVERVIEW).await.at("/tenant_counts/total"),
+        &json!(4)
+    );
+    let ignored = app
+        .request(Method::GET, &format!("{OVERVIEW}?x=1"))
+        .header("X-Admin-API-Key", ADMIN_KEY);
+    assert_eq!(app.send(ignored).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_summed_up_over_all_its_nodes() {
+    let cluster = RedisCluster::start();
+    let desk = Desk::on(crate::harness::store(&cluster.url()));
+    for number in 0..9 {
+        let tenant = format!("tenant{number}");
+        desk.tenant(&tenant).await;
+        for scope in [
+            format!("tenant:{tenant}"),
+            format!("tenant:{tenant}/agent:x"),
+        ] {
+            desk.budget(&tenant, &scope, 10).await;
+        }
+    }
+    let shown = desk.admin.overview_now().await.expect("an overview");
+    assert_eq!(shown.tenants["ACTIVE"], 9);
+    assert_eq!(
+        (shown.budgets["ACTIVE"], shown.budgets_by_unit["TOKENS"]),
+        (18, 18)
+    );
+    let admin = desk.admin.clone().cross_tenant_list(true);
+    for sort in [BudgetSort::Scope, BudgetSort::Utilization] {
+        let query = BudgetQuery {
+            tenant_id: None,
+            filter: BudgetFilter::default(),
+            sort,
+            descending: false,
+            any_order: false,
+            after: None,
+            limit: 20,
+        };
+        let page = admin
+            .list_budgets(&admin_key(), &query)
+            .await
+            .expect("a page");
+        assert_eq!((page.ledgers.len(), page.next), (18, None));
+    }
+    follow(&desk.store).await;
+    let shown = desk.admin.overview_now().await.expect("an overview");
+    assert_eq!(
+        (shown.events.total, shown.events.by_category["budget"]),
+        (27, 18)
+    );
+}
+
+#[tokio::test]
+async fn a_release_before_has_left_no_counts_and_nothing_goes_below_zero() {
+    let app = umbra_on(TestApp::spawn_on(&shared().url(), &[]).await).await;
+    let counts = app
+        .world
+        .store
+        .keys()
+        .counts(tenant_id("umbra").partition());
+    app.world.redis(&["DEL", &counts]).await;
+    let path = format!("{BUDGETS}/freeze?scope=tenant:umbra&unit=TOKENS");
+    assert_eq!(post(&app, &path, json!({"reason": "r"})).await.status, 200);
+    let shown = overview(&app).await;
+    assert_eq!(shown["budget_counts"]["active"], 0);
+    assert_eq!(shown["budget_counts"]["frozen"], 1);
+}

@@ -1,0 +1,4 @@
+//! The overview.
+
+pub(crate) mod counts;
+pub(crate) mod model;

@@ -1,0 +1,161 @@
+//! The overview after random histories: what it counts is what the records say.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, post};
+use crate::admin::overview::counts::check;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook};
+use crate::harness::app::{Said, TestApp};
+use crate::harness::receiver::public_names;
+
+/// A drawing of numbers that can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// One random operation; whether it is accepted does not matter.
+async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut Vec<String>) {
+    let tenants = ["tin", "zinc", "lead", "iron"];
+    let number = dice.below(tenants.len());
+    let tenant = tenants[number];
+    let scope = [
+        format!("tenant:{tenant}"),
+        format!("tenant:{tenant}/agent:x"),
+    ][dice.below(2)]
+    .clone();
+    let unit = ["TOKENS", "CREDITS"][dice.below(4) / 3];
+    let amount = |value: usize| json!({"unit": unit, "amount": value});
+    let target = format!("scope={scope}&unit={unit}");
+    let hook_path = format!(
+        "{HOOKS}/{}",
+        hooks
+            .get(dice.below(hooks.len().max(1)))
+            .cloned()
+            .unwrap_or_default()
+    );
+    let said = match dice.below(15) {
+        0 | 1 => {
+            let body = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": amount(dice.below(50)),
+                "overdraft_limit": amount(dice.below(3) * 20), "commit_overage_policy": "ALLOW_WITH_OVERDRAFT"});
+            post(app, BUDGETS, body).await
+        }
+        2 => post(app, &format!("{BUDGETS}/freeze?{target}"), json!({})).await,
+        3 => post(app, &format!("{BUDGETS}/unfreeze?{target}"), json!({})).await,
+        4 | 5 => {
+            let operation = ["CREDIT", "REPAY_DEBT", "RESET"][dice.below(3)];
+            let body = json!({"operation": operation, "amount": amount(dice.below(30))});
+            post(
+                app,
+                &format!("{BUDGETS}/fund?tenant_id={tenant}&{target}"),
+                body,
+            )
+            .await
+        }
+        6 => {
+            let body = json!({"overdraft_limit": amount(dice.below(30))});
+            by_admin(app, Method::PATCH, &format!("{BUDGETS}?{target}"), &body).await
+        }
+        7 => {
+            let status = match dice.below(12) {
+                0 => "CLOSED",
+                odd if odd % 2 == 1 => "SUSPENDED",
+                _ => "ACTIVE",
+            };
+            by_admin(
+                app,
+                Method::PATCH,
+                &format!("{TENANTS}/{tenant}"),
+                &json!({"status": status}),
+            )
+            .await
+        }
+        8 => {
+            let made = post(app, &format!("{HOOKS}?tenant_id={tenant}"), hook(URL)).await;
+            hooks.extend(
+                made.at("/subscription/subscription_id")
+                    .as_str()
+                    .map(str::to_owned),
+            );
+            made
+        }
+        9 => {
+            let status = ["PAUSED", "ACTIVE"][dice.below(2)];
+            by_admin(app, Method::PATCH, &hook_path, &json!({"status": status})).await
+        }
+        10 => by_admin(app, Method::DELETE, &hook_path, &json!({})).await,
+        _ => {
+            let actual = amount(dice.below(40));
+            spend(app, dice, &keys[number], tenant, &scope, actual).await
+        }
+    };
+    assert!(said.status.as_u16() < 500, "{said:?}");
+}
+
+/// Charges at once, or reserves and then commits more.
+async fn spend(
+    app: &TestApp,
+    dice: &mut Dice,
+    key: &str,
+    tenant: &str,
+    scope: &str,
+    amount: Value,
+) -> Said {
+    let mut subject = json!({"tenant": tenant});
+    if scope.contains("agent") {
+        subject["agent"] = json!("x");
+    }
+    let action = json!({"kind": "llm", "name": "m"});
+    let policy = ["ALLOW_WITH_OVERDRAFT", "ALLOW_IF_AVAILABLE"][dice.below(2)];
+    let name = format!("k{}", dice.0);
+    if dice.below(2) == 0 {
+        let body = json!({"idempotency_key": name, "subject": subject, "action": action, "actual": amount,
+            "overage_policy": policy});
+        return app.post_with(key, "/v1/events", &body).await;
+    }
+    let estimate = json!({"unit": amount["unit"], "amount": 1});
+    let body = json!({"idempotency_key": name, "subject": subject, "action": action, "estimate": estimate,
+        "overage_policy": policy});
+    let held = app.post_with(key, "/v1/reservations", &body).await;
+    let Some(id) = held.at("/reservation_id").as_str() else {
+        return held;
+    };
+    let path = format!("/v1/reservations/{id}/commit");
+    app.post_with(
+        key,
+        &path,
+        &json!({"idempotency_key": name, "actual": amount}),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn the_overview_counts_what_there_is_whatever_happened() {
+    let (mut owed, mut over) = (false, false);
+    for seed in [1, 2, 3] {
+        let app = TestApp::spawn_reaching(public_names(), &[]).await;
+        let (mut dice, mut keys, mut hooks) = (Dice(seed), Vec::new(), Vec::new());
+        for tenant in ["tin", "zinc", "lead", "iron"] {
+            post(&app, TENANTS, json!({"tenant_id": tenant, "name": tenant})).await;
+            let key = json!({"tenant_id": tenant, "name": "k"});
+            keys.push(post(&app, KEYS, key).await.text("/key_secret").to_owned());
+        }
+        for step in 0..240 {
+            anything(&app, &mut dice, &keys, &mut hooks).await;
+            if step % 40 == 39 {
+                let shown = check(&app, &format!("at step {step} of seed {seed}")).await;
+                owed |= shown["budget_counts"]["with_debt"] != 0;
+                over |= shown["budget_counts"]["over_limit"] != 0;
+            }
+        }
+    }
+    assert!(owed && over, "the histories have both");
+}

@@ -1,0 +1,84 @@
+//! A change by an operator is one round trip to Redis, with its audit entry and its event.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use crate::admin::http::{KEYS, key, umbra_on};
+use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::redis::RedisServer;
+use crate::runtime::round_trips::Monitor;
+
+async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> Said {
+    let mut request = app.request(method, path);
+    request = request.header("X-Admin-API-Key", ADMIN_KEY);
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    app.send(request).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_up_more() {
+    let server = block_in_place(RedisServer::start);
+    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+    let replica = app.replica(&[]).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(key(&app, &["budgets:read"]).await.0);
+    }
+    let path = |key: usize| format!("{KEYS}/{}", ids[key]);
+    let change = |turn: usize| Some(json!({"permissions": [], "name": format!("n{turn}")}));
+    // Warm: the scripts are loaded, the connections open.
+    for service in [&app, &replica] {
+        for turn in 0..2 {
+            let said = ask(service, Method::PATCH, &path(0), change(turn)).await;
+            assert_eq!(said.status, 200, "{said:?}");
+        }
+    }
+    for _ in 0..2 {
+        ask(&app, Method::DELETE, &path(0), None).await;
+    }
+    let mut monitor = Monitor::on(&server);
+    for (service, method, key, body, expected) in [
+        (&app, Method::PATCH, 1, change(2), &["evalsha"][..]),
+        (&app, Method::PATCH, 1, change(2), &["evalsha"]),
+        (&replica, Method::PATCH, 1, change(3), &["hget", "evalsha"]),
+        (&replica, Method::PATCH, 1, change(4), &["evalsha"]),
+        (&app, Method::DELETE, 1, None, &["evalsha"]),
+    ] {
+        let said = ask(service, method.clone(), &path(key), body).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        let seen = block_in_place(|| monitor.seen());
+        assert_eq!(seen, expected, "{method}");
+    }
+    // A refusal is booked by a script of its own.
+    let said = ask(&app, Method::PATCH, &path(1), change(5)).await;
+    assert_eq!(said.error(), (409, "INVALID_REQUEST"));
+    assert_eq!(block_in_place(|| monitor.seen()), ["evalsha", "evalsha"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_keys_costs_two_round_trips_however_many_there_are() {
+    let server = block_in_place(RedisServer::start);
+    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+    for _ in 0..30 {
+        key(&app, &["budgets:read"]).await;
+    }
+    let lists = [
+        "/v1/admin/api-keys?limit=5",
+        "/v1/admin/api-keys?limit=5&tenant_id=umbra&sort_dir=asc",
+    ];
+    for list in lists {
+        ask(&app, Method::GET, list, None).await;
+    }
+    let mut monitor = Monitor::on(&server);
+    for list in lists {
+        let said = ask(&app, Method::GET, list, None).await;
+        assert_eq!(said.at("/keys").as_array().map(Vec::len), Some(5));
+        let seen = block_in_place(|| monitor.seen());
+        let read = seen.iter().filter(|command| *command == "hmget").count();
+        // The index and its clock, then the records in one pipeline: one more than the page has.
+        assert_eq!((seen.len(), read), (2 + 6, 6), "{seen:?}");
+    }
+}

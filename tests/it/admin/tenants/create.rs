@@ -1,0 +1,197 @@
+//! Creating, reading and listing tenants.
+
+use budget_authority::admin::{TenantQuery, TenantSort};
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::tenant::TenantStatus;
+use budget_authority::domain::tenant::record::NewTenant;
+
+use crate::harness::desk::{Desk, ask, asking, new_tenant, refusal, tenant_id};
+
+#[tokio::test]
+async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
+    let desk = Desk::new();
+    let first = NewTenant {
+        max_reservation_extensions: Some(3),
+        ..new_tenant("acme", "Acme")
+    };
+    let (created, tenant) = desk
+        .admin
+        .create_tenant(&first, &ask().request())
+        .await
+        .expect("created");
+    assert!(created);
+    assert_eq!(tenant.status, TenantStatus::Active);
+    assert_eq!(
+        (
+            tenant.default_reservation_ttl_ms,
+            tenant.max_reservation_extensions
+        ),
+        (Some(60_000), Some(3))
+    );
+
+    let second = NewTenant {
+        max_reservation_extensions: Some(9),
+        ..new_tenant("acme", "Acme")
+    };
+    let (created, found) = desk
+        .admin
+        .create_tenant(&second, &ask().request())
+        .await
+        .expect("found");
+    assert!(!created);
+    assert_eq!(found.max_reservation_extensions, Some(3));
+    assert_eq!(found.created_at, tenant.created_at);
+
+    let other = desk
+        .admin
+        .create_tenant(&new_tenant("acme", "Other"), &ask().request())
+        .await;
+    assert_eq!(refusal(other), AdminRefusal::DuplicateTenant);
+
+    assert_eq!(desk.event_types("acme"), ["tenant.created"]);
+    let statuses: Vec<_> = desk
+        .tenant_audit("acme")
+        .iter()
+        .map(|entry| entry.text("status").expect("a status").to_owned())
+        .collect();
+    assert_eq!(statuses, ["201", "200"]);
+}
+
+#[tokio::test]
+async fn of_two_concurrent_creates_one_records() {
+    let desk = Desk::new();
+    let (tenant, request) = (new_tenant("acme", "Acme"), ask());
+    let create = || async {
+        desk.admin
+            .create_tenant(&tenant, &request.request())
+            .await
+            .expect("either")
+            .0
+    };
+    let (one, two) = tokio::join!(create(), create());
+    assert!(one != two);
+    assert_eq!(desk.event_types("acme").len(), 1);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_answers_again_and_stands_for_one_request() {
+    let desk = Desk::new();
+    let tenant = new_tenant("acme", "Acme");
+    let create = |payload: &'static str| {
+        let (desk, tenant) = (&desk, &tenant);
+        async move {
+            desk.admin
+                .create_tenant(tenant, &asking(Some("k"), payload).request())
+                .await
+        }
+    };
+    assert!(create("{\"a\":1}").await.expect("created").0);
+    assert!(create("{\"a\":1}").await.expect("answered again").0);
+    assert_eq!(
+        refusal(create("{\"a\":2}").await),
+        AdminRefusal::IdempotencyMismatch
+    );
+    assert_eq!(desk.tenant_audit("acme").len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_of_creation_names_the_operator() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let event = &desk.events("acme")[0];
+    assert_eq!(
+        event["actor"],
+        serde_json::json!({"type": "admin", "source_ip": "192.0.2.7"})
+    );
+    assert_eq!(event["source"], "service-admin");
+    assert_eq!(
+        event["data"],
+        serde_json::json!({"tenant_id": "acme", "new_status": "ACTIVE", "changed_fields": []})
+    );
+    assert!(event.get("scope").is_none() && event.get("correlation_id").is_none());
+}
+
+#[tokio::test]
+async fn a_tenant_is_read_whatever_its_status() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    desk.set_status("acme", "CLOSED");
+    let tenant = desk
+        .admin
+        .get_tenant(&tenant_id("acme"))
+        .await
+        .expect("a tenant");
+    assert_eq!(tenant.status, TenantStatus::Closed);
+    assert_eq!(
+        refusal(desk.admin.get_tenant(&tenant_id("nobody")).await),
+        AdminRefusal::TenantNotFound
+    );
+    let again = desk
+        .admin
+        .create_tenant(&new_tenant("acme", "acme"), &ask().request())
+        .await
+        .expect("found");
+    assert_eq!((again.0, again.1.status), (false, TenantStatus::Closed));
+}
+
+fn query(sort: TenantSort, descending: bool) -> TenantQuery {
+    TenantQuery {
+        status: None,
+        parent_tenant_id: None,
+        search: None,
+        sort,
+        descending,
+        any_order: false,
+        after: None,
+        limit: 3,
+    }
+}
+
+async fn walk(desk: &Desk, mut query: TenantQuery) -> Vec<String> {
+    let mut ids = Vec::new();
+    loop {
+        let page = desk.admin.list_tenants(&query).await.expect("a page");
+        assert!(page.tenants.len() <= query.limit);
+        assert_eq!(page.sort, query.sort);
+        ids.extend(
+            page.tenants
+                .into_iter()
+                .map(|tenant| tenant.tenant_id.to_string()),
+        );
+        match page.next {
+            Some(place) => query.after = Some(place),
+            None => return ids,
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_are_paged_in_every_order_without_loss() {
+    let desk = Desk::new();
+    for id in ["ccc", "aaa", "ddd", "bbb"] {
+        desk.tenant(id).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    desk.set_status("ddd", "SUSPENDED");
+    // The directory may know a tenant whose record was never written.
+    let directory = desk.store.keys().directory();
+    desk.redis().run::<()>(&["ZADD", &directory, "0", "abc"]);
+    for (sort, descending, ids) in [
+        (TenantSort::CreatedAt, true, ["bbb", "ddd", "aaa", "ccc"]),
+        (TenantSort::TenantId, false, ["aaa", "bbb", "ccc", "ddd"]),
+        (TenantSort::TenantId, true, ["ddd", "ccc", "bbb", "aaa"]),
+        (TenantSort::Status, true, ["ddd", "aaa", "bbb", "ccc"]),
+    ] {
+        assert_eq!(walk(&desk, query(sort, descending)).await, ids, "{sort:?}");
+    }
+    let suspended = TenantQuery {
+        status: Some(TenantStatus::Suspended),
+        ..query(TenantSort::TenantId, true)
+    };
+    assert_eq!(walk(&desk, suspended).await, ["ddd"]);
+    let searched = TenantQuery {
+        search: Some("BB".to_owned()),
+        ..query(TenantSort::Name, false)
+    };
+    assert_eq!(walk(&desk, searched).await, ["bbb"]);
+}

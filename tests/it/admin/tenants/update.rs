@@ -1,0 +1,318 @@
+//! Changing, suspending and reactivating tenants.
+
+use std::collections::BTreeMap;
+
+use budget_authority::admin::{AdminError, TenantUpdate};
+use budget_authority::domain::fields::Patch;
+use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::refusal::Refusal;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::tenant::TenantStatus;
+use budget_authority::domain::tenant::record::Tenant;
+use budget_authority::ledger::LedgerError;
+use serde_json::json;
+
+use crate::harness::desk::{Desk, ask, asking, refusal, tenant_id};
+use crate::harness::estate::Estate;
+
+fn to(status: TenantStatus) -> TenantUpdate {
+    TenantUpdate {
+        status: Some(status),
+        ..TenantUpdate::default()
+    }
+}
+
+fn named(name: &str) -> TenantUpdate {
+    TenantUpdate {
+        name: Some(name.to_owned()),
+        ..TenantUpdate::default()
+    }
+}
+
+async fn update(desk: &Desk, update: &TenantUpdate) -> Result<Tenant, AdminError> {
+    let updated = desk
+        .admin
+        .update_tenant(&tenant_id("acme"), update, &ask().request())
+        .await;
+    updated.map(|updated| updated.tenant)
+}
+
+async fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    desk
+}
+
+#[tokio::test]
+async fn each_change_has_one_event_that_names_what_changed() {
+    let desk = desk().await;
+    let ttl = TenantUpdate {
+        default_reservation_ttl_ms: Some(5_000),
+        max_reservation_extensions: Some(0),
+        ..TenantUpdate::default()
+    };
+    let labels = TenantUpdate {
+        metadata: Some(Patch::Set(BTreeMap::from([(
+            "a".to_owned(),
+            "b".to_owned(),
+        )]))),
+        ..TenantUpdate::default()
+    };
+    let mixed = TenantUpdate {
+        default_commit_overage_policy: Some(OveragePolicy::Reject),
+        ..named("Acme two")
+    };
+    let suspended = TenantUpdate {
+        status: Some(TenantStatus::Suspended),
+        ..named("Acme three")
+    };
+    let cleared = TenantUpdate {
+        metadata: Some(Patch::Clear),
+        ..to(TenantStatus::Active)
+    };
+    for change in [&ttl, &labels, &mixed, &suspended, &cleared] {
+        update(&desk, change).await.expect("changed");
+    }
+    let tenant = update(&desk, &TenantUpdate::default())
+        .await
+        .expect("as it is");
+    assert_eq!(
+        (
+            tenant.name.as_str(),
+            tenant.metadata,
+            tenant.default_reservation_ttl_ms,
+            tenant.max_reservation_extensions
+        ),
+        ("Acme three", None, Some(5_000), Some(0))
+    );
+    let told: Vec<_> = desk.events("acme")[1..]
+        .iter()
+        .map(|event| (event["event_type"].clone(), event["data"].clone()))
+        .collect();
+    let data = |fields: &[&str]| json!({"tenant_id": "acme", "changed_fields": fields});
+    let moved = |from: &str, to: &str, fields: &[&str]| json!({"tenant_id": "acme", "previous_status": from, "new_status": to, "changed_fields": fields});
+    assert_eq!(
+        told,
+        [
+            (
+                json!("tenant.settings_changed"),
+                data(&["default_reservation_ttl_ms", "max_reservation_extensions"])
+            ),
+            (json!("tenant.updated"), data(&["metadata"])),
+            (
+                json!("tenant.updated"),
+                data(&["name", "default_commit_overage_policy"])
+            ),
+            (
+                json!("tenant.suspended"),
+                moved("ACTIVE", "SUSPENDED", &["name"])
+            ),
+            (
+                json!("tenant.reactivated"),
+                moved("SUSPENDED", "ACTIVE", &["metadata"])
+            ),
+        ]
+    );
+    assert!(desk.events("acme")[1].get("correlation_id").is_none());
+}
+
+#[tokio::test]
+async fn rule_15_the_time_of_the_last_suspension_stays() {
+    let desk = desk().await;
+    let suspended = update(&desk, &to(TenantStatus::Suspended))
+        .await
+        .expect("suspended");
+    assert!(suspended.suspended_at.is_some() && suspended.updated_at.is_some());
+    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    let active = update(&desk, &to(TenantStatus::Active))
+        .await
+        .expect("reactivated");
+    assert_eq!(
+        (active.status, active.suspended_at),
+        (TenantStatus::Active, suspended.suspended_at)
+    );
+    assert!(active.updated_at > suspended.updated_at);
+}
+
+#[tokio::test]
+async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
+    let desk = desk().await;
+    let closed = update(&desk, &to(TenantStatus::Closed))
+        .await
+        .expect("closed");
+    for status in [TenantStatus::Active, TenantStatus::Suspended] {
+        assert_eq!(
+            refusal(update(&desk, &to(status)).await),
+            AdminRefusal::LeavingClosed
+        );
+    }
+    let renamed = update(&desk, &named("Late Acme")).await.expect("renamed");
+    assert_eq!(
+        (renamed.status, renamed.name.as_str(), renamed.closed_at),
+        (TenantStatus::Closed, "Late Acme", closed.closed_at)
+    );
+    let types = desk.event_types("acme");
+    assert_eq!(
+        types[1..],
+        ["tenant.closed", "tenant.updated"],
+        "invariant 2"
+    );
+}
+
+#[tokio::test]
+async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
+    let desk = desk().await;
+    let tenant = update(
+        &desk,
+        &TenantUpdate {
+            ..to(TenantStatus::Active)
+        },
+    )
+    .await
+    .expect("as it is");
+    assert!(tenant.updated_at.is_some());
+    let same = TenantUpdate {
+        max_reservation_ttl_ms: Some(3_600_000),
+        ..named("acme")
+    };
+    update(&desk, &same).await.expect("as it is");
+    assert_eq!(desk.event_types("acme"), ["tenant.created"]);
+    let audit = desk.tenant_audit("acme");
+    assert_eq!(audit.len(), 3);
+    let entry = &audit[2];
+    for (name, value) in [
+        ("operation", "updateTenant"),
+        ("resource_type", "tenant"),
+        ("resource_id", "acme"),
+        ("status", "200"),
+        ("metadata.name", "acme"),
+        ("metadata.max_reservation_ttl_ms", "3600000"),
+    ] {
+        assert_eq!(entry.get(name), Some(value), "{name}");
+    }
+    assert_eq!(audit[1].get("metadata.new_status"), Some("ACTIVE"));
+}
+
+#[tokio::test]
+async fn an_unknown_tenant_leaves_nothing_behind() {
+    let desk = Desk::new();
+    assert_eq!(
+        refusal(update(&desk, &to(TenantStatus::Closed)).await),
+        AdminRefusal::TenantNotFound
+    );
+    let keys = desk.store.keys().clone();
+    let closings = keys.closings(tenant_id("acme").partition());
+    for key in [desk.tenant_key("acme"), closings] {
+        assert_eq!(desk.redis().run::<i64>(&["EXISTS", &key]), 0);
+    }
+    desk.tenant("acme").await;
+    desk.set_status("acme", "DORMANT");
+    assert_eq!(
+        refusal(update(&desk, &to(TenantStatus::Closed)).await),
+        AdminRefusal::TenantUnreadable
+    );
+}
+
+#[tokio::test]
+async fn an_idempotency_key_stands_for_one_change() {
+    let desk = desk().await;
+    let change = |name: &'static str, payload: &'static str| {
+        let desk = &desk;
+        async move {
+            let ask = asking(Some("k"), payload);
+            desk.admin
+                .update_tenant(&tenant_id("acme"), &named(name), &ask.request())
+                .await
+        }
+    };
+    let first = change("One", "{\"name\":\"One\"}")
+        .await
+        .expect("changed")
+        .tenant;
+    update(&desk, &named("Two")).await.expect("changed");
+    let again = change("One", "{\"name\":\"One\"}")
+        .await
+        .expect("answered again")
+        .tenant;
+    assert_eq!(
+        (again.name.as_str(), again.updated_at),
+        ("One", first.updated_at)
+    );
+    assert_eq!(
+        refusal(change("Three", "{\"name\":\"Three\"}").await),
+        AdminRefusal::IdempotencyMismatch
+    );
+    let now = desk
+        .admin
+        .get_tenant(&tenant_id("acme"))
+        .await
+        .expect("a tenant");
+    assert_eq!(now.name, "Two");
+}
+
+#[tokio::test]
+async fn concurrent_changes_lose_nothing() {
+    let desk = desk().await;
+    let (a, b) = (
+        named("Both"),
+        TenantUpdate {
+            max_reservation_extensions: Some(7),
+            ..TenantUpdate::default()
+        },
+    );
+    let (one, two) = tokio::join!(update(&desk, &a), update(&desk, &b));
+    one.and(two).expect("both");
+    let tenant = desk
+        .admin
+        .get_tenant(&tenant_id("acme"))
+        .await
+        .expect("a tenant");
+    assert_eq!(
+        (tenant.name.as_str(), tenant.max_reservation_extensions),
+        ("Both", Some(7))
+    );
+}
+
+#[tokio::test]
+async fn a_change_counts_from_the_next_request_on() {
+    let estate = Estate::new().await;
+    estate.budget("", 1_000).await;
+    let ttl = TenantUpdate {
+        max_reservation_ttl_ms: Some(2_000),
+        ..TenantUpdate::default()
+    };
+    update(&estate.desk, &ttl).await.expect("changed");
+    let id = estate.hold("k", "", 10).await.expect("held");
+    let record = estate.account().await.reservations[id.as_str()].clone();
+    let lifetime = record["expires_at_ms"].parse::<i64>().expect("ms")
+        - record["created_at_ms"].parse::<i64>().expect("ms");
+    assert_eq!(lifetime, 2_000, "an hour was asked for");
+    update(&estate.desk, &to(TenantStatus::Suspended))
+        .await
+        .expect("suspended");
+    assert!(matches!(
+        estate.hold("l", "", 10).await,
+        Err(LedgerError::Refused(Refusal::TenantSuspended(_)))
+    ));
+    update(&estate.desk, &to(TenantStatus::Active))
+        .await
+        .expect("reactivated");
+    estate.hold("l", "", 10).await.expect("held");
+}
+
+#[tokio::test]
+async fn a_suspended_tenant_closes_too() {
+    let estate = Estate::new().await;
+    estate.budget("", 1_000).await;
+    estate.hold("k", "", 10).await.expect("held");
+    update(&estate.desk, &to(TenantStatus::Suspended))
+        .await
+        .expect("suspended");
+    let before = estate.account().await;
+    estate.close().await;
+    let after = estate.check_closed(&before).await;
+    assert_eq!(
+        after.events.last().expect("events")["data.previous_status"],
+        "SUSPENDED"
+    );
+}

@@ -1,0 +1,271 @@
+//! Webhook subscriptions are changed and removed.
+
+use budget_authority::domain::ids::TenantId;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::get;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made, patch};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::desk::Desk;
+
+/// The types of the owner's events of today that are about webhooks, with what they tell.
+fn told(app: &TestApp) -> Vec<Value> {
+    let desk = Desk::on(app.world.store.clone());
+    let events = desk.events("umbra").into_iter();
+    events
+        .filter(|event| event["category"] == "webhook")
+        .collect()
+}
+
+#[tokio::test]
+async fn a_change_is_told_once_with_what_has_changed() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let steps = [
+        (
+            json!({"name": "n", "url": URL}),
+            Some(("webhook.updated", vec!["name"])),
+        ),
+        (json!({"name": "n"}), None),
+        (json!({}), None),
+        (
+            json!({"signing_secret": "0123456789abcdef"}),
+            Some(("webhook.updated", vec!["signing_secret"])),
+        ),
+        (
+            json!({"headers": {"A": "1"}}),
+            Some(("webhook.updated", vec!["headers"])),
+        ),
+        (json!({"headers": {"A": "********"}}), None),
+        (json!({"headers": {"A": "1"}}), None),
+        (
+            json!({"headers": {"A": "********", "B": "2"}}),
+            Some(("webhook.updated", vec!["headers"])),
+        ),
+        (
+            json!({"status": "PAUSED", "name": "m"}),
+            Some(("webhook.paused", vec!["name"])),
+        ),
+        (json!({"status": "PAUSED"}), None),
+        (
+            json!({"status": "ACTIVE"}),
+            Some(("webhook.resumed", vec![])),
+        ),
+        (
+            json!({"event_categories": ["budget"], "event_types": []}),
+            Some(("webhook.updated", vec!["event_types", "event_categories"])),
+        ),
+        (
+            json!({"name": null, "headers": null, "retry_policy": {"max_retries": 1}, "scope_filter": "", "description": null}),
+            Some(("webhook.updated", vec!["name", "retry_policy", "headers"])),
+        ),
+        (
+            json!({"retry_policy": null, "disable_after_failures": null}),
+            Some(("webhook.updated", vec!["retry_policy"])),
+        ),
+    ];
+    for (body, expected) in steps {
+        let before = told(&app).len();
+        let said = patch(&app, &id, body.clone()).await;
+        assert_eq!(said.status, 200, "{body}: {said:?}");
+        assert!(said.at("/signing_secret").is_null() && said.at("/updated_at").is_string());
+        let news = told(&app).split_off(before);
+        let Some((event_type, changed)) = expected else {
+            assert!(news.is_empty(), "{body}: {news:?}");
+            continue;
+        };
+        assert_eq!(news.len(), 1, "{body}: {news:?}");
+        assert_eq!(news[0]["event_type"], event_type, "{body}");
+        assert_eq!(news[0]["data"]["changed_fields"], json!(changed), "{body}");
+        let request_id = said.header("x-request-id").expect("an id");
+        assert_eq!(
+            news[0]["correlation_id"],
+            format!("webhook_update:{id}:{request_id}")
+        );
+        assert_eq!(news[0]["actor"]["type"], "admin");
+    }
+    let shown = get(&app, &format!("{HOOKS}/{id}")).await;
+    assert!(
+        shown.at("/name").is_null() && shown.at("/headers").is_null(),
+        "{shown:?}"
+    );
+    assert_eq!(shown.at("/retry_policy/max_retries"), &json!(5));
+}
+
+#[tokio::test]
+async fn a_change_is_refused_by_what_it_would_come_to() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    for (body, code, part) in [
+        (
+            json!({"event_types": []}),
+            "INVALID_REQUEST",
+            "at least one",
+        ),
+        (
+            json!({"event_types": ["policy.created"]}),
+            "INVALID_REQUEST",
+            "policy.created",
+        ),
+        (
+            json!({"event_types": ["policy.created"], "url": "http://x"}),
+            "INVALID_REQUEST",
+            "policy.created",
+        ),
+        (
+            json!({"event_types": [], "url": "http://x"}),
+            "WEBHOOK_URL_INVALID",
+            "https",
+        ),
+        (
+            json!({"url": "https://nowhere.test/"}),
+            "WEBHOOK_URL_INVALID",
+            "resolve",
+        ),
+        (json!({"status": "DISABLED"}), "INVALID_REQUEST", "status"),
+        (
+            json!({"signing_secret": ""}),
+            "INVALID_REQUEST",
+            "signing_secret",
+        ),
+        (
+            json!({"signing_secret": "short"}),
+            "INVALID_REQUEST",
+            "signing_secret",
+        ),
+        (
+            json!({"headers": {"Host": "x"}}),
+            "INVALID_REQUEST",
+            "headers",
+        ),
+        (
+            json!({"headers": {"New": "********"}}),
+            "INVALID_REQUEST",
+            "headers.New",
+        ),
+        (
+            json!({"tenant_id": "umbra"}),
+            "INVALID_REQUEST",
+            "tenant_id",
+        ),
+        (
+            json!({"disable_after_failures": 10_001}),
+            "INVALID_REQUEST",
+            "disable_after_failures",
+        ),
+    ] {
+        let said = patch(&app, &id, body.clone()).await;
+        assert_eq!(said.error(), (400, code), "{body}: {said:?}");
+        assert!(said.text("/message").contains(part), "{said:?}");
+        if code == "WEBHOOK_URL_INVALID" {
+            assert_eq!(said.text("/details/field"), "url");
+        }
+    }
+    let store = &app.world.store;
+    let desk = Desk::on(store.clone());
+    let partition = TenantId::parse("umbra").expect("an id").partition();
+    let record = store.keys().webhook(partition, &id);
+    desk.redis().run::<i64>(&[
+        "HSET",
+        &record,
+        "status",
+        "DISABLED",
+        "consecutive_failures",
+        "7",
+    ]);
+    let paused = patch(&app, &id, json!({"status": "PAUSED"})).await;
+    assert_eq!(paused.error(), (400, "INVALID_REQUEST"), "{paused:?}");
+    let resumed = patch(&app, &id, json!({"status": "ACTIVE"})).await;
+    assert_eq!(
+        resumed.at("/consecutive_failures"),
+        &json!(0),
+        "{resumed:?}"
+    );
+    let news = told(&app).pop().expect("an event");
+    assert_eq!(
+        (&news["event_type"], &news["data"]["previous_status"]),
+        (&json!("webhook.resumed"), &json!("DISABLED"))
+    );
+    // What an older record may hold is refused also where only the status is to change.
+    desk.redis().run::<i64>(&[
+        "HSET",
+        &record,
+        "event_types",
+        "api_key.created",
+        "status",
+        "PAUSED",
+    ]);
+    let offending = patch(&app, &id, json!({"status": "ACTIVE"})).await;
+    assert_eq!(offending.error(), (400, "INVALID_REQUEST"), "{offending:?}");
+}
+
+#[tokio::test]
+async fn what_is_removed_is_gone_from_everywhere() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let path = format!("{HOOKS}/{id}");
+    let remove = || async {
+        let request = app
+            .request(Method::DELETE, &path)
+            .header("X-Admin-API-Key", ADMIN_KEY);
+        app.send(request.header("X-Idempotency-Key", "d")).await
+    };
+    let removed = remove().await;
+    assert_eq!(
+        (removed.status.as_u16(), &removed.body),
+        (204, &Value::Null)
+    );
+    let event = told(&app).pop().expect("an event");
+    assert_eq!(event["correlation_id"], format!("webhook_delete:{id}"));
+    assert_eq!(
+        event["data"],
+        json!({"subscription_id": id, "tenant_id": "umbra", "previous_status": "ACTIVE", "changed_fields": []})
+    );
+    // The key of the first attempt brings its answer back; any other finds nothing.
+    assert_eq!(remove().await.status, 204);
+    assert_eq!(get(&app, &path).await.error(), (404, "WEBHOOK_NOT_FOUND"));
+    let again = by_admin(&app, Method::DELETE, &path, &json!({})).await;
+    assert_eq!(again.error(), (404, "WEBHOOK_NOT_FOUND"));
+    assert_eq!(get(&app, HOOKS).await.at("/subscriptions"), &json!([]));
+    let desk = Desk::on(app.world.store.clone());
+    let keys: Vec<String> = desk.redis().run(&["KEYS", &format!("*{id}*")]);
+    let left: Vec<&String> = keys.iter().filter(|key| !key.contains(":idem:")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let entry = desk
+        .tenant_audit("umbra")
+        .into_iter()
+        .find(|entry| entry.get("operation") == Some("deleteWebhookSubscription"));
+    let entry = entry.expect("one entry");
+    assert_eq!(
+        (entry.get("status"), entry.get("metadata.url")),
+        (Some("204"), Some(URL))
+    );
+}
+
+#[tokio::test]
+async fn changes_at_the_same_time_are_all_made() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let (a, b, c, d, e) = tokio::join!(
+        patch(&app, &id, json!({"name": "n"})),
+        patch(&app, &id, json!({"description": "d"})),
+        patch(&app, &id, json!({"event_categories": ["budget"]})),
+        patch(&app, &id, json!({"headers": {"A": "1"}})),
+        patch(&app, &id, json!({"scope_filter": "tenant:umbra"})),
+    );
+    for said in [a, b, c, d, e] {
+        assert_eq!(said.status, 200, "{said:?}");
+    }
+    let shown = get(&app, &format!("{HOOKS}/{id}")).await;
+    for member in [
+        "name",
+        "description",
+        "event_categories",
+        "headers",
+        "scope_filter",
+    ] {
+        assert!(!shown.body[member].is_null(), "{member}: {shown:?}");
+    }
+    assert_eq!(told(&app).len(), 6);
+}

@@ -1,0 +1,286 @@
+//! The guard of addresses over HTTP, and the configuration that it judges by. No address outside this machine is asked
+//! for anything: names are resolved by the tests.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use budget_authority::egress::{Inadmissible, SecurityPolicy};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{get, post, umbra_on};
+use crate::admin::webhooks::subscriptions::{HOOKS, by_admin, hook, hooked, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::desk::Desk;
+use crate::harness::receiver::{Receiver, Reply, egress};
+
+pub(crate) const SECURITY: &str = "/v1/admin/config/webhook-security";
+
+/// Opens this machine: blocks nothing, allows http.
+pub(crate) async fn open(app: &TestApp) {
+    let body = json!({"blocked_cidr_ranges": [], "allow_http": true});
+    let said = by_admin(app, Method::PUT, SECURITY, &body).await;
+    assert_eq!(said.status, 200, "{said:?}");
+}
+
+#[tokio::test]
+async fn addresses_are_judged_when_a_webhook_is_made_and_when_it_is_changed() {
+    let resolve = |host: &str| -> Vec<IpAddr> {
+        let texts: &[&str] = match host {
+            "good.example" => &["93.184.216.34", "2606:2800:220:1::1"],
+            "loop.example" => &["127.0.0.1"],
+            "mixed.example" => &["93.184.216.34", "10.0.0.1"],
+            "mapped.example" => &["::ffff:169.254.169.254"],
+            "zero.example" => &["0.0.0.0"],
+            "ula.example" => &["fd00::1"],
+            "local.example" => &["fe80::1"],
+            _ => &[],
+        };
+        texts
+            .iter()
+            .map(|text| text.parse().expect("an address"))
+            .collect()
+    };
+    let (way_out, asked) = egress(resolve);
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let id = made(&app, hook("https://good.example/")).await;
+    for url in [
+        "http://good.example/",
+        "ftp://good.example/",
+        "good.example",
+        "https://",
+        "https://user:pw@good.example/",
+        "https://good.example/#x",
+        "https://good.example:0/",
+        "https://good.example\\@evil.test/",
+        "https://127.0.0.1/",
+        "https://2130706433/",
+        "https://0x7f000001/",
+        "https://0177.0.0.1/",
+        "https://127.1/",
+        "https://012.0.0.1/",
+        "https://10.1.2.3/",
+        "https://172.16.0.1/",
+        "https://192.168.0.1/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://100.64.0.1/",
+        "https://0.0.0.0/",
+        "https://[::]/",
+        "https://[::1]/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[64:ff9b::10.0.0.1]/",
+        "https://[fc00::1]/",
+        "https://[fe80::1]/",
+        "https://[fe80::1%25eth0]/",
+        "https://224.0.0.1/",
+        "https://255.255.255.255/",
+        "https://203.0.113.1/",
+        "https://loop.example/",
+        "https://mixed.example/",
+        "https://mapped.example/",
+        "https://zero.example/",
+        "https://ula.example/",
+        "https://local.example/",
+        "https://nowhere.example/",
+    ] {
+        let query = format!("{HOOKS}?tenant_id=umbra");
+        for said in [
+            post(&app, &query, hook(url)).await,
+            patch(&app, &id, json!({"url": url})).await,
+        ] {
+            assert_eq!(
+                said.error(),
+                (400, "WEBHOOK_URL_INVALID"),
+                "{url}: {said:?}"
+            );
+            assert_eq!(said.text("/details/field"), "url");
+            let message = said.text("/message");
+            let told = ["10.0.0.1", "169.254.169.254"]
+                .iter()
+                .any(|inside| message.contains(inside));
+            assert!(!told, "what a name resolves to is not told: {message}");
+        }
+    }
+    // What is refused by its form is not resolved.
+    let asked = asked.lock().expect("no panic").clone();
+    assert!(
+        asked.iter().all(|host| host.ends_with(".example")),
+        "{asked:?}"
+    );
+    assert_eq!(
+        asked.iter().filter(|host| *host == "good.example").count(),
+        1,
+        "one webhook, one look-up"
+    );
+}
+
+#[tokio::test]
+async fn the_operator_may_open_what_is_his_and_not_the_rest() {
+    let app = hooked().await;
+    let query = format!("{HOOKS}?tenant_id=umbra");
+    let try_out = |url: &'static str| {
+        let (app, query) = (&app, &query);
+        async move { post(app, query, hook(url)).await.status.as_u16() }
+    };
+    assert_eq!(try_out("https://127.0.0.1/").await, 400);
+    let body = json!({"blocked_cidr_ranges": []});
+    assert_eq!(
+        by_admin(&app, Method::PUT, SECURITY, &body).await.status,
+        200
+    );
+    for (url, status) in [
+        ("https://127.0.0.1/", 201),
+        ("https://[::1]/", 201),
+        ("https://10.0.0.1/", 201),
+        ("http://127.0.0.1/", 400),
+        ("https://0.0.0.0/", 400),
+        ("https://100.64.0.1/", 400),
+        ("https://[fe80::1]/", 400),
+        ("https://224.0.0.1/", 400),
+        // Names come and go in development.
+        ("https://nowhere.test/", 201),
+    ] {
+        assert_eq!(try_out(url).await, status, "{url}");
+    }
+    open(&app).await;
+    assert_eq!(try_out("http://127.0.0.1:9/").await, 201);
+    let body = json!({"allowed_url_patterns": ["https://*.example/*"]});
+    assert_eq!(
+        by_admin(&app, Method::PUT, SECURITY, &body).await.status,
+        200
+    );
+    assert_eq!(try_out("https://hooks.example/x").await, 201);
+    assert_eq!(try_out("https://evil.test/x.example/y").await, 400);
+    assert_eq!(
+        try_out("https://127.0.0.1/").await,
+        400,
+        "the default ranges are back"
+    );
+}
+
+#[tokio::test]
+async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
+    let app = hooked().await;
+    let default = get(&app, SECURITY).await;
+    assert_eq!(
+        default.body,
+        json!({
+            "blocked_cidr_ranges": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16",
+                "::1/128", "fc00::/7"],
+            "allowed_url_patterns": [], "allow_http": false,
+        })
+    );
+    let put = |body: Value| {
+        let app = &app;
+        async move { by_admin(app, Method::PUT, SECURITY, &body).await }
+    };
+    let rules = json!({"blocked_cidr_ranges": ["10.0.0.0/8"], "allowed_url_patterns": ["https://*/*"], "allow_http": true});
+    assert_eq!(put(rules.clone()).await.body, rules);
+    assert_eq!(get(&app, SECURITY).await.body, rules);
+    for (body, part) in [
+        (
+            json!({"blocked_cidr_ranges": ["10.0.0.0/33"]}),
+            "blocked_cidr_ranges[0]",
+        ),
+        (
+            json!({"blocked_cidr_ranges": ["10.0.0.0/8", "x"]}),
+            "blocked_cidr_ranges[1]",
+        ),
+        (
+            json!({"allowed_url_patterns": ["*"]}),
+            "allowed_url_patterns[0]",
+        ),
+        (json!({"allow_http": "yes"}), "allow_http"),
+        (json!({"surprise": 1}), "surprise"),
+    ] {
+        let said = put(body.clone()).await;
+        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{body}");
+        assert!(said.text("/message").contains(part), "{said:?}");
+    }
+    assert_eq!(
+        get(&app, SECURITY).await.body,
+        rules,
+        "nothing of a refused one is stored"
+    );
+    assert_eq!(put(json!({})).await.body, default.body);
+    let desk = Desk::on(app.world.store.clone());
+    let booked = desk.audit(budget_authority::domain::ids::Partition::FIRST, "__admin__");
+    let done: Vec<_> = booked
+        .iter()
+        .filter(|entry| entry.get("operation") == Some("updateWebhookSecurityConfig"))
+        .map(|entry| {
+            (
+                entry.get("metadata.allow_http"),
+                entry.get("metadata.blocked_cidr_count"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        done,
+        [(Some("true"), Some("1")), (Some("false"), Some("7"))]
+    );
+}
+
+/// A name that has a good address the first time it is asked, and loopback from then on.
+#[tokio::test]
+async fn a_name_that_changes_its_mind_is_asked_once_and_connected_to_as_it_was_judged() {
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let turn = AtomicUsize::new(0);
+    let (way_out, asked) = egress(move |_| {
+        let first = turn.fetch_add(1, Ordering::Relaxed) == 0;
+        vec![IpAddr::V4(if first {
+            Ipv4Addr::new(93, 184, 216, 34)
+        } else {
+            Ipv4Addr::LOCALHOST
+        })]
+    });
+    let policy = SecurityPolicy {
+        allow_http: true,
+        ..SecurityPolicy::default()
+    };
+    let url = format!("http://rebind.example:{}/", receiver.address.port());
+    let target = way_out
+        .admit(&url, &policy)
+        .await
+        .expect("it is public the first time");
+    assert!(format!("{target:?}").contains("93.184.216.34"));
+    assert_eq!(asked.lock().expect("no panic").len(), 1);
+    let again = way_out.admit(&url, &policy).await;
+    assert!(
+        matches!(again, Err(Inadmissible::Violation(_))),
+        "{again:?}"
+    );
+    assert!(receiver.arrived().is_empty());
+}
+
+#[tokio::test]
+async fn a_webhook_whose_name_turns_inwards_is_not_sent_to() {
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let turn = AtomicUsize::new(0);
+    let (way_out, asked) = egress(move |_| {
+        let first = turn.fetch_add(1, Ordering::Relaxed) == 0;
+        vec![IpAddr::V4(if first {
+            Ipv4Addr::new(93, 184, 216, 34)
+        } else {
+            Ipv4Addr::LOCALHOST
+        })]
+    });
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let url = format!("https://rebind.example:{}/", receiver.address.port());
+    let id = made(&app, hook(&url)).await;
+    let said = by_admin(
+        &app,
+        Method::POST,
+        &format!("{HOOKS}/{id}/test"),
+        &json!({}),
+    )
+    .await;
+    assert_eq!(said.status, 200, "{said:?}");
+    assert_eq!(said.at("/success"), &json!(false));
+    assert_eq!(
+        said.text("/error_message"),
+        "Webhook URL rejected by current security policy"
+    );
+    assert_eq!(asked.lock().expect("no panic").len(), 2);
+    assert!(receiver.arrived().is_empty());
+}

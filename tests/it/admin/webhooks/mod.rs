@@ -1,0 +1,10 @@
+//! Webhook subscriptions.
+
+pub(crate) mod access;
+pub(crate) mod changes;
+pub(crate) mod guard;
+pub(crate) mod replay;
+pub(crate) mod secrets;
+pub(crate) mod subscriptions;
+pub(crate) mod test_deliveries;
+pub(crate) mod thresholds;

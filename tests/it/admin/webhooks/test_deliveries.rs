@@ -1,0 +1,283 @@
+//! The test of a webhook: one signed request, bounded, to the address that was judged.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use budget_authority::domain::webhook::signature::sign;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{get, post, umbra_on};
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, by_admin, by_key, key, made, patch};
+use crate::harness::app::{Said, TestApp};
+use crate::harness::desk::Desk;
+use crate::harness::receiver::{Receiver, Reply, egress};
+
+const SECRET: &str = "a secret of sixteen characters or more";
+
+/// A service on which every name is this machine, and may be delivered to.
+async fn here() -> TestApp {
+    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    open(&app).await;
+    app
+}
+
+async fn made_for(app: &TestApp, url: &str) -> String {
+    let body = json!({
+        "url": url, "event_types": ["budget.funded"], "signing_secret": SECRET,
+        "headers": {"Authorization": "Bearer t0k3n", "X-Team": "a b"},
+    });
+    made(app, body).await
+}
+
+async fn test(app: &TestApp, id: &str) -> Said {
+    let said = by_admin(app, Method::POST, &format!("{HOOKS}/{id}/test"), &json!({})).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    said
+}
+
+#[tokio::test]
+async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(204, "")).await;
+    let url = format!(
+        "http://receiver.test:{}/in?key=value",
+        receiver.address.port()
+    );
+    let id = made_for(&app, &url).await;
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    let before = get(&app, &format!("{HOOKS}/{id}")).await;
+    let desk = Desk::on(app.world.store.clone());
+    let events = desk.event_types("umbra").len();
+    let said = app
+        .send(
+            app.request(Method::POST, &format!("{HOOKS}/{id}/test"))
+                .header("X-Admin-API-Key", crate::harness::app::ADMIN_KEY)
+                .header(
+                    "traceparent",
+                    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+                ),
+        )
+        .await;
+    assert_eq!(
+        (said.at("/success"), said.at("/response_status")),
+        (&json!(true), &json!(204))
+    );
+    assert!(said.at("/error_message").is_null() && said.at("/response_time_ms").is_i64());
+    let arrived = receiver.arrived();
+    let [request] = &arrived[..] else {
+        panic!("{arrived:?}")
+    };
+    assert_eq!(request.line, "POST /in?key=value HTTP/1.1");
+    let header = |name: &str| {
+        request
+            .header(name)
+            .unwrap_or_else(|| panic!("{name} of {request:?}"))
+    };
+    assert_eq!(header("x-service-signature"), sign(SECRET, &request.body));
+    assert_eq!(header("x-service-event-id"), said.text("/event_id"));
+    assert_eq!(header("x-service-event-type"), "system.webhook_test");
+    assert_eq!(
+        header("x-service-trace-id"),
+        "4bf92f3577b34da6a3ce929d0e0e4736"
+    );
+    assert_eq!(header("content-type"), "application/json");
+    assert_eq!(header("authorization"), "Bearer t0k3n");
+    assert_eq!(header("x-team"), "a b");
+    assert_eq!(
+        header("host"),
+        format!("receiver.test:{}", receiver.address.port())
+    );
+    assert_eq!(
+        header("x-request-id"),
+        said.header("x-request-id").expect("an id")
+    );
+    assert!(header("user-agent").starts_with("service-events/"));
+    let trace = header("traceparent");
+    assert!(
+        trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && trace.ends_with("-00"),
+        "{trace}"
+    );
+    assert!(!trace.contains("00f067aa0ba902b7"), "a span of its own");
+    let event: Value = serde_json::from_slice(&request.body).expect("JSON");
+    assert_eq!(event["event_id"], said.text("/event_id"));
+    assert_eq!(
+        (&event["category"], &event["tenant_id"]),
+        (&json!("system"), &json!("umbra"))
+    );
+    assert_eq!(
+        (&event["data"]["subscription_id"], &event["data"]["test"]),
+        (&json!(id), &json!(true))
+    );
+    // It leaves no trace but the audit entry.
+    assert_eq!(get(&app, &format!("{HOOKS}/{id}")).await.body, before.body);
+    assert_eq!(desk.event_types("umbra").len(), events);
+    assert_eq!(
+        get(&app, &format!("{HOOKS}/{id}/deliveries")).await.body,
+        json!({"deliveries": [], "has_more": false})
+    );
+    let entry = desk.tenant_audit("umbra").pop().expect("an entry");
+    assert_eq!(
+        (
+            entry.get("operation"),
+            entry.get("metadata.success"),
+            entry.get("metadata.response_status")
+        ),
+        (Some("testWebhookSubscription"), Some("true"), Some("204"))
+    );
+}
+
+#[tokio::test]
+async fn whatever_the_receiver_does_the_answer_says_so_in_time() {
+    let app = here().await;
+    let redirect = "Location: http://127.0.0.1:1/\r\n";
+    for (reply, status, message) in [
+        (Reply::Status(200, ""), Some(200), None),
+        (Reply::Status(302, redirect), Some(302), Some("HTTP 302")),
+        (Reply::Status(404, ""), Some(404), Some("HTTP 404")),
+        (Reply::Status(500, ""), Some(500), Some("HTTP 500")),
+        (Reply::Flood, Some(200), None),
+        (
+            Reply::HangUp,
+            None,
+            Some("The connection ended without an answer"),
+        ),
+    ] {
+        let receiver = Receiver::start(reply.clone()).await;
+        let id = made_for(&app, &receiver.url("/")).await;
+        let said = test(&app, &id).await;
+        assert_eq!(
+            said.at("/success"),
+            &json!(message.is_none()),
+            "{reply:?}: {said:?}"
+        );
+        assert_eq!(
+            said.at("/response_status").as_i64(),
+            status,
+            "{reply:?}: {said:?}"
+        );
+        assert_eq!(
+            said.at("/error_message").as_str(),
+            message,
+            "{reply:?}: {said:?}"
+        );
+        assert_eq!(receiver.arrived().len(), 1, "{reply:?}");
+    }
+    let gone = format!("http://127.0.0.1:{}/", crate::harness::redis::free_port());
+    let said = test(&app, &made_for(&app, &gone).await).await;
+    assert_eq!(said.text("/error_message"), "Connection refused");
+    let plain = Receiver::start(Reply::Greeting).await;
+    let tls = format!("https://127.0.0.1:{}/", plain.address.port());
+    let said = test(&app, &made_for(&app, &tls).await).await;
+    assert_eq!(said.text("/error_message"), "TLS/SSL handshake failed");
+    assert!(plain.arrived().is_empty());
+}
+
+#[tokio::test]
+async fn a_receiver_that_drips_or_says_nothing_is_given_ten_seconds_in_all() {
+    let app = here().await;
+    let begun = Instant::now();
+    let mut tests = Vec::new();
+    for reply in [Reply::Drip, Reply::Silence] {
+        let receiver = Receiver::start(reply).await;
+        tests.push(made_for(&app, &receiver.url("/")).await);
+    }
+    let (drip, silence) = tokio::join!(test(&app, &tests[0]), test(&app, &tests[1]));
+    for said in [drip, silence] {
+        assert_eq!(said.text("/error_message"), "Request timed out", "{said:?}");
+    }
+    let took = begun.elapsed();
+    assert!(
+        took > Duration::from_secs(9) && took < Duration::from_secs(20),
+        "{took:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_webhook_is_tested_ten_times_a_minute_at_most() {
+    let app = here().await;
+    let key = key(&app).await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver.url("/")).await;
+    let mut refused = None;
+    // A minute may end in between.
+    for _ in 0..21 {
+        let said = by_key(
+            &app,
+            &key,
+            Method::POST,
+            &format!("{OWN}/{id}/test"),
+            &json!({}),
+        )
+        .await;
+        if said.status != 200 {
+            refused = Some(said);
+            break;
+        }
+    }
+    let refused = refused.expect("it is limited");
+    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
+    let seconds = |name: &str| {
+        refused
+            .header(name)
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    assert!(
+        seconds("retry-after").is_some_and(|wait| (1..=60).contains(&wait)),
+        "{refused:?}"
+    );
+    assert!(seconds("x-ratelimit-reset").is_some());
+    let other = made_for(&app, &receiver.url("/")).await;
+    assert_eq!(test(&app, &other).await.at("/success"), &json!(true));
+}
+
+#[tokio::test]
+async fn the_operators_own_webhook_is_tested_and_booked_as_such() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});
+    let made = post(&app, HOOKS, body).await;
+    let id = made.text("/subscription/subscription_id").to_owned();
+    assert_eq!(test(&app, &id).await.at("/success"), &json!(true));
+    let event: Value = serde_json::from_slice(&receiver.arrived()[0].body).expect("JSON");
+    assert_eq!(event["tenant_id"], "__system__");
+    let desk = Desk::on(app.world.store.clone());
+    let entry = desk
+        .audit(
+            budget_authority::domain::ids::Partition::FIRST,
+            "__system__",
+        )
+        .pop();
+    assert_eq!(
+        entry.expect("an entry").get("operation"),
+        Some("testWebhookSubscription")
+    );
+}
+
+#[tokio::test]
+async fn in_the_other_dialect_the_headers_have_its_names() {
+    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+    let settings = ["--dialect", "cycles"];
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &settings).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver.url("/")).await;
+    assert_eq!(test(&app, &id).await.at("/success"), &json!(true));
+    let request = receiver.arrived().remove(0);
+    let signature = sign(SECRET, &request.body);
+    assert_eq!(
+        request.header("x-cycles-signature"),
+        Some(signature.as_str())
+    );
+    assert!(
+        request.header("x-cycles-event-id").is_some()
+            && request.header("x-service-event-id").is_none()
+    );
+    assert!(
+        request
+            .header("user-agent")
+            .is_some_and(|agent| agent.starts_with("cycles-"))
+    );
+}

@@ -1,0 +1,138 @@
+//! Thresholds that subscriptions watch: a tenant's own at once, the operator's in every partition before the answer.
+
+use budget_authority::dispatcher::ThresholdCopies;
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::store::Lease;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::{get, post, tokens};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hooked, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::desk::Desk;
+
+fn watching(shares: &[f64]) -> Value {
+    json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": shares}})
+}
+
+fn in_force(app: &TestApp, tenant: &str) -> Option<String> {
+    let desk = Desk::on(app.world.store.clone());
+    desk.redis()
+        .run(&["HGET", &desk.tenant_key(tenant), "thresholds"])
+}
+
+async fn tenant(app: &TestApp, id: &str) {
+    let body = json!({"tenant_id": id, "name": id});
+    assert_eq!(post(app, "/v1/admin/tenants", body).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
+    let app = hooked().await;
+    assert_eq!(in_force(&app, "umbra"), None);
+    let one = made(&app, watching(&[0.5, 0.95])).await;
+    let usual_and = |more: &str| Some(format!("{more} 800000 950000 1000000"));
+    assert_eq!(in_force(&app, "umbra"), usual_and("500000"));
+    let two = made(&app, watching(&[0.25])).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000 500000"));
+    patch(&app, &one, json!({"status": "PAUSED"})).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000"));
+    patch(&app, &one, json!({"status": "ACTIVE"})).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000 500000"));
+    patch(&app, &one, json!({"event_types": ["budget.funded"]})).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000"));
+    patch(&app, &one, json!({"event_categories": ["budget"]})).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000 500000"));
+    patch(&app, &one, json!({"thresholds": null})).await;
+    assert_eq!(in_force(&app, "umbra"), usual_and("250000"));
+    by_admin(&app, Method::DELETE, &format!("{HOOKS}/{two}"), &json!({})).await;
+    assert_eq!(in_force(&app, "umbra"), None);
+}
+
+#[tokio::test]
+async fn the_next_operation_tells_of_a_threshold_that_a_subscription_asks_for() {
+    let app = hooked().await;
+    let crossed = |app: &TestApp| {
+        let desk = Desk::on(app.world.store.clone());
+        let events = desk.events("umbra").into_iter();
+        let shares = events.filter(|event| event["event_type"] == "budget.threshold_crossed");
+        shares
+            .map(|event| event["data"]["threshold"].as_f64())
+            .collect::<Vec<_>>()
+    };
+    made(&app, watching(&[0.5])).await;
+    post(&app, HOOKS, watching(&[0.6])).await;
+    let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+    let body = json!({"operation": "RESET_SPENT", "amount": tokens(100), "spent": tokens(70)});
+    let said = post(&app, path, body).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    assert_eq!(crossed(&app), [Some(0.5), Some(0.6)]);
+}
+
+#[tokio::test]
+async fn the_operators_reach_every_partition_before_the_answer() {
+    let app = hooked().await;
+    for name in ["one-1", "two-2", "three-3"] {
+        tenant(&app, name).await;
+    }
+    let made = post(&app, HOOKS, watching(&[0.7])).await;
+    let id = made.text("/subscription/subscription_id").to_owned();
+    for name in ["umbra", "one-1", "two-2", "three-3"] {
+        assert_eq!(
+            in_force(&app, name).as_deref(),
+            Some("700000 800000 950000 1000000"),
+            "{name}"
+        );
+    }
+    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    for partition in Partition::all() {
+        let union: Option<String> =
+            desk.redis()
+                .run(&["HGET", &keys.thresholds(partition), "union"]);
+        assert_eq!(union.as_deref(), Some("700000"), "{partition}");
+    }
+    tenant(&app, "later").await;
+    assert_eq!(
+        in_force(&app, "later").as_deref(),
+        Some("700000 800000 950000 1000000")
+    );
+    crate::admin::webhooks::subscriptions::made(&app, watching(&[0.1])).await;
+    assert_eq!(
+        in_force(&app, "umbra").as_deref(),
+        Some("100000 700000 800000 950000 1000000")
+    );
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    assert_eq!(
+        in_force(&app, "umbra").as_deref(),
+        Some("100000 800000 950000 1000000")
+    );
+    assert_eq!(in_force(&app, "one-1"), None);
+    assert_eq!(
+        get(&app, &format!("{HOOKS}/{id}")).await.text("/status"),
+        "PAUSED"
+    );
+}
+
+#[tokio::test]
+async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
+    let app = hooked().await;
+    post(&app, HOOKS, watching(&[0.7])).await;
+    let partition = TenantId::parse("umbra").expect("an id").partition();
+    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    // As if the replica had died before it told this partition.
+    desk.redis()
+        .run::<i64>(&["DEL", &keys.thresholds(partition)]);
+    desk.redis()
+        .run::<i64>(&["HDEL", &desk.tenant_key("umbra"), "thresholds"]);
+    let copies = ThresholdCopies::new(app.world.store.clone());
+    let lease = Lease {
+        partition,
+        token: 1,
+    };
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 1);
+    assert_eq!(
+        in_force(&app, "umbra").as_deref(),
+        Some("700000 800000 950000 1000000")
+    );
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 0);
+}

@@ -1,0 +1,217 @@
+//! Processes whose wall clocks are ten minutes wrong: only Redis's clock decides.
+
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::app::ADMIN_KEY;
+use crate::harness::client::{Client, PATIENT};
+use crate::harness::http;
+use crate::harness::process::{Process, Replica};
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis::shared;
+use crate::harness::stage::Stage;
+use crate::harness::{eventually, store};
+use crate::runtime::lifecycle::live;
+
+/// What makes the clock of a process wrong by so many seconds: a library that it loads first.
+fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dispatcher/wrong_clock.c");
+    let name = format!("wrong_clock_{:016x}.so", rand::random::<u64>());
+    let library: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .arg("-ldl");
+    assert!(
+        compile
+            .status()
+            .expect("a compiler, as Rust needs one")
+            .success()
+    );
+    vec![
+        ("LD_PRELOAD", library.display().to_string()),
+        ("WRONG_BY_S", seconds.to_string()),
+    ]
+}
+
+/// A replica that believes it is so many seconds later.
+async fn replica(prefix: &str, seconds: i64) -> Replica {
+    let settings = [PATIENT, &["--admin-keys", ADMIN_KEY]].concat();
+    let replica = Replica::start_in(wrong_by(seconds), &shared().url(), prefix, &settings);
+    replica.ready().await;
+    // What it tells of itself shows that it is so.
+    let said = http::get(format!("http://{}/live", replica.address))
+        .await
+        .expect("an answer");
+    let date = said.headers()["date"].to_str().expect("a text");
+    let theirs = jiff::fmt::rfc2822::parse(date)
+        .expect("a date")
+        .timestamp()
+        .as_second();
+    let ours = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs() as i64;
+    assert!((theirs - ours - seconds).abs() < 30, "{theirs} {ours}");
+    replica
+}
+
+/// Asks a replica as the operator.
+async fn as_admin(
+    replica: &Replica,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> reqwest::Response {
+    let request = http::client().request(method, format!("http://{}{path}", replica.address));
+    request
+        .header("X-Admin-API-Key", ADMIN_KEY)
+        .json(body)
+        .send()
+        .await
+        .expect("an answer")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rule_127_replicas_whose_clocks_are_ten_minutes_wrong_change_nothing() {
+    let store = store(&shared().url());
+    let prefix = store.keys().prefix().to_owned();
+    let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);
+    tokio::join!(
+        live(&store, fast.address, "fast"),
+        live(&store, slow.address, "slow")
+    );
+
+    // Held by one, seen and settled by the other.
+    let by_fast = Stage::set(&store, fast.address, "both").await;
+    by_fast.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
+    let by_slow = Stage {
+        world: by_fast.world.by_way_of(store.clone()),
+        client: Client::patient(&[slow.address], &by_fast.world.keys[0]),
+        name: by_fast.name.clone(),
+    };
+    for (round, first, second) in [(1, &by_fast, &by_slow), (2, &by_slow, &by_fast)] {
+        let lasting = first.reserve(&format!("lasting-{round}"), 10).await;
+        let mut brief = first.asked(&format!("brief-{round}"), "estimate", 10);
+        (brief["ttl_ms"], brief["grace_period_ms"]) = (json!(1_000), json!(0));
+        let brief = first
+            .post("/v1/reservations", &brief, 200)
+            .await
+            .text("reservation_id")
+            .to_owned();
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        let found = second
+            .get(&format!("/v1/reservations/{lasting}"), 200)
+            .await;
+        assert_eq!(found.text("status"), "ACTIVE");
+        let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 10}});
+        second
+            .post(&format!("/v1/reservations/{lasting}/commit"), &commit, 200)
+            .await;
+        second
+            .refused(
+                &format!("/v1/reservations/{brief}/commit"),
+                &commit,
+                410,
+                "RESERVATION_EXPIRED",
+            )
+            .await;
+        second.get(&format!("/v1/reservations/{brief}"), 410).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() {
+    for seconds in [600, -600] {
+        let store = store(&shared().url());
+        let prefix = store.keys().prefix().to_owned();
+        let replica = replica(&prefix, 0).await;
+        let stage = Stage::set(&store, replica.address, "acme").await;
+        stage.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
+        let mut brief = stage.asked("brief", "estimate", 10);
+        (brief["ttl_ms"], brief["grace_period_ms"]) = (json!(1_000), json!(0));
+        stage.post("/v1/reservations", &brief, 200).await;
+        let lasting = stage.reserve("lasting", 7).await;
+        let _dispatcher = Process::dispatcher_in(wrong_by(seconds), &shared().url(), &prefix);
+        eventually("the hold that is over returns", || async {
+            let left = stage.figures().await[0];
+            (left == [993, 7, 0, 0]).then_some(())
+        })
+        .await;
+        let found = stage.get(&format!("/v1/reservations/{lasting}"), 200).await;
+        assert_eq!(
+            found.text("status"),
+            "ACTIVE",
+            "by a clock wrong by {seconds} s"
+        );
+        stage.audit().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_long_to_wait_is_told_by_the_clock_that_decides() {
+    let store = store(&shared().url());
+    let prefix = store.keys().prefix().to_owned();
+    let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let open = json!({"blocked_cidr_ranges": [], "allow_http": true});
+    let answer = as_admin(
+        &fast,
+        Method::PUT,
+        "/v1/admin/config/webhook-security",
+        &open,
+    )
+    .await;
+    assert_eq!(answer.status(), 200);
+    let hook = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    let made: Value = as_admin(&fast, Method::POST, "/v1/admin/webhooks", &hook)
+        .await
+        .json()
+        .await
+        .expect("JSON");
+    let id = made["subscription"]["subscription_id"]
+        .as_str()
+        .expect("an id");
+    let path = format!("/v1/admin/webhooks/{id}/test");
+    // A minute may end in between.
+    for _ in 0..3 {
+        for _ in 0..10 {
+            as_admin(&fast, Method::POST, &path, &json!({})).await;
+        }
+        let told = [
+            wait_and_rest(&fast, &path).await,
+            wait_and_rest(&slow, &path).await,
+        ];
+        if let [Some(fast), Some(slow)] = told {
+            // This machine's clock is right, and is Redis's.
+            let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 3.0;
+            assert!(right(fast) && right(slow), "{told:?}");
+            return;
+        }
+    }
+    panic!("never limited");
+}
+
+/// How long a replica says to wait, and how long it is until the moment that it tells; `None` if it was not too often.
+async fn wait_and_rest(replica: &Replica, path: &str) -> Option<(f64, f64)> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let limited = as_admin(replica, Method::POST, path, &json!({})).await;
+    if limited.status() == 200 {
+        return None;
+    }
+    assert_eq!(limited.status(), 429);
+    let seconds = |name: &str| {
+        let text = limited.headers()[name].to_str().expect("a text");
+        text.parse::<f64>().expect("seconds")
+    };
+    let rest = seconds("x-ratelimit-reset") - now.expect("after 1970").as_secs_f64();
+    Some((seconds("retry-after"), rest))
+}

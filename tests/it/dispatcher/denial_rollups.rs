@@ -1,0 +1,72 @@
+//! Denials above the rate are only counted, and told when their minute is over.
+
+use budget_authority::dispatcher::Sums;
+
+use crate::harness::past::Past;
+use crate::harness::redis::shared;
+use crate::harness::store;
+
+#[tokio::test]
+async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
+    let store = store(&shared().url());
+    let past = Past::new(&store, 0).await;
+    let keys = store.keys().clone();
+    let (hash, index) = (
+        keys.denials(past.lease.partition, "acme"),
+        keys.denials_due(past.lease.partition),
+    );
+    let minute_ms = (past.now_ms - 60_000).to_string();
+    let fields = [
+        "HSET",
+        &hash,
+        "minute_ms",
+        &minute_ms,
+        "count",
+        "642",
+        "suppressed",
+        "42",
+        "scope",
+        "tenant:acme",
+        "data.reason_code",
+        "BUDGET_EXCEEDED",
+    ];
+    past.tenant.run::<i64>(&fields).await;
+    past.tenant
+        .run::<i64>(&["ZADD", &index, &past.now_ms.to_string(), "acme"])
+        .await;
+    past.tenant
+        .run::<i64>(&["ZADD", &index, &(past.now_ms + 60_000).to_string(), "later"])
+        .await;
+
+    let sums = Sums::new(
+        store.clone(),
+        "service-server",
+        &prometheus::Registry::new(),
+    );
+    let sums = sums.expect("a fresh registry");
+    let flush = sums
+        .run_once(&[past.lease], |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!((flush.told, flush.failed, flush.more), (1, 0, false));
+    let again = sums
+        .run_once(&[past.lease], |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!(again.told, 0);
+
+    let log = keys.events(past.lease.partition, "acme", store.today());
+    let entries: Vec<(String, Vec<String>)> = past.tenant.run(&["XRANGE", &log, "-", "+"]).await;
+    let fields = entries[0].1.join(" ");
+    assert_eq!(entries.len(), 1);
+    assert!(
+        fields.contains("type reservation.denied") && fields.contains("metadata.count 42"),
+        "{fields}"
+    );
+    assert!(
+        fields.contains("data.reason_code BUDGET_EXCEEDED") && fields.contains("actor system"),
+        "{fields}"
+    );
+    let left: Vec<String> = past.tenant.run(&["ZRANGE", &index, "0", "-1"]).await;
+    assert_eq!(left, ["later"]);
+}

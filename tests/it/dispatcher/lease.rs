@@ -1,0 +1,141 @@
+//! Dispatchers share the partitions: fairly, one owner at a time, and without a gap that lasts.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics};
+use budget_authority::domain::ids::Partition;
+use budget_authority::store::Store;
+
+use crate::harness::redis::shared;
+use crate::harness::{eventually, store};
+
+fn keeper(store: &Store, name: &str) -> LeaseKeeper {
+    let metrics = LeaseMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
+    LeaseKeeper::new(store.clone(), name.to_owned(), metrics)
+}
+
+/// Lets everyone renew; answers who holds what. Panics when a partition has two owners.
+async fn renew(keepers: &[&LeaseKeeper]) -> HashMap<Partition, usize> {
+    let mut owners = HashMap::new();
+    for keeper in keepers {
+        keeper.run_once().await.expect("Redis answers");
+    }
+    for (index, keeper) in keepers.iter().enumerate() {
+        for lease in keeper.leases().current() {
+            let before = owners.insert(lease.partition, index);
+            assert_eq!(before, None, "partition {} has two owners", lease.partition);
+        }
+    }
+    owners
+}
+
+fn counts(owners: &HashMap<Partition, usize>, keepers: usize) -> Vec<usize> {
+    (0..keepers)
+        .map(|index| owners.values().filter(|owner| **owner == index).count())
+        .collect()
+}
+
+#[tokio::test]
+async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
+    let store = store(&shared().url());
+    let (a, b, c) = (
+        keeper(&store, "a"),
+        keeper(&store, "b"),
+        keeper(&store, "c"),
+    );
+    assert_eq!(counts(&renew(&[&a]).await, 1), [1024]);
+
+    // The newcomer gets nothing before the old owner has given it back.
+    assert_eq!(b.run_once().await.expect("an answer").held, 0);
+    renew(&[&a, &b]).await;
+    assert_eq!(counts(&renew(&[&a, &b]).await, 2), [512, 512]);
+
+    renew(&[&a, &b, &c]).await;
+    let shares = counts(&renew(&[&a, &b, &c]).await, 3);
+    assert_eq!(shares.iter().sum::<usize>(), 1024);
+    assert!(
+        shares.iter().all(|share| (335..=342).contains(share)),
+        "{shares:?}"
+    );
+
+    // One that leaves is replaced at the next renewal of the others.
+    a.leave().await;
+    assert!(a.leases().current().is_empty());
+    assert_eq!(counts(&renew(&[&b, &c]).await, 2), [512, 512]);
+}
+
+#[tokio::test]
+async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_token() {
+    let store = store(&shared().url());
+    // Longer than a busy machine takes for the lines below.
+    let dead = keeper(&store, "dead").with_lease(Duration::from_secs(3));
+    let heir = keeper(&store, "heir");
+    assert_eq!(counts(&renew(&[&dead]).await, 1), [1024]);
+    let token = dead.leases().current()[0].token;
+    let taken_over = eventually("the heir has everything", || async {
+        let renewal = heir.run_once().await.expect("Redis answers");
+        (renewal.held == 1024).then_some(renewal)
+    });
+    assert_eq!(taken_over.await.dispatchers, 1);
+    assert!(
+        heir.leases()
+            .current()
+            .iter()
+            .all(|lease| lease.token == token + 1)
+    );
+    assert!(
+        dead.leases().current().is_empty(),
+        "the dead one knows, should it wake up"
+    );
+}
+
+#[tokio::test]
+async fn renewals_keep_the_token() {
+    let store = store(&shared().url());
+    let keeper = keeper(&store, "steady").with_lease(Duration::from_millis(900));
+    renew(&[&keeper]).await;
+    let before = keeper.leases().current();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        renew(&[&keeper]).await;
+    }
+    assert_eq!(keeper.leases().current(), before);
+}
+
+#[tokio::test]
+async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_lapse() {
+    let store = store(&shared().url());
+    let lease = Duration::from_millis(2_000);
+    let (silent, heir) = (keeper(&store, "silent"), keeper(&store, "heir"));
+    let (silent, heir) = (silent.with_lease(lease), heir.with_lease(lease));
+    renew(&[&silent]).await;
+    let lost = silent.leases().current();
+    store.leave_members("silent").await.expect("Redis answers");
+    // It may have just come: a young lease stands.
+    assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
+    tokio::time::sleep(lease / 2 + Duration::from_millis(50)).await;
+    assert_eq!(heir.run_once().await.expect("Redis answers").held, 1024);
+    assert!(
+        heir.leases()
+            .current()
+            .iter()
+            .all(|lease| lease.token == lost[0].token + 1)
+    );
+
+    // When it speaks again, it shares anew.
+    renew(&[&silent, &heir]).await;
+    assert_eq!(counts(&renew(&[&silent, &heir]).await, 2), [512, 512]);
+}
+
+#[tokio::test]
+async fn a_lease_that_a_script_refused_is_given_up() {
+    let store = store(&shared().url());
+    let keeper = keeper(&store, "fenced");
+    renew(&[&keeper]).await;
+    let leases = keeper.leases();
+    let lost = leases.current()[7];
+    leases.lost(lost);
+    assert!(!leases.current().contains(&lost));
+    assert_eq!(leases.current().len(), 1023);
+}

@@ -1,0 +1,9 @@
+//! The dispatcher's work.
+
+pub(crate) mod clocks;
+pub(crate) mod denial_rollups;
+pub(crate) mod lease;
+pub(crate) mod process;
+pub(crate) mod retention;
+pub(crate) mod view_damage;
+pub(crate) mod views;

@@ -1,0 +1,148 @@
+//! A close against every operation that changes something of the tenant, all at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use budget_authority::tools::verify::verify;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::harness::desk::tenant_id;
+
+/// Those that change nothing of the tenant's, or answer for many rows at once.
+const APART: [&str; 9] = [
+    "createTenant",
+    "updateTenant",
+    "decide",
+    "validateApiKey",
+    "updateWebhookSecurityConfig",
+    "bulkActionTenants",
+    "bulkActionBudgets",
+    "bulkActionWebhooks",
+    // It would leave nothing to close.
+    "revokeApiKey",
+];
+
+/// Repeats one operation until the tenant is closed, and twice more; what it was answered before and after.
+async fn repeat(
+    app: &TestApp,
+    victim: &Victim,
+    operation: &Operation,
+    row: &Row,
+    is_closed: &AtomicBool,
+) -> [Vec<u16>; 2] {
+    let who = if operation.by_tenants {
+        Who::Owner
+    } else {
+        Who::Admin
+    };
+    let mut told = [Vec::new(), Vec::new()];
+    while told[1].len() < 2 {
+        let after = is_closed.load(Ordering::SeqCst);
+        let said = ask(app, operation, row, who, victim, victim).await;
+        let status = said.status.as_u16();
+        assert!(status < 500, "{}: {said:?}", operation.id);
+        if after {
+            assert!(status >= 400, "{} after the close: {said:?}", operation.id);
+        }
+        told[usize::from(after)].push(status);
+    }
+    told
+}
+
+/// The fields of all records that a list of the tenant's names.
+async fn records(
+    app: &TestApp,
+    list: &str,
+    key: impl Fn(&str) -> String,
+) -> Vec<BTreeMap<String, String>> {
+    let members: Vec<String> = app.read(&["ZRANGE", list, "0", "-1"]).await;
+    let mut found = Vec::new();
+    for member in members {
+        found.push(app.read(&["HGETALL", &key(&member)]).await);
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
+    let app = Arc::new(TestApp::spawn_reaching(public_names(), &[]).await);
+    let described = Arc::new(described());
+    for pause_ms in [0, 10, 40, 120] {
+        let victim = Arc::new(Victim::new(&app, Fate::Active).await);
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let mut at_work = JoinSet::new();
+        for (index, (operation, _)) in described.iter().enumerate() {
+            if operation.method == Method::GET || APART.contains(&operation.id.as_str()) {
+                continue;
+            }
+            let (app, victim, is_closed) = (app.clone(), victim.clone(), is_closed.clone());
+            let described = described.clone();
+            at_work.spawn(async move {
+                let (operation, row) = &described[index];
+                repeat(&app, &victim, operation, row, &is_closed).await
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        let path = format!("/v1/admin/tenants/{}", victim.name);
+        let closed = app
+            .as_admin(Method::PATCH, &path, &json!({"status": "CLOSED"}))
+            .await;
+        assert_eq!(closed.status, 200, "{closed:?}");
+        assert_eq!(
+            closed.header("x-service-cascade-status"),
+            None,
+            "{closed:?}"
+        );
+        is_closed.store(true, Ordering::SeqCst);
+        let told = at_work.join_all().await;
+        let granted = |part: usize| {
+            told.iter()
+                .flat_map(|told| &told[part])
+                .filter(|status| **status < 300)
+                .count()
+        };
+        assert!(
+            pause_ms < 100 || granted(0) > 0,
+            "some came before the close"
+        );
+
+        let (keys, tenant) = (app.world.store.keys(), tenant_id(&victim.name));
+        let (partition, name) = (tenant.partition(), tenant.as_str());
+        let budget = |member: &str| {
+            let words: Vec<_> = member.split(' ').collect();
+            keys.budget(partition, name, words[2], words[0])
+        };
+        for ledger in records(&app, &keys.budgets(partition, name), budget).await {
+            assert_eq!(
+                (&*ledger["status"], &*ledger["reserved"]),
+                ("CLOSED", "0"),
+                "{ledger:?}"
+            );
+        }
+        for key in records(&app, &keys.api_keys(partition, name), |id| {
+            keys.api_key(partition, id)
+        })
+        .await
+        {
+            let expired = key.get("expires_at_ms").is_some_and(|ms| ms == "1000");
+            assert!(expired || key["status"] == "REVOKED", "{key:?}");
+        }
+        for hook in records(&app, &keys.webhooks(partition, name), |id| {
+            keys.webhook(partition, id)
+        })
+        .await
+        {
+            assert_eq!(hook["status"], "DISABLED", "{hook:?}");
+        }
+        let due: Vec<String> = app
+            .read(&["ZRANGE", &keys.due(partition, name), "0", "-1"])
+            .await;
+        assert!(due.is_empty(), "{due:?}");
+        let report = verify(&app.world.store, Some(&tenant), |_| {})
+            .await
+            .expect("an answer");
+        assert!(report.is_right(), "{}", report.table(true));
+    }
+}

@@ -1,0 +1,343 @@
+//! Every operation under every kind of key: who is let in, what the others are told, and that nothing changes where it is
+//! refused. The operations come from the description of the API, so that a new one without its row fails; which keys open one
+//! comes from there too, so that what is described is what holds.
+
+mod anywhere;
+mod closing;
+mod rows;
+mod victim;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use budget_authority::api::dialect::Dialect;
+use budget_authority::api::openapi::document;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::receiver::public_names;
+use rows::{Outcome, Row, rows};
+use victim::{Fate, Victim};
+
+/// An operation of the description.
+struct Operation {
+    id: String,
+    method: Method,
+    path: String,
+    /// Of the runtime plane, whose words for a missing permission are others.
+    runtime: bool,
+    by_tenants: bool,
+    by_admin: bool,
+    has_body: bool,
+}
+
+fn operations() -> Vec<Operation> {
+    let document = document(Dialect::Service);
+    let mut found = Vec::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let security = operation["security"].to_string();
+            found.push(Operation {
+                id: operation["operationId"]
+                    .as_str()
+                    .expect("a name")
+                    .to_owned(),
+                method: method.to_uppercase().parse().expect("a method"),
+                path: path.clone(),
+                runtime: operation["tags"][0] == "runtime",
+                by_tenants: security.contains("ApiKeyAuth"),
+                by_admin: security.contains("AdminKeyAuth"),
+                has_body: operation["requestBody"].is_object(),
+            });
+        }
+    }
+    found
+}
+
+/// Every operation with its row.
+fn described() -> Vec<(Operation, Row)> {
+    let mut rows = rows();
+    let with_row = |operation: Operation| {
+        let found = rows.iter().position(|row| row.operation == operation.id);
+        let found = found.unwrap_or_else(|| panic!("{} has no row", operation.id));
+        (operation, rows.swap_remove(found))
+    };
+    operations().into_iter().map(with_row).collect()
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Who {
+    Nobody,
+    Garbage,
+    WrongSecret,
+    GarbageAdmin,
+    Revoked,
+    Expired,
+    Poor,
+    Other,
+    Narrow,
+    Suspended,
+    Closed,
+    Owner,
+    Admin,
+}
+
+const EVERYBODY: [Who; 13] = [
+    Who::Nobody,
+    Who::Garbage,
+    Who::WrongSecret,
+    Who::GarbageAdmin,
+    Who::Revoked,
+    Who::Expired,
+    Who::Poor,
+    Who::Other,
+    Who::Narrow,
+    Who::Suspended,
+    Who::Closed,
+    Who::Owner,
+    Who::Admin,
+];
+
+impl Who {
+    /// What they are told.
+    fn expected(self, operation: &Operation, row: &Row) -> Outcome {
+        let unauthorized = (401, "UNAUTHORIZED");
+        let tenants = row.tenants.as_ref().filter(|_| operation.by_tenants);
+        match (self, tenants) {
+            (Self::Admin, _) if operation.by_admin => row.good,
+            (Self::Nobody | Self::Garbage | Self::WrongSecret | Self::GarbageAdmin, _)
+            | (Self::Revoked | Self::Expired | Self::Admin, _)
+            | (_, None) => unauthorized,
+            (Self::Poor, _) if row.permission.is_empty() => row.good,
+            (Self::Poor, _) if operation.runtime => (403, "FORBIDDEN"),
+            (Self::Poor, _) => (403, "INSUFFICIENT_PERMISSIONS"),
+            (Self::Owner, _) => row.good,
+            (Self::Other, Some(tenants)) => tenants.other,
+            (Self::Narrow, Some(tenants)) => tenants.narrow,
+            (Self::Suspended, Some(tenants)) => tenants.suspended,
+            (Self::Closed, Some(tenants)) => tenants.closed,
+        }
+    }
+
+    fn fate(self) -> Fate {
+        match self {
+            Self::Suspended => Fate::Suspended,
+            Self::Closed => Fate::Closed,
+            _ => Fate::Active,
+        }
+    }
+
+    /// The header that says who asks.
+    fn header(
+        self,
+        app: &TestApp,
+        victim: &Victim,
+        other: &Victim,
+    ) -> Option<(&'static str, String)> {
+        let key = match self {
+            Self::Nobody => return None,
+            Self::Admin => return Some(("X-Admin-API-Key", ADMIN_KEY.to_owned())),
+            Self::GarbageAdmin => return Some(("X-Admin-API-Key", "garbage".to_owned())),
+            Self::Garbage => "garbage".to_owned(),
+            Self::WrongSecret => format!("{}AAAA", &victim.owner[..victim.owner.len() - 4]),
+            Self::Revoked => victim.revoked.clone(),
+            Self::Expired => victim.expired.clone(),
+            Self::Poor => victim.poor.clone(),
+            Self::Other => other.owner.clone(),
+            Self::Narrow => victim.narrow.clone(),
+            Self::Suspended | Self::Closed | Self::Owner => victim.owner.clone(),
+        };
+        Some((app.names.key, key))
+    }
+}
+
+/// The path of an operation on what is the victim's.
+fn path_of(operation: &Operation, victim: &Victim) -> String {
+    let mut path = operation.path.clone();
+    for (name, id) in &victim.ids {
+        path = path.replace(&format!("{{{name}}}"), id);
+    }
+    assert!(
+        !path.contains('{'),
+        "{path}: the victim has nothing of that name"
+    );
+    path
+}
+
+async fn send(
+    app: &TestApp,
+    method: Method,
+    path: &str,
+    header: Option<(&str, String)>,
+    body: Option<Value>,
+) -> Said {
+    let mut request = app.request(method, path);
+    if let Some((name, key)) = header {
+        request = request.header(name, key);
+    }
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    app.send(request).await
+}
+
+/// Sends the request of a row about a victim.
+async fn ask(
+    app: &TestApp,
+    operation: &Operation,
+    row: &Row,
+    who: Who,
+    victim: &Victim,
+    other: &Victim,
+) -> Said {
+    let (query, body) = (row.request)(victim, who == Who::Admin);
+    let path = format!("{}?{query}", path_of(operation, victim));
+    send(
+        app,
+        operation.method.clone(),
+        &path,
+        who.header(app, victim, other),
+        body,
+    )
+    .await
+}
+
+/// Checks a row under every kind of key.
+async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) {
+    let mut victims = Vec::new();
+    for who in EVERYBODY {
+        let expected = who.expected(operation, row);
+        let refused = expected.0 >= 400;
+        // What is refused changes nothing, so that the next may ask about the same.
+        let known = victims.iter().position(|(fate, _)| *fate == who.fate());
+        let victim = match known {
+            Some(known) if refused => victims.swap_remove(known).1,
+            _ => Victim::new(app, who.fate()).await,
+        };
+        let before = victim.dump(app).await;
+        let said = ask(app, operation, row, who, &victim, other).await;
+        let code = said.at("/error").as_str().unwrap_or_default();
+        assert_eq!(
+            (said.status.as_u16(), code),
+            expected,
+            "{} by {who:?}: {said:?}",
+            operation.id
+        );
+        if refused || operation.method == Method::GET || who == Who::Other {
+            let after = victim.dump(app).await;
+            let changed: BTreeSet<_> = before
+                .iter()
+                .chain(&after)
+                .filter(|(name, _)| before.get(*name) != after.get(*name))
+                .map(|(name, _)| name)
+                .collect();
+            assert!(
+                changed.is_empty(),
+                "{} by {who:?} changed {changed:?}",
+                operation.id
+            );
+            victims.push((who.fate(), victim));
+        } else {
+            continue;
+        }
+        let victim = &victims.last().expect("just put there").1;
+        let told = said.body.to_string();
+        // Whoever is not let in learns nothing that was not in the request.
+        if who == Who::Other && !refused {
+            assert!(
+                !told.contains(&victim.name),
+                "{} tells {who:?}: {told}",
+                operation.id
+            );
+        }
+        if expected.0 == 401 {
+            assert!(
+                !told.contains(&victim.name),
+                "{} tells {who:?}: {told}",
+                operation.id
+            );
+            assert!(said.header(app.names.tenant).is_none(), "{said:?}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_has_its_row() {
+    let rows: Vec<_> = rows().iter().map(|row| row.operation).collect();
+    let without: Vec<_> = operations()
+        .into_iter()
+        .map(|operation| operation.id)
+        .collect();
+    let without: Vec<_> = without
+        .iter()
+        .filter(|id| !rows.contains(&id.as_str()))
+        .collect();
+    assert!(
+        without.is_empty(),
+        "no row in tests/it/http/matrix/rows.rs: {without:?}"
+    );
+    let distinct: BTreeSet<_> = rows.iter().collect();
+    assert_eq!(distinct.len(), rows.len());
+}
+
+/// A path that is served and not described would have no row.
+#[test]
+fn every_path_that_is_served_is_described() {
+    let described: BTreeSet<_> = operations()
+        .into_iter()
+        .map(|operation| operation.path)
+        .collect();
+    let mut served = BTreeSet::new();
+    let mut folders = vec![PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/api"
+    ))];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(path).expect("a file");
+            let routes = text.split(".route(").skip(1);
+            let paths = routes
+                .filter_map(|route| route.trim_start().strip_prefix('"')?.split('"').next())
+                // What needs no key.
+                .filter(|path| path.starts_with("/v1/") && *path != "/v1/openapi.json");
+            served.extend(paths.map(str::to_owned));
+        }
+    }
+    assert!(served.len() > 20, "{served:?}");
+    assert_eq!(served, described);
+}
+
+async fn check_those(choose: fn(&Operation) -> bool) {
+    let app = TestApp::spawn_reaching(public_names(), &[]).await;
+    let other = Victim::new(&app, Fate::Active).await;
+    for (operation, row) in described()
+        .iter()
+        .filter(|(operation, _)| choose(operation))
+    {
+        check(&app, operation, row, &other).await;
+    }
+}
+
+#[tokio::test]
+async fn on_the_runtime_plane_each_key_gets_what_is_documented_and_changes_nothing_more() {
+    check_those(|operation| operation.runtime).await;
+}
+
+#[tokio::test]
+async fn where_tenants_govern_themselves_each_key_gets_what_is_documented_and_changes_nothing_more()
+{
+    check_those(|operation| !operation.runtime && operation.by_tenants).await;
+}
+
+#[tokio::test]
+async fn what_is_the_operators_no_tenants_key_opens() {
+    check_those(|operation| !operation.by_tenants).await;
+}

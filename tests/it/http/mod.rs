@@ -1,0 +1,11 @@
+//! HTTP, the description of the API, and settings.
+
+pub(crate) mod clients;
+pub(crate) mod hostile;
+pub(crate) mod logs;
+pub(crate) mod matrix;
+pub(crate) mod openapi;
+pub(crate) mod openapi_requests;
+pub(crate) mod serving;
+pub(crate) mod settings;
+pub(crate) mod timeouts;

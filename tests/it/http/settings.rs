@@ -1,0 +1,102 @@
+//! README's table of settings says what the binaries take, no more and no less.
+
+use std::collections::BTreeMap;
+
+use budget_authority::config::{DispatcherArgs, ServeArgs};
+use clap::{Args, Command};
+
+/// Default and reader of a setting, as the table writes them.
+#[derive(Debug, PartialEq)]
+struct Setting {
+    default: String,
+    read_by: &'static str,
+}
+
+#[test]
+fn the_readme_lists_every_setting_with_its_default_and_no_other() {
+    assert_eq!(documented(), defined());
+}
+
+#[test]
+fn each_flag_has_the_name_of_its_variable() {
+    for (variable, flag) in flags(ServeArgs::augment_args(Command::new("serve"))) {
+        assert_eq!(
+            variable,
+            format!("BUDGET_{}", flag.to_uppercase().replace('-', "_"))
+        );
+    }
+}
+
+#[test]
+fn the_compose_file_sets_nothing_else() {
+    let compose = include_str!("../../../docker-compose.yml");
+    let known = defined();
+    let lines = compose.lines().map(str::trim);
+    let set = lines.filter_map(|line| line.split_once(": "));
+    let mut set = set.filter(|(name, _)| name.starts_with("BUDGET_"));
+    assert!(set.clone().count() > 0);
+    assert_eq!(set.find(|(name, _)| !known.contains_key(*name)), None);
+}
+
+fn flags(command: Command) -> Vec<(String, String)> {
+    let names = |arg: &clap::Arg| {
+        let variable = arg.get_env()?.to_str()?.to_owned();
+        Some((variable, arg.get_long()?.to_owned()))
+    };
+    command.get_arguments().filter_map(names).collect()
+}
+
+fn defined() -> BTreeMap<String, Setting> {
+    let commands = [
+        (ServeArgs::augment_args(Command::new("serve")), "serve"),
+        (
+            DispatcherArgs::augment_args(Command::new("dispatcher")),
+            "dispatcher",
+        ),
+    ];
+    let mut settings = BTreeMap::<String, Setting>::new();
+    for (command, reader) in commands {
+        for arg in command.get_arguments() {
+            let Some(variable) = arg.get_env() else {
+                panic!("--{:?} has no variable", arg.get_long());
+            };
+            let values: Vec<_> = arg
+                .get_default_values()
+                .iter()
+                .map(|v| v.to_string_lossy())
+                .collect();
+            let default = match values.join(",") {
+                _ if arg.is_required_set() => "required".to_owned(),
+                none if none.is_empty() => none,
+                value => format!("`{value}`"),
+            };
+            let known = settings.entry(variable.to_string_lossy().into_owned());
+            known
+                .and_modify(|setting| setting.read_by = "both")
+                .or_insert(Setting {
+                    default,
+                    read_by: reader,
+                });
+        }
+    }
+    settings
+}
+
+fn documented() -> BTreeMap<String, Setting> {
+    let readme = include_str!("../../../README.md");
+    let rows = readme.lines().filter(|line| line.starts_with("| `BUDGET_"));
+    let read = |row: &str| {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let read_by = match cells[2] {
+            "serve" => "serve",
+            "dispatcher" => "dispatcher",
+            _ => "both",
+        };
+        let default = cells[1].to_owned();
+        (
+            cells[0].trim_matches('`').to_owned(),
+            Setting { default, read_by },
+        )
+    };
+    rows.map(read).collect()
+}

@@ -1,0 +1,206 @@
+//! Clients that stall, with a head, a body or an answer; and clients that are too many.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use budget_authority::config::ConnectionLimits;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::harness::app::{TestApp, config, reserve_body};
+use crate::harness::raw::answer;
+use crate::harness::redis::shared;
+use crate::harness::store;
+use crate::harness::wire::Wire;
+use crate::http::serving::{LARGE, Service};
+
+const SHORT: Duration = Duration::from_millis(300);
+/// Far above any limit of these tests, far below the defaults.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn service(connections: ConnectionLimits) -> Service {
+    let grace = SHORT.as_millis().to_string();
+    let settings = ["--shutdown-delay-ms", "0", "--shutdown-grace-ms", &grace];
+    let mut config = config("redis://unused", &settings);
+    config.process.connections = connections;
+    Service::start_with(store(&shared().url()), config).await
+}
+
+/// Sends bytes and reads until the server closes.
+async fn until_closed(address: SocketAddr, sent: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    stream.write_all(sent.as_bytes()).await.expect("sent");
+    let mut received = Vec::new();
+    let closed = timeout(SOON, stream.read_to_end(&mut received)).await;
+    let _ = closed.expect("the server closes");
+    received
+}
+
+/// The head of a create and the beginning of its body.
+fn half_a_create(app: &TestApp, key: &str) -> String {
+    format!(
+        "POST /v1/reservations HTTP/1.1\r\nHost: x\r\n{}: {key}\r\nContent-Length: 100\r\n\r\n{{\"idem",
+        app.names.key
+    )
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
+    let app = TestApp::spawn_on(&shared().url(), &["--body-timeout-ms", "300"]).await;
+    let begun = Instant::now();
+    let stalled = half_a_create(&app, &app.world.keys[0]);
+    let raw = answer(app.address, stalled.as_bytes()).await;
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()));
+    assert!(raw.body.contains("did not arrive within 300 ms"), "{raw:?}");
+    assert_eq!(raw.header("connection"), Some("close"));
+    // Nobody without a good key learns even that.
+    let strange = half_a_create(&app, "sk_live_000aaaaaaaaaaaa");
+    let raw = answer(app.address, strange.as_bytes()).await;
+    assert_eq!(raw.error(), (401, "UNAUTHORIZED".to_owned()));
+    // Drop by drop is no better.
+    let mut stream = TcpStream::connect(app.address).await.expect("a connection");
+    stream.write_all(stalled.as_bytes()).await.expect("sent");
+    let (mut reading, mut writing) = stream.into_split();
+    let dripping = tokio::spawn(async move {
+        while writing.write_all(b" ").await.is_ok() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let mut received = Vec::new();
+    let closed = timeout(SOON, reading.read_to_end(&mut received)).await;
+    let _ = closed.expect("the server closes");
+    dripping.abort();
+    assert!(received.starts_with(b"HTTP/1.1 400"), "{received:?}");
+}
+
+#[tokio::test]
+async fn half_a_head_ends_its_connection() {
+    let limits = ConnectionLimits {
+        head: SHORT,
+        ..ConnectionLimits::default()
+    };
+    let service = service(limits).await;
+    for half in ["G", "GET /peer HTTP/1.1\r\nHost: x\r\n"] {
+        assert_eq!(until_closed(service.api, half).await, b"", "{half}");
+    }
+    // Also after a request on the same connection.
+    let then_half = "GET /peer HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    stream.write_all(then_half.as_bytes()).await.expect("sent");
+    let mut first = vec![0; 4_096];
+    assert!(stream.read(&mut first).await.expect("an answer") > 0);
+    stream.write_all(b"GET /pe").await.expect("sent");
+    let mut rest = Vec::new();
+    let closed = timeout(SOON, stream.read_to_end(&mut rest)).await;
+    let _ = closed.expect("the server closes");
+    assert_eq!(rest, b"");
+}
+
+#[tokio::test]
+async fn idle_connections_and_long_requests_are_left_alone() {
+    let limits = ConnectionLimits {
+        head: Duration::from_millis(100),
+        stalled: Duration::from_millis(100),
+        ..ConnectionLimits::default()
+    };
+    let service = service(limits).await;
+    let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    sleep(SHORT).await;
+    // A handler that thinks longer than a head may take, a body that takes its time, and pauses between them.
+    let slow_body = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab";
+    for (request, rest) in [
+        ("GET /peer HTTP/1.1\r\nHost: x\r\n\r\n", ""),
+        ("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", ""),
+        (slow_body, "cd"),
+        ("GET /peer HTTP/1.1\r\nHost: x\r\n\r\n", ""),
+    ] {
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        if !rest.is_empty() {
+            sleep(SHORT).await;
+            stream.write_all(rest.as_bytes()).await.expect("sent");
+        }
+        let mut received = vec![0; 4_096];
+        let read = timeout(SOON, stream.read(&mut received)).await;
+        let read = read.expect("in time").expect("still open");
+        assert!(received[..read].starts_with(b"HTTP/1.1 200"), "{request}");
+        sleep(SHORT).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_answer_is_left() {
+    let limits = ConnectionLimits {
+        stalled: SHORT,
+        ..ConnectionLimits::default()
+    };
+    let service = service(limits).await;
+    let ask = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    stream.write_all(ask).await.expect("sent");
+    sleep(SHORT * 4).await;
+    let mut received = Vec::new();
+    let _ = timeout(SOON, stream.read_to_end(&mut received)).await;
+    assert!(received.len() < LARGE, "{}", received.len());
+    // One that reads slowly, but reads, gets it all.
+    let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    stream.write_all(ask).await.expect("sent");
+    let (mut sum, mut part) = (0, vec![0; 1 << 20]);
+    for turn in 0.. {
+        match stream.read(&mut part).await.expect("still open") {
+            0 => break,
+            read => sum += read,
+        }
+        if turn % 16 == 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!(sum > LARGE, "{sum}");
+}
+
+#[tokio::test]
+async fn more_connections_than_allowed_wait_until_one_is_closed() {
+    let app = TestApp::spawn_on(&shared().url(), &["--max-connections", "2"]).await;
+    app.budget("tenant:acme", 100, 0).await;
+    let key = app.world.keys[0].clone();
+    let (mut open, path) = (Vec::new(), "/v1/reservations");
+    for number in 0..2 {
+        let mut wire = Wire::open(app.address).await.expect("a connection");
+        let body = reserve_body(&format!("k{number}"), 1);
+        assert_eq!(
+            wire.post(&key, path, &body)
+                .await
+                .expect("an answer")
+                .status,
+            200
+        );
+        open.push(wire);
+    }
+    let mut third = Wire::open(app.address).await.expect("the system's queue");
+    let (mut waiting, body) = (
+        tokio::spawn(async move { third.post(&key, path, &reserve_body("k3", 1)).await }),
+        json!({}),
+    );
+    assert!(timeout(SHORT, &mut waiting).await.is_err(), "no place yet");
+    // The others are served meanwhile.
+    let said = open[0].post(&app.world.keys[0], path, &body).await;
+    assert_eq!(said.expect("an answer").status, 400);
+    open.pop();
+    let said = timeout(SOON, waiting).await.expect("a place is free");
+    assert_eq!(said.expect("no panic").expect("an answer").status, 200);
+}
+
+#[tokio::test]
+async fn a_stalled_body_does_not_hold_up_the_end() {
+    let service = service(ConnectionLimits::default()).await;
+    let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    let stalled = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(stalled).await.expect("sent");
+    sleep(Duration::from_millis(50)).await;
+    service.shutdown.begin();
+    let ended = timeout(SOON, service.running).await;
+    let ended = ended.expect("its grace is short").expect("no panic");
+    ended.expect("an orderly end");
+}

@@ -1,0 +1,4 @@
+//! The project itself: its rules and its scripts.
+
+pub(crate) mod need;
+pub(crate) mod tidy;

@@ -1,0 +1,61 @@
+//! Requests do not wait for the connections of lists and workers.
+
+use std::time::Duration;
+
+use budget_authority::domain::api_key::secret::ApiKeyText;
+use budget_authority::store::{RedisOptions, Store};
+use tokio::task::JoinHandle;
+
+use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::redis::shared;
+use crate::harness::store_with;
+use crate::harness::world::World;
+
+/// Keeps the only connection of the pool busy.
+async fn occupy(store: &Store) -> JoinHandle<()> {
+    let busy = store.clone();
+    let task = tokio::spawn(async move {
+        let mut command = redis::cmd("BLPOP");
+        command.arg("nothing").arg(0);
+        let _ = busy.query("nothing", &command).await;
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    task
+}
+
+fn with_one_pooled(url: &str) -> Store {
+    let mut options = RedisOptions::new(url);
+    options.background_connections = 1;
+    options.timeout = Duration::from_secs(5);
+    store_with(options)
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_while_lists_and_workers_have_all_their_connections() {
+    let world = World::on(with_one_pooled(&shared().url())).await;
+    let key = ApiKeyText::parse(&world.keys[0], &["sk_live_"]).expect("a key");
+    let busy = occupy(&world.store).await;
+    let found = world.store.tenant_of_key(key.key_id());
+    let found = tokio::time::timeout(Duration::from_secs(2), found).await;
+    let found = found.expect("it waits for nobody").expect("Redis answers");
+    assert_eq!(found.as_ref(), Some(&world.callers[0].tenant));
+    busy.abort();
+}
+
+#[tokio::test]
+async fn dead_holds_are_expired_for_a_request_while_workers_have_all_their_connections() {
+    let store = with_one_pooled(&shared().url());
+    let mut tenant = Tenant::new(&store, "acme").await;
+    let now = now_ms(&store).await;
+    tenant.hold(120, now - 10).await;
+    let busy = occupy(&store).await;
+    let sweeping = budget_authority::store::runtime::expire::expire_tenant(
+        &store, &tenant.id, "source t", now,
+    );
+    let swept = tokio::time::timeout(Duration::from_secs(2), sweeping).await;
+    assert_eq!(
+        swept.expect("it waits for nobody").expect("Redis answers"),
+        120
+    );
+    busy.abort();
+}

@@ -1,0 +1,11 @@
+//! Redis as it may be: slow, silent, restarted, a Cluster, under Sentinel.
+
+pub(crate) mod cluster;
+pub(crate) mod connection;
+pub(crate) mod lanes;
+pub(crate) mod node_down;
+pub(crate) mod outage;
+pub(crate) mod scripts;
+pub(crate) mod sentinel;
+pub(crate) mod slots;
+pub(crate) mod topologies;

@@ -1,0 +1,42 @@
+//! Sentinel: the store follows the master.
+
+use budget_authority::script_args;
+use budget_authority::store::scripts::META;
+use budget_authority::store::{Store, StoreError};
+use redis::Value;
+
+use crate::harness::redis::SentinelTrio;
+use crate::harness::{eventually, store};
+
+async fn call(store: &Store) -> Result<Value, StoreError> {
+    let key = store.keys().meta();
+    store
+        .call(&META, &[&key], script_args!["1", "2", "3", "4"])
+        .await
+}
+
+#[tokio::test]
+async fn the_store_follows_a_failover() {
+    let mut trio = SentinelTrio::start();
+    let store = store(&trio.url());
+    call(&store).await.expect("it runs");
+    assert_eq!(trio.master.run::<i64>(&["DBSIZE"]), 1);
+    trio.master.kill();
+    eventually("the replica has taken over", || async {
+        call(&store).await.ok()
+    })
+    .await;
+    assert_eq!(
+        trio.replica.run::<Vec<Value>>(&["ROLE"])[0],
+        Value::BulkString(b"master".to_vec())
+    );
+    assert_eq!(store.metrics().primary_changes.get(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_master_is_an_unavailable_one() {
+    let trio = SentinelTrio::start();
+    let url = trio.url().replace("mymaster", "other");
+    let error = call(&store(&url)).await.expect_err("no such master");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+}

@@ -1,0 +1,141 @@
+//! A reservation's life where Redis is more than one server, and while the servers change places.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use budget_authority::domain::ids::TenantId;
+use budget_authority::store::Keys;
+use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
+
+use crate::harness::app::TestApp;
+use crate::harness::books::Books;
+use crate::harness::client::{Client, PATIENT};
+use crate::harness::customer::{Crowd, lost, seed_ledgers};
+use crate::harness::eventually;
+use crate::harness::redis::{RedisCluster, SentinelTrio};
+use crate::harness::resharding::Resharding;
+use crate::harness::world::World;
+use crate::runtime::lifecycle::{cast, live};
+
+/// A key in the slot of each tenant.
+fn keys_of(keys: &Keys, tenants: &[String]) -> Vec<String> {
+    let key = |name: &String| {
+        let id = TenantId::parse(name).expect("a tenant id");
+        keys.tenant(id.partition(), name)
+    };
+    tenants.iter().map(key).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_three_masters() {
+    let cluster = block_in_place(RedisCluster::start);
+    let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
+    let (store, names) = (&app.world.store, ["east", "west"]);
+    let tenants: Vec<_> = names.iter().flat_map(|name| cast(name)).collect();
+    let keys = keys_of(store.keys(), &tenants);
+    let owners = block_in_place(|| {
+        let owner = |key: &String| cluster.owner(key).0.port;
+        keys.iter().map(owner).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(owners.len(), 3, "the tenants live on all masters");
+    for name in names {
+        live(store, app.address, name).await;
+    }
+}
+
+/// Moves the slots of `keys` from master to master, one after the other and key by key, until told to stop; answers how
+/// many it moved.
+pub fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<AtomicBool>) -> usize {
+    let mut moves = 0;
+    for key in keys.iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let resharding = Resharding::begin(&cluster, key);
+        for waiting in resharding.waiting() {
+            resharding.migrate(&waiting);
+            std::thread::sleep(Duration::from_micros(rand::random_range(0..2_000)));
+        }
+        resharding.finish();
+        moves += 1;
+    }
+    moves
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_fails_while_slots_move_between_masters() {
+    let cluster = Arc::new(block_in_place(RedisCluster::start));
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let store = &app.world.store;
+    let (first, second) = (["a0", "a1", "a2", "a3"], ["b0", "b1", "b2", "b3"]);
+    let tenants: Vec<_> = first
+        .iter()
+        .chain(&second)
+        .flat_map(|name| cast(name))
+        .collect();
+    let (keys, stop) = (
+        keys_of(store.keys(), &tenants),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let moving: JoinHandle<usize> = spawn_blocking({
+        let (cluster, stop) = (Arc::clone(&cluster), Arc::clone(&stop));
+        move || keep_moving(cluster, keys, stop)
+    });
+    let lane = async |names: [&str; 4]| {
+        for name in names {
+            live(store, app.address, name).await;
+        }
+    };
+    tokio::join!(lane(first), lane(second));
+    stop.store(true, Ordering::Relaxed);
+    let moves = moving.await.expect("each slot arrived");
+    assert!(moves > 20, "{moves} slots moved");
+    let extra = &store.metrics().extra_round_trips;
+    assert!(
+        extra.with_label_values(&["moved"]).get() > 0,
+        "requests met moved slots"
+    );
+    assert!(
+        extra.with_label_values(&["tryagain"]).get() > 0,
+        "requests met moving slots"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_is_survived_without_help() {
+    let mut trio = block_in_place(SentinelTrio::start);
+    let app = TestApp::spawn_on(&trio.url(), &[]).await;
+    let store = &app.world.store;
+    seed_ledgers(&app.world, 0, 1_000_000_000).await;
+    live(store, app.address, "before").await;
+    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let crowd = Crowd::open_on_lossy_store(&client, "acme", 12);
+    served(&app.world, 200).await;
+    block_in_place(|| trio.master.kill());
+    let before = served(&app.world, 1).await;
+    // Who was the master comes back and believes that it still is, until the Sentinels tell it otherwise.
+    block_in_place(|| trio.master.restart());
+    served(&app.world, before + 500).await;
+    let customers = crowd.close().await;
+    let books = Books::audited(&app.world, 0).await;
+    let lost = lost(&books, &customers);
+    assert!(lost <= customers.len(), "{lost} outcomes were lost");
+    live(store, app.address, "after").await;
+    assert_eq!(store.metrics().primary_changes.get(), 1);
+}
+
+/// Waits until more than so much has been spent in all; answers how much it is.
+async fn served(world: &World, more_than: i64) -> i64 {
+    let keys = world.store.keys();
+    let key = keys.budget(world.callers[0].partition, "acme", "TOKENS", "tenant:acme");
+    let mut command = redis::cmd("HGET");
+    command.arg(&key).arg("spent");
+    eventually("customers are served", || async {
+        let spent = world.store.query(&key, &command).await.ok()?;
+        let spent: i64 = redis::from_redis_value(spent).ok()?;
+        (spent > more_than).then_some(spent)
+    })
+    .await
+}

@@ -1,0 +1,301 @@
+//! What is told of refused keys: one event per key and minute, with the exact count, and never a secret.
+
+use std::time::Duration;
+
+use budget_authority::api::auth::failures::AuthFailures;
+use budget_authority::dispatcher::Sums;
+use budget_authority::domain::api_key::secret::KeyId;
+use budget_authority::domain::cause::Actor;
+use budget_authority::domain::event::StoredEvent;
+use budget_authority::domain::ids::Partition;
+use budget_authority::domain::reservation::Record;
+use budget_authority::store::Lease;
+use budget_authority::store::dispatcher::auth_failed::Subject;
+use reqwest::Method;
+use serde_json::Value;
+use tokio::task::block_in_place;
+
+use crate::harness::app::TestApp;
+use crate::harness::desk::{cause, tenant_id};
+use crate::harness::holds;
+use crate::harness::redis::RedisServer;
+use crate::harness::store;
+use crate::harness::world::World;
+
+const SYSTEM: &str = "__system__";
+
+/// The events of today in a log, as they would be delivered.
+async fn told(world: &World, partition: Partition, tenant: &str) -> Vec<Value> {
+    let store = &world.store;
+    let key = store.keys().events(partition, tenant, store.today());
+    let entries = world.redis(&["XRANGE", &key, "-", "+"]).await;
+    let entries: Vec<(String, Vec<String>)> = redis::from_redis_value(entries).expect("a stream");
+    let render = |(entry, facts): (String, Vec<String>)| {
+        let facts = Record::from_pairs(facts);
+        let event = StoredEvent {
+            partition,
+            tenant,
+            entry: &entry,
+            facts: &facts,
+        };
+        serde_json::from_str(&event.envelope().expect("complete facts")).expect("JSON")
+    };
+    entries.into_iter().map(render).collect()
+}
+
+/// The same once there are so many: they are told off the request path.
+async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: usize) -> Vec<Value> {
+    for _ in 0..500 {
+        let events = told(&app.world, partition, tenant).await;
+        if events.len() >= number {
+            return events;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no {number} events of {tenant} within five seconds");
+}
+
+#[tokio::test]
+async fn a_refused_key_is_told_with_its_reason_and_without_its_secret() {
+    let app = TestApp::spawn().await;
+    let partition = app.world.callers[0].partition;
+    let revoked = app.world.add_key(0, &[("status", "REVOKED")]).await;
+    let said = app.get_with(&revoked, "/v1/reservations").await;
+    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    let events = told_soon(&app, partition, "acme", 1).await;
+    let event = &events[0];
+    assert_eq!(event["event_type"], "api_key.auth_failed");
+    assert_eq!(event["category"], "api_key");
+    assert_eq!(event["tenant_id"], "acme");
+    assert_eq!(event["source"], "service-server");
+    assert_eq!(event["request_id"], said.text("/request_id"));
+    assert_eq!(event["trace_id"], said.text("/trace_id"));
+    assert_eq!(event["metadata"]["count"], 1);
+    assert_eq!(event["data"]["failure_reason"], "key_revoked");
+    assert_eq!(event["data"]["source_ip"], "127.0.0.1");
+    assert_eq!(event["actor"]["type"], "api_key");
+    assert_eq!(event["actor"]["source_ip"], "127.0.0.1");
+    let key_id = event["data"]["key_id"].as_str().expect("a known key");
+    assert_eq!(event["actor"]["key_id"], key_id);
+    assert!(key_id.starts_with("key_"));
+    assert!(event.get("scope").is_none() && event.get("correlation_id").is_none());
+    assert!(!event.to_string().contains(&revoked[23..]));
+}
+
+#[tokio::test]
+async fn unknown_keys_are_told_together_whatever_they_look_like_and_on_both_planes() {
+    let app = TestApp::spawn().await;
+    for key in ["nonsense", "sk_live_000aaaaaaaaaaaa"] {
+        app.get_with(key, "/v1/reservations").await;
+    }
+    let request = app.request(Method::GET, "/v1/admin/tenants");
+    let said = app.send(request.header("X-Admin-API-Key", "wrong")).await;
+    assert_eq!(said.status, 401);
+    let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    let event = &events[0];
+    assert_eq!(event["event_type"], "api_key.auth_failed");
+    assert_eq!(event["tenant_id"], SYSTEM);
+    assert_eq!(event["data"]["failure_reason"], "invalid_format");
+    assert!(event["data"].get("key_id").is_none());
+    assert!(event["actor"].get("key_id").is_none());
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_no_use_of_one() {
+    let app = TestApp::spawn().await;
+    for path in ["/v1/reservations", "/v1/admin/tenants", "/v1/nothing"] {
+        let said = app.send(app.request(Method::GET, path)).await;
+        assert_eq!(said.status, 401);
+    }
+    app.get_with("nonsense", "/v1/reservations").await;
+    let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    assert_eq!(events[0]["metadata"]["count"], 1);
+}
+
+fn counts(events: &[Value]) -> Vec<i64> {
+    let count = |event: &Value| event["metadata"]["count"].as_i64().expect("a count");
+    events.iter().map(count).collect()
+}
+
+/// Makes what is counted that of a past minute.
+async fn backdate(world: &World, partition: Partition, member: &str) {
+    let keys = world.store.keys();
+    let counter = keys.auth_failures(partition, member);
+    world.redis(&["HSET", &counter, "minute_ms", "0"]).await;
+    let index = keys.auth_failures_due(partition);
+    world.redis(&["ZADD", &index, "XX", "1", member]).await;
+}
+
+#[tokio::test]
+async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
+    let world = World::new().await;
+    let store = world.store.clone();
+    let caller = &world.callers[0];
+    let (key_id, partition) = (caller.key_id.clone(), caller.partition);
+    let subject = Subject::Key {
+        tenant: tenant_id("acme"),
+        key_id: key_id.clone(),
+    };
+    let replicas = [(); 2].map(|()| AuthFailures::new(store.clone()));
+    let refuse = |replica: &AuthFailures, number: usize| {
+        for _ in 0..number {
+            let actor = Actor::ApiKey(key_id.clone());
+            replica.count(subject.clone(), "key_expired", || cause(actor));
+        }
+    };
+    holds::within_a_minute(&store).await;
+    let now_ms = store.clock().now_ms();
+    for (replica, number) in replicas.iter().zip([3, 4]) {
+        refuse(replica, number);
+        replica.run_once(now_ms).await.expect("Redis answers");
+        refuse(replica, 1_000);
+        replica.run_once(now_ms).await.expect("Redis answers");
+    }
+    assert_eq!(counts(&told(&world, partition, "acme").await), [3]);
+    for replica in &replicas {
+        replica.run_last().await.expect("Redis answers");
+    }
+    assert_eq!(counts(&told(&world, partition, "acme").await), [3]);
+
+    let member = format!("acme:{key_id}");
+    let lease = holds::lease(&store, partition, "d", Duration::from_secs(60)).await;
+    let sums = Sums::new(
+        store.clone(),
+        "service-server",
+        &prometheus::Registry::new(),
+    );
+    let sums = sums.expect("a fresh registry");
+    let early = sums
+        .run_once(&[lease], |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!(early.told, 0, "the minute is not over");
+    backdate(&world, partition, &member).await;
+    let stale = Lease {
+        token: lease.token - 1,
+        ..lease
+    };
+    let mut lost = Vec::new();
+    let fenced = sums.run_once(&[stale], |lease| lost.push(lease)).await;
+    assert_eq!((fenced.expect("Redis answers").told, lost.len()), (0, 1));
+    for expected in [1, 0] {
+        let flush = sums
+            .run_once(&[lease], |_| {})
+            .await
+            .expect("Redis answers");
+        assert_eq!((flush.told, flush.failed), (expected, 0));
+    }
+    let events = told(&world, partition, "acme").await;
+    assert_eq!(counts(&events), [3, 2_004]);
+    assert_eq!(events[1]["data"]["failure_reason"], "key_expired");
+    assert_eq!(events[1]["source"], "service-admin", "that of the first");
+    // What stays says that the minute has had its event, and goes by itself.
+    let counter = store.keys().auth_failures(partition, &member);
+    let ttl_ms = world.redis(&["PTTL", &counter]).await;
+    let ttl_ms: i64 = redis::from_redis_value(ttl_ms).expect("a number");
+    assert!((1..=60_000).contains(&ttl_ms), "{ttl_ms}");
+    let index = store.keys().auth_failures_due(partition);
+    let left = world.redis(&["EXISTS", &index]).await;
+    assert_eq!(left, redis::Value::Int(0));
+}
+
+#[tokio::test]
+async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
+    let world = World::new().await;
+    let failures = AuthFailures::new(world.store.clone());
+    holds::within_a_minute(&world.store).await;
+    for number in 0..1_030 {
+        let subject = Subject::Key {
+            tenant: tenant_id("acme"),
+            key_id: KeyId::parse(&format!("key_05f_{number:012}")).expect("an id"),
+        };
+        failures.count(subject, "key_revoked", || cause(Actor::UnknownKey));
+    }
+    let now_ms = world.store.clock().now_ms();
+    failures.run_once(now_ms).await.expect("Redis answers");
+    let partition = tenant_id("acme").partition();
+    assert_eq!(told(&world, partition, "acme").await.len(), 1_024);
+    let rest = told(&world, Partition::FIRST, SYSTEM).await;
+    assert_eq!(counts(&rest), [6]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
+    let mut server = block_in_place(RedisServer::start);
+    let store = store(&server.url());
+    store.deployment().await.expect("Redis answers");
+    let world = World::on(store.clone()).await;
+    let failures = AuthFailures::new(store.clone());
+    let count = |number: usize| {
+        for _ in 0..number {
+            failures.count(Subject::Unknown, "key_not_found", || {
+                cause(Actor::UnknownKey)
+            });
+        }
+    };
+    let now_ms = store.clock().now_ms();
+    block_in_place(|| server.kill());
+    // The connection learns of it: a count of which nobody knows whether it arrived would not be sent again.
+    assert!(store.ping(Duration::from_secs(1)).await.is_err());
+    count(5);
+    assert!(failures.run_once(now_ms).await.is_err());
+    count(2);
+    block_in_place(|| server.restart());
+    failures.run_last().await.expect("Redis answers");
+    let events = told(&world, Partition::FIRST, SYSTEM).await;
+    assert_eq!(counts(&events), [7]);
+}
+
+#[tokio::test]
+async fn a_service_that_ends_tells_what_it_has_counted() {
+    let app = TestApp::spawn().await;
+    holds::within_a_minute(&app.world.store).await;
+    app.get_with("nonsense", "/v1/reservations").await;
+    told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    for _ in 0..20 {
+        app.get_with("nonsense", "/v1/reservations").await;
+    }
+    app.stop();
+    let keys = app.world.store.keys();
+    let counter = keys.auth_failures(Partition::FIRST, "__system__:unknown");
+    crate::harness::eventually("the rest is counted", async || {
+        let count: Option<i64> = app.read(&["HGET", &counter, "count"]).await;
+        count.filter(|count| *count == 20)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refused_keys_are_counted_by_what_was_wrong() {
+    let app = TestApp::spawn().await;
+    let good = app.world.add_key(0, &[]).await;
+    let revoked = app.world.add_key(0, &[("status", "REVOKED")]).await;
+    let expired = app.world.add_key(0, &[("expires_at_ms", "1")]).await;
+    let wrong = good.replace("sk_live_", "sk_test_");
+    let nobodys = format!("sk_live_000zzzzzzzzzzzz{}", "A".repeat(32));
+    for key in [&revoked, &expired, &wrong, &nobodys, "x", &good] {
+        app.get_with(key, "/v1/reservations").await;
+        app.get_with(key, "/v1/no/such/path").await;
+    }
+    app.send(app.request(Method::GET, "/v1/balances")).await;
+    app.send(app.request(Method::GET, "/v1/admin/tenants"))
+        .await;
+    let request = app.request(Method::GET, "/v1/admin/tenants");
+    app.send(request.header("X-Admin-API-Key", "x")).await;
+    let text = app.telemetry.render().expect("metrics");
+    for (plane, reason, number) in [
+        ("runtime", "key_revoked", 2),
+        ("runtime", "key_expired", 2),
+        ("runtime", "wrong_secret", 2),
+        ("runtime", "key_not_found", 2),
+        ("runtime", "invalid_format", 2),
+        ("runtime", "no_key", 1),
+        ("admin", "no_key", 1),
+        ("admin", "wrong_admin_key", 1),
+    ] {
+        let line = format!(
+            "budget_auth_failures_total{{plane=\"{plane}\",reason=\"{reason}\"}} {number}\n"
+        );
+        assert!(text.contains(&line), "{line}{text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Decisions: never a refusal, never an effect on a ledger.
+
+use serde_json::json;
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{ask_body, ledger, with};
+use crate::runtime::reserve::DEADLOCKS;
+
+const ROOT: &str = "tenant:acme";
+
+#[tokio::test]
+async fn a_decision_tells_whether_a_reserve_would_succeed() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let allowed = app.decide("k1", ROOT, 1_000).await;
+    let body = json!({"decision": "ALLOW", "affected_scopes": [ROOT]});
+    assert_eq!((allowed.status.as_u16(), allowed.body), (200, body));
+    let denied = app.decide("k2", ROOT, 1_001).await;
+    let body =
+        json!({"decision": "DENY", "reason_code": "BUDGET_EXCEEDED", "affected_scopes": [ROOT]});
+    assert_eq!((denied.status.as_u16(), denied.body), (200, body));
+    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn every_reason_that_denies_a_reserve_is_the_reason_of_a_denied_decision() {
+    let app = TestApp::spawn().await;
+    for row in DEADLOCKS {
+        let scope = row.place(&app).await;
+        let before = app.books(&scope).await;
+        let said = app.decide(row.name, &scope, 10).await;
+        assert_eq!(
+            (said.status.as_u16(), said.text("/reason_code")),
+            (200, row.reason),
+            "{}",
+            row.name
+        );
+        assert_eq!(said.at("/decision"), "DENY", "{}", row.name);
+        assert!(said.body.get("caps").is_none(), "{}", row.name);
+        assert_eq!(app.books(&scope).await, before, "{}", row.name);
+    }
+}
+
+#[tokio::test]
+async fn a_decision_without_a_budget_is_a_denial_and_one_in_another_unit_an_error() {
+    let app = TestApp::spawn().await;
+    let said = app.decide("k", "workspace:prod", 1).await;
+    assert_eq!(said.status, 200);
+    assert_eq!(said.at("/reason_code"), "BUDGET_NOT_FOUND");
+    assert_eq!(said.at("/affected_scopes"), &json!(["workspace:prod"]));
+    app.budget(ROOT, 1_000, 0).await;
+    let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
+    let said = app
+        .post("/v1/decide", with(ask_body("k2", ROOT, 1), credits))
+        .await;
+    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+}
+
+#[tokio::test]
+async fn a_decision_and_a_reserve_do_not_share_their_idempotency_keys() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    assert_eq!(app.decide("k", ROOT, 1).await.status, 200);
+    assert_eq!(app.create("k", ROOT, 2, json!({})).await.status, 200);
+    assert_eq!(app.post_event("k", ROOT, 3, json!({})).await.status, 201);
+    assert_eq!(app.books(ROOT).await, ledger(995, 2, 3, 0));
+    let other = app.decide("k", ROOT, 2).await;
+    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+}
+
+#[tokio::test]
+async fn a_decision_once_taken_is_repeated_whatever_has_happened_since() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    assert_eq!(app.decide("k1", ROOT, 1_000).await.at("/decision"), "ALLOW");
+    app.held(ROOT, 1_000, json!({})).await;
+    let denied = app.decide("k2", ROOT, 1_000).await;
+    assert_eq!(denied.at("/decision"), "DENY");
+    app.budget(ROOT, 9_000, 0).await;
+    let before = app.everything().await;
+    assert_eq!(app.decide("k1", ROOT, 1_000).await.at("/decision"), "ALLOW");
+    assert_eq!(app.decide("k2", ROOT, 1_000).await.body, denied.body);
+    assert!(app.everything().await == before, "a replay writes nothing");
+}

@@ -1,0 +1,107 @@
+//! Dry runs: the checks of a live reserve without its effects, and without its refusals.
+
+use serde_json::json;
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{ask_body, ledger, tokens, with};
+use crate::runtime::reserve::DEADLOCKS;
+
+const ROOT: &str = "tenant:acme";
+
+#[tokio::test]
+async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let scope = "tenant:acme/agent:a";
+    let said = app.dry_run("k", scope, 300).await;
+    let mut shown = json!({
+        "decision": "ALLOW", "affected_scopes": [ROOT, scope], "scope_path": scope, "reserved": tokens(300),
+    });
+    shown["balances"] = json!([{
+        "scope": ROOT, "scope_path": ROOT, "remaining": tokens(1_000), "reserved": tokens(0), "spent": tokens(0),
+        "allocated": tokens(1_000),
+    }]);
+    assert_eq!((said.status.as_u16(), said.body), (200, shown));
+    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    let listed = app.get("/v1/reservations").await;
+    assert_eq!(listed.at("/reservations"), &json!([]));
+    assert!(app.events().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_dry_run_is_denied_for_the_reason_that_refuses_a_live_reserve() {
+    let app = TestApp::spawn().await;
+    for row in DEADLOCKS {
+        let scope = row.place(&app).await;
+        let before = app.books(&scope).await;
+        let said = app.dry_run(row.name, &scope, 10).await;
+        let outer = scope.trim_end_matches("/agent:a");
+        let denied = json!({
+            "decision": "DENY", "reason_code": row.reason, "scope_path": scope,
+            "affected_scopes": [ROOT, outer, scope],
+        });
+        assert_eq!(
+            (said.status.as_u16(), said.body),
+            (200, denied),
+            "{}",
+            row.name
+        );
+        assert_eq!(app.books(&scope).await, before, "{}", row.name);
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_without_a_budget_is_denied_where_a_live_reserve_finds_nothing() {
+    let app = TestApp::spawn().await;
+    let said = app.dry_run("k1", ROOT, 1).await;
+    assert_eq!(said.status, 200);
+    assert_eq!(said.at("/reason_code"), "BUDGET_NOT_FOUND");
+    assert_eq!(said.at("/affected_scopes"), &json!([ROOT]));
+    let live = app.post("/v1/reservations", ask_body("k2", ROOT, 1)).await;
+    assert_eq!(live.error(), (404, "NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn only_a_mismatch_of_units_refuses_a_dry_run() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}, "dry_run": true});
+    let said = app
+        .post("/v1/reservations", with(ask_body("k", ROOT, 1), credits))
+        .await;
+    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+    let again = app.dry_run("k", ROOT, 1).await;
+    assert_eq!(again.at("/decision"), "ALLOW", "the key was not used up");
+}
+
+#[tokio::test]
+async fn a_dry_run_and_a_live_reserve_share_their_idempotency_keys() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(ROOT, 100, json!({})).await;
+    let dry = app.dry_run(ROOT, ROOT, 100).await;
+    assert_eq!(dry.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    assert_eq!(app.dry_run("k", ROOT, 100).await.status, 200);
+    let live = app.create("k", ROOT, 100, json!({})).await;
+    assert_eq!(live.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
+    let listed = app.get("/v1/reservations?idempotency_key=k").await;
+    assert_eq!(listed.at("/reservations"), &json!([]));
+    assert_eq!(app.commit(&id, "c", 100).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_answer_to_a_dry_run_is_repeated_as_it_was() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let allowed = app.dry_run("k1", ROOT, 1_000).await;
+    app.held(ROOT, 1_000, json!({})).await;
+    let denied = app.dry_run("k2", ROOT, 1).await;
+    assert_eq!(denied.at("/reason_code"), "BUDGET_EXCEEDED");
+    app.budget(ROOT, 5_000, 0).await;
+    let before = app.everything().await;
+    assert_eq!(app.dry_run("k1", ROOT, 1_000).await.body, allowed.body);
+    assert_eq!(app.dry_run("k2", ROOT, 1).await.body, denied.body);
+    assert!(app.everything().await == before, "a replay writes nothing");
+    assert_eq!(app.dry_run("k3", ROOT, 1).await.at("/decision"), "ALLOW");
+}

@@ -1,0 +1,150 @@
+//! What the runtime plane appends to the event log, as it will be delivered.
+
+use serde_json::{Value, json};
+
+use crate::admin::http::{BUDGETS, TENANTS, key, post, send, tokens};
+use crate::harness::app::TestApp;
+use crate::harness::desk::Desk;
+use reqwest::Method;
+
+/// A tenant `umbra` with a ledger at its root, and a key that may spend.
+struct Scene {
+    app: TestApp,
+    secret: String,
+}
+
+impl Scene {
+    async fn new(allocated: i64, overdraft_limit: i64) -> Self {
+        let app = TestApp::spawn().await;
+        post(
+            &app,
+            TENANTS,
+            json!({"tenant_id": "umbra", "name": "Umbra"}),
+        )
+        .await;
+        let budget = json!({
+            "tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS",
+            "allocated": tokens(allocated), "overdraft_limit": tokens(overdraft_limit),
+        });
+        assert_eq!(post(&app, BUDGETS, budget).await.status, 201);
+        let permissions = [
+            "reservations:create",
+            "reservations:commit",
+            "reservations:release",
+        ];
+        let (_, secret) = key(&app, &permissions).await;
+        Self { app, secret }
+    }
+
+    async fn spend(&self, path: &str, body: Value) -> Value {
+        let by_key = [("X-Service-API-Key", self.secret.as_str())];
+        send(&self.app, Method::POST, path, &by_key, &body)
+            .await
+            .body
+    }
+
+    async fn reserve(&self, key: &str, kind: &str, amount: i64) -> Value {
+        let body = json!({
+            "idempotency_key": key, "subject": {"tenant": "umbra", "app": "chat"},
+            "action": {"kind": kind, "name": "m", "tags": ["t"]}, "estimate": tokens(amount),
+            "overage_policy": "ALLOW_WITH_OVERDRAFT",
+        });
+        self.spend("/v1/reservations", body).await
+    }
+
+    async fn commit(&self, reservation: &Value, key: &str, amount: i64) -> Value {
+        let id = reservation["reservation_id"].as_str().expect("an id");
+        let body = json!({"idempotency_key": key, "actual": tokens(amount)});
+        self.spend(&format!("/v1/reservations/{id}/commit"), body)
+            .await
+    }
+
+    /// The events since the key was made, each rendered whole.
+    fn events(&self) -> Vec<Value> {
+        let desk = Desk::on(self.app.world.store.clone());
+        let events = desk.events("umbra").into_iter();
+        events
+            .skip_while(|event| event["event_type"] != "api_key.created")
+            .skip(1)
+            .collect()
+    }
+}
+
+fn types(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .map(|event| event["event_type"].as_str().expect("a text"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_commit_beyond_the_funds_tells_cause_before_effect() {
+    let scene = Scene::new(100, 50).await;
+    let held = scene.reserve("r1", "model.call", 90).await;
+    scene.commit(&held, "c1", 120).await;
+    let events = scene.events();
+    assert_eq!(
+        types(&events),
+        [
+            "budget.threshold_crossed",
+            "reservation.commit_overage",
+            "budget.threshold_crossed",
+            "budget.threshold_crossed",
+            "budget.debt_incurred",
+            "budget.exhausted",
+        ]
+    );
+    assert_eq!(events[1]["data"]["overage"], 30);
+    assert_eq!(events[1]["scope"], "tenant:umbra/app:chat");
+    assert_eq!(events[4]["data"]["debt_incurred"], 20);
+    assert_eq!(events[4]["data"]["overage_policy"], "ALLOW_WITH_OVERDRAFT");
+    assert_eq!(events[5]["data"]["threshold"], 1.0);
+    assert_eq!(events[0]["data"]["utilization"], 0.9);
+    for event in &events[1..] {
+        assert_eq!(event["request_id"], events[1]["request_id"]);
+        assert_eq!(event["timestamp"], events[1]["timestamp"]);
+        assert_eq!(event["source"], "service-server");
+        assert_eq!(event["actor"]["type"], "api_key");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_and_the_exhaustion_behind_it_share_their_correlation() {
+    let scene = Scene::new(100, 0).await;
+    scene.reserve("r1", "model.call", 100).await;
+    let denied = scene.reserve("r2", "model.call", 1).await;
+    assert_eq!(denied["error"], "BUDGET_EXCEEDED");
+    let events = scene.events();
+    let of_type = |wanted: &str| {
+        events
+            .iter()
+            .find(|event| event["event_type"] == wanted)
+            .expect("an event")
+    };
+    let (exhausted, denial) = (of_type("budget.exhausted"), of_type("reservation.denied"));
+    assert_eq!(exhausted["correlation_id"], denial["correlation_id"]);
+    assert_eq!(
+        denial["data"],
+        json!({
+            "scope": "tenant:umbra/app:chat", "unit": "TOKENS", "reason_code": "BUDGET_EXCEEDED",
+            "requested_amount": 1, "remaining": 0,
+            "action": {"kind": "model.call", "name": "m", "tags": ["t"]},
+            "subject": {"tenant": "umbra", "app": "chat"},
+            "deny_detail": {"blocked_by_scope": "tenant:umbra"},
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_action_cannot_write_into_the_facts_of_an_event() {
+    let scene = Scene::new(100, 50).await;
+    let kind = "x\nactor admin\nrequest_id forged";
+    let held = scene.reserve("r1", kind, 90).await;
+    scene.commit(&held, "c1", 120).await;
+    let events = scene.events();
+    assert!(events.len() > 3);
+    for event in events {
+        assert_eq!(event["actor"]["type"], "api_key");
+        assert_ne!(event["request_id"], "forged");
+    }
+}

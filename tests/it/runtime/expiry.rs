@@ -1,0 +1,312 @@
+//! Expiry: what may be done with a hold before, in and after its grace, swept or not.
+
+use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::ids::ReservationId;
+use budget_authority::store::runtime::Answer;
+use budget_authority::store::runtime::commit::{Committed, Settlement};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{ledger, over, tokens};
+
+const ROOT: &str = "tenant:acme";
+const GRACE_MS: i64 = 20_000;
+
+/// A hold of 300 of 1000 whose deadline passed this long ago.
+async fn held(ago_ms: i64) -> (TestApp, String) {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app
+        .held(ROOT, 300, json!({"grace_period_ms": GRACE_MS}))
+        .await;
+    app.backdate(&id, ago_ms).await;
+    (app, id)
+}
+
+#[tokio::test]
+async fn each_operation_ends_with_its_own_window() {
+    const GONE: u16 = 410;
+    let rows = [
+        // name, expired ago, commit, release, extend, get, status in a list, remaining
+        ("alive", -30_000, [200, 200, 200, 200], "ACTIVE", 700),
+        ("grace", 1_000, [200, 200, GONE, 200], "ACTIVE", 700),
+        ("dead", GRACE_MS + 1, [GONE; 4], "EXPIRED", 700),
+        ("swept", GRACE_MS + 1, [GONE; 4], "EXPIRED", 1_000),
+    ];
+    for (name, ago_ms, statuses, listed, remaining) in rows {
+        for (operation, status) in ["commit", "release", "extend", "get"]
+            .into_iter()
+            .zip(statuses)
+        {
+            let (app, id) = held(ago_ms).await;
+            if name == "swept" {
+                assert_eq!(app.sweep().await, 1);
+            }
+            assert_eq!(app.books(ROOT).await.remaining, remaining, "{name}");
+            let rows = app.get("/v1/reservations").await;
+            assert_eq!(rows.at("/reservations/0/status"), listed, "{name}");
+            let said = match operation {
+                "commit" => app.commit(&id, "c", 300).await,
+                "release" => app.release(&id, "r").await,
+                "extend" => app.extend(&id, "e", 1_000).await,
+                _ => app.found(&id).await,
+            };
+            let code = if status == GONE {
+                "RESERVATION_EXPIRED"
+            } else {
+                "none"
+            };
+            assert_eq!(said.error(), (status, code), "{operation}, {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_lives_to_the_last_millisecond_of_its_grace() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000_000, 0).await;
+    let (mut good, mut late) = (0, 0);
+    for round in 0..60 {
+        let said = app
+            .create(&format!("k{round}"), ROOT, 1, json!({"grace_period_ms": 0}))
+            .await;
+        let id = said.text("/reservation_id").to_owned();
+        app.backdate(&id, 2 - round % 8 * 8).await;
+        let due: i64 = app
+            .read(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
+            .await;
+        let said = app.commit(&id, "c", 1).await;
+        if said.status == 200 {
+            good += 1;
+            let ended = app.found(&id).await.at("/finalized_at_ms").as_i64();
+            assert!(ended.expect("a time") <= due);
+        } else {
+            late += 1;
+            assert_eq!(said.error(), (410, "RESERVATION_EXPIRED"));
+            assert!(app.now_ms().await > due);
+        }
+    }
+    assert!(good > 0 && late > 0, "{good} in time, {late} too late");
+}
+
+#[tokio::test]
+async fn without_grace_commit_and_extension_end_together() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app.held(ROOT, 300, json!({"grace_period_ms": 0})).await;
+    app.backdate(&id, 1).await;
+    let gone = (410, "RESERVATION_EXPIRED");
+    assert_eq!(app.extend(&id, "e", 1_000).await.error(), gone);
+    assert_eq!(app.commit(&id, "c", 300).await.error(), gone);
+}
+
+#[tokio::test]
+async fn an_expired_reservation_keeps_its_estimate_and_has_no_end() {
+    for swept in [false, true] {
+        let (app, id) = held(GRACE_MS + 1).await;
+        if swept {
+            assert_eq!(app.sweep().await, 1);
+        }
+        for query in ["", "?status=EXPIRED"] {
+            let rows = app.get(&format!("/v1/reservations{query}")).await;
+            assert_eq!(rows.status, 200);
+            let row = rows.at("/reservations/0");
+            assert_eq!(
+                (&row["reservation_id"], &row["status"]),
+                (&json!(id), &json!("EXPIRED"))
+            );
+            assert_eq!(row["reserved"], tokens(300));
+            assert!(row.get("finalized_at_ms").is_none() && row.get("committed").is_none());
+        }
+        let active = app.get("/v1/reservations?status=ACTIVE").await;
+        assert_eq!(active.at("/reservations"), &json!([]), "swept: {swept}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_returns_the_hold_once_and_tells_so_once() {
+    let (app, id) = held(GRACE_MS + 1).await;
+    let created = app
+        .get("/v1/reservations")
+        .await
+        .at("/reservations/0/created_at_ms")
+        .to_string();
+    let due: i64 = app
+        .read(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
+        .await;
+    let (one, two, three) = tokio::join!(app.sweep(), app.sweep(), app.sweep());
+    assert_eq!(one + two + three, 1);
+    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    let events = app.events().await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    let told = [
+        ("type", "reservation.expired"),
+        ("scope", ROOT),
+        ("source", "expiry-sweeper"),
+        ("actor", "system"),
+        ("request_id", ""),
+        ("data.reservation_id", &id),
+        ("data.unit", "TOKENS"),
+        ("data.estimated_amount", "300"),
+        ("data.created_at_ms", &created),
+        ("data.expires_at_ms", &due.to_string()),
+        ("data.extensions_used", "0"),
+    ];
+    for (name, value) in told {
+        assert_eq!(events[0].get(name), value, "{name}");
+    }
+    assert_eq!(events[0].get("trace_id").len(), 32);
+}
+
+#[tokio::test]
+async fn a_hold_that_was_extended_is_not_swept_at_its_first_deadline() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    let id = app
+        .held(ROOT, 300, json!({"ttl_ms": 1_000, "grace_period_ms": 0}))
+        .await;
+    app.extend(&id, "e", 100_000).await;
+    let later = app.now_ms().await + 50_000;
+    let tenant = app.world.callers[0].tenant.clone();
+    let key = app
+        .world
+        .store
+        .keys()
+        .due(tenant.partition(), tenant.as_str());
+    let due: Vec<String> = app
+        .read(&["ZRANGEBYSCORE", &key, "-inf", &later.to_string()])
+        .await;
+    assert!(due.is_empty(), "{due:?}");
+    assert_eq!(app.sweep().await, 0);
+}
+
+/// Each operation that lacks the 300 which a dead hold still has, at 700 of 1000 left.
+#[tokio::test]
+async fn whoever_is_short_of_funds_may_count_on_dead_holds() {
+    for operation in ["reserve", "dry run", "decide", "event", "commit"] {
+        let (app, _) = held(GRACE_MS + 1).await;
+        let (aia, reject) = (json!({}), json!({"overage_policy": "REJECT"}));
+        let (said, books) = match operation {
+            "reserve" => (
+                app.create("k", ROOT, 1_000, aia).await,
+                ledger(0, 1_000, 0, 0),
+            ),
+            "dry run" => (app.dry_run("k", ROOT, 1_000).await, ledger(1_000, 0, 0, 0)),
+            "decide" => (app.decide("k", ROOT, 1_000).await, ledger(1_000, 0, 0, 0)),
+            "event" => (
+                app.post_event("k", ROOT, 1_000, reject).await,
+                ledger(0, 0, 1_000, 0),
+            ),
+            _ => {
+                let id = app.held("tenant:acme/app:x", 600, aia).await;
+                (app.commit(&id, "c", 1_000).await, ledger(0, 0, 1_000, 0))
+            }
+        };
+        assert!(said.status.is_success(), "{operation}: {said:?}");
+        assert_ne!(said.at("/decision"), "DENY", "{operation}");
+        assert_eq!(app.books(ROOT).await, books, "{operation}");
+        let events = app.events().await;
+        let expired = events
+            .iter()
+            .filter(|event| event.get("type") == "reservation.expired");
+        let expired: Vec<_> = expired.collect();
+        assert_eq!(expired.len(), 1, "{operation}");
+        assert_eq!(expired[0].get("request_id"), "", "{operation}");
+        assert_eq!(expired[0].get("source"), "expiry-sweeper", "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn where_dead_holds_are_not_enough_the_answer_is_the_usual_one() {
+    let (app, _) = held(GRACE_MS + 1).await;
+    let denied = app.reserve("k1", 1_001).await;
+    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    assert_eq!(
+        denied.at("/details/remaining"),
+        1_000,
+        "the dead hold is counted as returned"
+    );
+    let id = app
+        .held("tenant:acme/app:x", 600, json!({"grace_period_ms": 0}))
+        .await;
+    app.backdate(&id, 1).await;
+    let said = app.post_event("e", ROOT, 1_001, json!({})).await;
+    assert_eq!(said.at("/charged"), &tokens(1_000));
+    assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 1_000, 0)));
+}
+
+#[tokio::test]
+async fn more_dead_holds_than_one_page_are_all_counted_on() {
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 250, 0).await;
+    for number in 0..250 {
+        let said = app
+            .create(
+                &format!("k{number}"),
+                ROOT,
+                1,
+                json!({"grace_period_ms": 0}),
+            )
+            .await;
+        app.backdate(said.text("/reservation_id"), 5_000).await;
+    }
+    assert_eq!(app.reserve("all", 250).await.status, 200);
+    assert_eq!(app.books(ROOT).await, ledger(0, 250, 0, 0));
+}
+
+#[tokio::test]
+async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_course_too() {
+    const HOUR_MS: i64 = 3_600_000;
+    let app = TestApp::spawn().await;
+    app.budget(ROOT, 1_000, 0).await;
+    for (key, amount, expired_ago_ms) in [("old", 300, 2 * HOUR_MS), ("new", 700, 100_000)] {
+        let said = app.create(key, ROOT, amount, json!({})).await;
+        let id = said.text("/reservation_id").to_owned();
+        app.backdate(&id, expired_ago_ms).await;
+    }
+    // This replica has known a clock that is an hour behind, as before a failover to a host whose clock is ahead.
+    let replica = app.replica(&[]).await;
+    let (seen, now_ms) = (Instant::now(), app.now_ms().await);
+    let clock = replica.world.store.clock();
+    clock.observe(seen, seen, now_ms - HOUR_MS);
+    let denied = replica.create("all", ROOT, 1_000, json!({})).await;
+    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    assert_eq!(app.books(ROOT).await, ledger(300, 700, 0, 0));
+    assert_eq!(
+        replica.create("some", ROOT, 300, json!({})).await.status,
+        200
+    );
+    // Who has seen nothing of the sort believes Redis.
+    assert_eq!(app.create("rest", ROOT, 700, json!({})).await.status, 200);
+    assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
+}
+
+/// While dead holds are expired for it, the grace of the reservation itself may pass.
+#[tokio::test]
+async fn a_commit_that_came_in_time_is_in_time_after_a_sweep_too() {
+    let (app, id) = held(GRACE_MS + 100).await;
+    let (store, caller) = (&app.world.store, &app.world.callers[0]);
+    let reservation_id = ReservationId::parse(&id).expect("an id");
+    let now_ms = app.now_ms().await;
+    let mut settlement = Settlement {
+        reservation_id: &reservation_id,
+        actual: Amount::new(Unit::Tokens, 300).expect("an amount"),
+        payload_hash: "h",
+        key_digest: "k",
+        cause: "",
+        kept: &[],
+        swept_until_ms: Some(now_ms),
+    };
+    let late = store.commit(caller, &settlement).await;
+    assert!(!matches!(late, Ok(Answer::Done(_))), "{late:?}");
+    settlement.swept_until_ms = Some(now_ms - 1_000);
+    let timely = store.commit(caller, &settlement).await;
+    assert!(
+        matches!(
+            timely,
+            Ok(Answer::Done(Committed::Now { charged: 300, .. }))
+        ),
+        "{timely:?}"
+    );
+}

@@ -1,0 +1,285 @@
+//! Headers: the ids of requests and traces, the effective tenant, and what stands on every answer.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::redis::RedisServer;
+use crate::runtime::auth::with_a_reservation;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const OTHER: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Both ids stand on the answer in the form that the service makes, and in the body of an error.
+fn check_ids(app: &TestApp, said: &Said) {
+    let request_id = said.header("X-Request-Id").expect("a request id");
+    let minted = request_id.strip_prefix("req_").expect("a minted id");
+    assert!(minted.len() == 32 && is_lower_hex(minted), "{request_id}");
+    let trace_id = said.header(app.names.trace).expect("a trace id");
+    assert!(trace_id.len() == 32 && is_lower_hex(trace_id), "{trace_id}");
+    assert_ne!(trace_id, "0".repeat(32));
+    if !said.status.is_success() {
+        assert_eq!(said.at("/request_id"), &json!(request_id));
+        assert_eq!(said.at("/trace_id"), &json!(trace_id));
+        let known = ["error", "message", "request_id", "trace_id", "details"];
+        for member in said.body.as_object().expect("an object").keys() {
+            assert!(known.contains(&member.as_str()), "{member}");
+        }
+    }
+    assert_eq!(said.header("Content-Type"), Some("application/json"));
+    assert_eq!(said.header(app.names.other().trace), None);
+    assert_eq!(said.header(app.names.other().tenant), None);
+    for limiter in ["X-RateLimit-Remaining", "X-RateLimit-Reset"] {
+        assert_eq!(said.header(limiter), None, "no limiter is active");
+    }
+    let later = (said.status == 503).then_some("1");
+    assert_eq!(said.header("Retry-After"), later, "{said:?}");
+}
+
+/// Answers of every status that one tenant can get without a failure of the service.
+async fn all_statuses(app: &TestApp) -> Vec<(u16, Said)> {
+    let id = with_a_reservation(app).await;
+    let of = |verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let amount = json!({"unit": "TOKENS", "amount": 10});
+    let mut event = reserve_body("event", 1);
+    event.as_object_mut().expect("an object").remove("estimate");
+    event["actual"] = amount.clone();
+    let commit = json!({"idempotency_key": "c", "actual": amount});
+    let mut foreign = reserve_body("foreign", 1);
+    foreign["subject"]["tenant"] = json!("bolt");
+    let key = app.world.keys[0].as_str();
+    let send = async |method: Method, path: &str, kind: &str, body: String| {
+        let request = app.request(method, path).header(app.names.key, key);
+        app.send(request.header("Content-Type", kind).body(body))
+            .await
+    };
+    let json = "application/json";
+    let reservations = "/v1/reservations";
+    let big = " ".repeat(1_048_577);
+    vec![
+        (200, app.get(reservations).await),
+        (201, app.post("/v1/events", event).await),
+        (400, app.post(reservations, json!({})).await),
+        (403, app.post(reservations, foreign).await),
+        (404, app.get("/v1/reservations/unknown").await),
+        (404, app.get("/no/such/path").await),
+        (
+            405,
+            send(Method::PUT, reservations, json, String::new()).await,
+        ),
+        (409, app.reserve("too-much", 1_000_000).await),
+        (413, send(Method::POST, reservations, json, big).await),
+        (
+            415,
+            send(Method::POST, reservations, "text/plain", String::new()).await,
+        ),
+        (200, app.post(&of("commit"), commit).await),
+    ]
+}
+
+#[tokio::test]
+async fn every_answer_carries_both_ids_and_names_the_tenant_once_the_key_is_good() {
+    for app in TestApp::spawn_both().await {
+        for (status, said) in all_statuses(&app).await {
+            assert_eq!(said.status, status, "{said:?}");
+            check_ids(&app, &said);
+            assert_eq!(said.header(app.names.tenant), Some("acme"), "{said:?}");
+        }
+        for path in ["/v1/reservations", "/no/such/path"] {
+            let said = app.send(app.request(Method::GET, path)).await;
+            assert_eq!(said.status, 401);
+            check_ids(&app, &said);
+            assert_eq!(said.header(app.names.tenant), None);
+        }
+        for path in ["/v1/reservations?tenant=acme", "/v1/reservations"] {
+            let said = app.get_as_admin(path).await;
+            check_ids(&app, &said);
+            assert_eq!(said.header(app.names.tenant), None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_redis_the_answer_is_503_with_both_ids_and_names_no_tenant() {
+    let mut redis = RedisServer::start();
+    let settings = ["--redis-timeout-ms", "300"];
+    let app = TestApp::spawn_on(&redis.url(), &settings).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    assert_eq!(app.reserve("before", 1).await.status, 200);
+    redis.kill();
+    let key = &app.world.keys[0];
+    let unseen = &app.world.keys[1];
+    for said in [
+        app.reserve("during", 1).await,
+        app.get("/v1/reservations").await,
+        app.get("/v1/balances?tenant=acme").await,
+        app.get("/v1/reservations/unknown").await,
+        app.get("/no/such/path").await,
+        app.post_with(key, "/v1/decide", &json!({})).await,
+        app.get_with(unseen, "/v1/reservations").await,
+    ] {
+        assert_eq!(said.error(), (503, "INTERNAL_ERROR"), "{said:?}");
+        check_ids(&app, &said);
+        assert_eq!(said.header(app.names.tenant), None);
+        let message = said.text("/message");
+        assert!(message.contains("temporarily unavailable"), "{message}");
+        assert!(!message.to_lowercase().contains("redis"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_trace_is_that_of_a_valid_traceparent_else_of_the_trace_header() {
+    for app in TestApp::spawn_both().await {
+        let trace = app.names.trace;
+        for (headers, expected) in [
+            (vec![("traceparent", PARENT)], TRACE),
+            (vec![("traceparent", PARENT), (trace, OTHER)], TRACE),
+            (vec![(trace, OTHER)], OTHER),
+            (vec![(app.names.other().trace, OTHER)], OTHER),
+            (
+                vec![(trace, TRACE), (app.names.other().trace, OTHER)],
+                TRACE,
+            ),
+        ] {
+            for path in ["/v1/reservations", "/no/such/path"] {
+                let said = get_with_headers(&app, path, &headers).await;
+                check_ids(&app, &said);
+                assert_eq!(said.header(trace), Some(expected), "{headers:?}");
+            }
+        }
+    }
+}
+
+async fn get_with_headers(app: &TestApp, path: &str, headers: &[(&str, &str)]) -> Said {
+    let mut request = app.request(Method::GET, path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    app.send(request.header(app.names.key, &app.world.keys[0]))
+        .await
+}
+
+#[tokio::test]
+async fn a_malformed_traceparent_counts_as_absent() {
+    let app = TestApp::spawn().await;
+    let zeros = "0".repeat(32);
+    for malformed in [
+        PARENT.replacen("00", "ff", 1),
+        PARENT.replacen("00", "01", 1),
+        PARENT.to_uppercase(),
+        PARENT.replace(TRACE, &zeros),
+        PARENT.replace("00f067aa0ba902b7", &zeros[..16]),
+        PARENT.replace(TRACE, &TRACE[1..]),
+        format!("{PARENT}-"),
+        format!("{PARENT}0"),
+        PARENT[..54].to_owned(),
+        PARENT.replace('-', " -"),
+        PARENT.replacen('4', "g", 1),
+        String::new(),
+        "x".repeat(4_096),
+    ] {
+        let headers = [
+            ("traceparent", malformed.as_str()),
+            (app.names.trace, OTHER),
+        ];
+        let said = get_with_headers(&app, "/v1/reservations", &headers).await;
+        assert_eq!(said.status, 200);
+        assert_eq!(said.header(app.names.trace), Some(OTHER), "{malformed}");
+    }
+    let twice = [("traceparent", PARENT), ("traceparent", PARENT)];
+    let said = get_with_headers(&app, "/v1/reservations", &twice).await;
+    check_ids(&app, &said);
+    assert_ne!(said.header(app.names.trace), Some(TRACE));
+}
+
+#[tokio::test]
+async fn a_malformed_trace_header_is_replaced_and_never_refused() {
+    let app = TestApp::spawn().await;
+    for malformed in [
+        "0".repeat(32),
+        OTHER[1..].to_owned(),
+        format!("{OTHER}a"),
+        OTHER.to_uppercase(),
+        OTHER.replacen('a', "g", 1),
+        format!("{} {}", &OTHER[..16], &OTHER[16..]),
+        "\t".to_owned(),
+    ] {
+        let headers = [(app.names.trace, malformed.as_str())];
+        let said = get_with_headers(&app, "/v1/reservations", &headers).await;
+        assert_eq!(said.status, 200);
+        check_ids(&app, &said);
+        assert_ne!(said.header(app.names.trace), Some(malformed.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn the_service_names_each_request_itself() {
+    let app = TestApp::spawn().await;
+    for path in ["/v1/reservations", "/no/such/path"] {
+        let headers = [("X-Request-Id", "abc")];
+        let said = get_with_headers(&app, path, &headers).await;
+        check_ids(&app, &said);
+    }
+}
+
+#[tokio::test]
+async fn a_replay_has_the_ids_of_its_own_request_and_the_body_of_the_first() {
+    let app = TestApp::spawn().await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let first = app.reserve("k", 10).await;
+    let again = app.reserve("k", 10).await;
+    assert_eq!(first.at("/reservation_id"), again.at("/reservation_id"));
+    for name in ["X-Request-Id", app.names.trace] {
+        assert_ne!(first.header(name), again.header(name));
+    }
+}
+
+#[tokio::test]
+async fn asking_for_options_takes_no_key() {
+    let app = TestApp::spawn().await;
+    for (path, status) in [("/v1/reservations", 405), ("/no/such/path", 404)] {
+        let said = app.send(app.request(Method::OPTIONS, path)).await;
+        assert_eq!(said.status, status, "{said:?}");
+        check_ids(&app, &said);
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_configured_origin_reads_the_headers_that_it_needs() {
+    let origin = "https://console.example";
+    let url = crate::harness::redis::shared().url();
+    for dialect in ["service", "cycles"] {
+        let settings = ["--cors-origins", origin, "--dialect", dialect];
+        let app = TestApp::spawn_on(&url, &settings).await;
+        let asked = app.request(Method::OPTIONS, "/v1/reservations");
+        let asked = asked.header("Origin", origin);
+        let said = app
+            .send(asked.header("Access-Control-Request-Method", "POST"))
+            .await;
+        assert!(said.status.is_success(), "{said:?}");
+        let allowed = said.header("access-control-allow-headers").expect("some");
+        for name in [app.names.key, app.names.trace, "traceparent"] {
+            assert!(allowed.contains(&name.to_lowercase()), "{allowed}");
+        }
+        let said = get_with_headers(&app, "/v1/reservations", &[("Origin", origin)]).await;
+        assert_eq!(said.header("access-control-allow-origin"), Some(origin));
+        let exposed = said.header("access-control-expose-headers").expect("some");
+        for name in [
+            app.names.tenant,
+            app.names.trace,
+            "X-Request-Id",
+            "Retry-After",
+        ] {
+            assert!(exposed.contains(&name.to_lowercase()), "{exposed}");
+        }
+        let stranger = [("Origin", "https://evil.example")];
+        let said = get_with_headers(&app, "/v1/reservations", &stranger).await;
+        assert_eq!(said.header("access-control-allow-origin"), None);
+    }
+}

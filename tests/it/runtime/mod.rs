@@ -1,0 +1,34 @@
+//! The runtime plane.
+
+pub(crate) mod auth;
+pub(crate) mod auth_failures;
+pub(crate) mod balances;
+pub(crate) mod commit;
+pub(crate) mod corruption;
+pub(crate) mod decide;
+pub(crate) mod denials;
+pub(crate) mod dry_run;
+pub(crate) mod events;
+pub(crate) mod expire;
+pub(crate) mod expiry;
+pub(crate) mod extend;
+pub(crate) mod headers;
+pub(crate) mod idempotency;
+pub(crate) mod kill;
+pub(crate) mod ledger_events;
+pub(crate) mod lifecycle;
+pub(crate) mod lists;
+pub(crate) mod model;
+pub(crate) mod over_limit_or_in_debt;
+pub(crate) mod overage;
+pub(crate) mod permissions;
+pub(crate) mod policies;
+pub(crate) mod policy_changes;
+pub(crate) mod races;
+pub(crate) mod rate_limits;
+pub(crate) mod release;
+pub(crate) mod reserve;
+pub(crate) mod round_trips;
+pub(crate) mod rules;
+pub(crate) mod thresholds;
+pub(crate) mod usage_event;

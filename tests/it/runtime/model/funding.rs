@@ -1,0 +1,48 @@
+//! Funding in plain arithmetic.
+
+use budget_authority::domain::budget::funding::FundingOperation;
+
+use super::pure::{Model, Name, Said};
+
+impl Model {
+    /// Funds a ledger; `spent` counts for RESET_SPENT alone.
+    pub fn fund(
+        &mut self,
+        name: &Name,
+        operation: FundingOperation,
+        amount: i128,
+        spent: i128,
+    ) -> Said {
+        if self.closed.contains(&name.0) {
+            return Said::Refused("TenantClosed");
+        }
+        if self.frozen.contains(name) {
+            return Said::Refused("BudgetFrozen");
+        }
+        let Some(before) = self.books.get(name).copied() else {
+            return Said::Refused("BudgetNotFound");
+        };
+        let mut after = before;
+        match operation {
+            FundingOperation::Credit => after.allocated += amount,
+            FundingOperation::Debit if before.remaining() < amount => {
+                return Said::Refused("BudgetExceeded");
+            }
+            FundingOperation::Debit => after.allocated -= amount,
+            FundingOperation::Reset => after.allocated = amount,
+            FundingOperation::ResetSpent => (after.allocated, after.spent) = (amount, spent),
+            FundingOperation::RepayDebt => {
+                let repaid = before.debt.min(amount);
+                after.debt -= repaid;
+                after.allocated += amount - repaid;
+            }
+        }
+        let fits = |value: i128| i64::try_from(value).is_ok();
+        if after.allocated < 0 || !fits(after.allocated) || !fits(after.remaining()) {
+            return Said::Refused("OutOfRange");
+        }
+        after.over = after.debt > after.limit;
+        self.books.insert(name.clone(), after);
+        Said::Extended
+    }
+}

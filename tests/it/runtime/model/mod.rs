@@ -1,0 +1,56 @@
+//! Random histories against Redis and against a simple pure model: every reply and every ledger after each step.
+
+mod draw;
+mod funding;
+mod operator;
+mod operator_steps;
+mod policies;
+mod pure;
+mod settle;
+mod sides;
+mod steps;
+
+use budget_authority::tools::verify::verify;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::harness::world::World;
+use draw::{Step, history};
+
+#[test]
+fn every_reply_and_every_ledger_is_what_the_model_says() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let cases = std::env::var("MODEL_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(96);
+    let config = Config {
+        cases,
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let result = TestRunner::new(config).run(&history(), |steps: Vec<Step>| {
+        runtime.block_on(async {
+            let world = World::new().await;
+            let mut model = pure::Model::new(&world);
+            for (number, step) in steps.iter().enumerate() {
+                if let Err(difference) = steps::run(&world, &mut model, step, number).await {
+                    return Err(TestCaseError::fail(format!(
+                        "step {number} {step:?}: {difference}"
+                    )));
+                }
+            }
+            let report = verify(&world.store, None, |_| {})
+                .await
+                .expect("Redis answers");
+            match report.is_right() {
+                true => Ok(()),
+                false => Err(TestCaseError::fail(report.table(true))),
+            }
+        })
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Steps of operators, on both sides.
+
+use std::time::Duration;
+
+use budget_authority::admin::tenants::closing::{Closer, TAKE_OVER, Turn};
+use budget_authority::admin::{Admin, AdminError, BudgetUpdate, Funding, TenantUpdate};
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::fields::Patch;
+use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::scope::ScopePath;
+use budget_authority::domain::tenant::TenantStatus;
+use budget_authority::store::admin::Change;
+use budget_authority::store::admin::budget_states::LedgerName;
+use budget_authority::store::admin::tenants::Close;
+
+use super::draw::{Step, UNITS};
+use super::pure::{Model, Said};
+use super::sides::{amount_of, subject};
+use crate::harness::desk::{admin_key, asking, funding};
+use crate::harness::estate::closed;
+use crate::harness::world::World;
+
+const CHANGE: Change<'_> = Change {
+    cause: "source service-admin\nactor admin\nrequest_id req_model\ntrace_id 0af7651916cd43dd8448eb211c80319c",
+    audit: &Vec::new(),
+    payload_hash: "h",
+    idempotency: None,
+};
+
+const CLOSE: Close<'_> = Close {
+    correlation_id: "tenant_close_cascade:model",
+    parent_correlation_id: None,
+    request_part: TAKE_OVER,
+};
+
+/// What the service answers, and what the model says.
+pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said) {
+    match step.clone() {
+        Step::Fund {
+            tenant,
+            place,
+            unit,
+            operation,
+            amount,
+            spent,
+            key,
+        } => {
+            let (_, path) = subject(world, tenant, place);
+            let (unit, operation) = (UNITS[unit], FundingOperation::ALL[operation]);
+            let spent = spent.filter(|_| operation == FundingOperation::ResetSpent);
+            let owner = world.callers[tenant].tenant.as_str();
+            let funding = Funding {
+                spent,
+                amount: amount_of(unit, amount),
+                ..funding(Some(owner), &path, operation, amount)
+            };
+            let hash = format!("\"{path} {unit} {operation:?} {amount} {spent:?}\"");
+            let key = key.map(|key| format!("fund-{key}"));
+            let admin = Admin::new(world.store.clone(), "sk_live_");
+            let answer = admin
+                .fund_budget(
+                    &admin_key(),
+                    &funding,
+                    &asking(key.as_deref(), &hash).request(),
+                )
+                .await;
+            let entry = key.map(|key| (tenant, "fund", key));
+            let first = entry.as_ref().and_then(|entry| model.answered.get(entry));
+            let expected = match first {
+                Some((first, answer)) if *first == hash => answer.clone(),
+                Some(_) => Said::Refused("IdempotencyMismatch"),
+                None => {
+                    let name = (tenant, path, unit);
+                    model.fund(&name, operation, amount.into(), spent.unwrap_or(0).into())
+                }
+            };
+            if let (Some(entry), Said::Extended) = (entry, &expected) {
+                model.answered.insert(entry, (hash, expected.clone()));
+            }
+            (said(answer), expected)
+        }
+        Step::Change {
+            tenant,
+            place,
+            unit,
+            limit,
+            overage,
+        } => {
+            let update = BudgetUpdate {
+                overdraft_limit: limit,
+                commit_overage_policy: overage
+                    .map(|policy| policy.map_or(Patch::Clear, Patch::Set)),
+                ..BudgetUpdate::default()
+            };
+            let (_, path) = subject(world, tenant, place);
+            let scope = ScopePath::parse(&path).expect("a path");
+            let ledger = name(world, tenant, &scope, UNITS[unit]);
+            let answer = world.store.update_budget(ledger, &update, &CHANGE).await;
+            let name = (tenant, path, UNITS[unit]);
+            let expected = model.change(&name, limit.map(i128::from), overage);
+            (said(answer), expected)
+        }
+        Step::Freeze {
+            tenant,
+            place,
+            unit,
+            frozen,
+        } => {
+            let (_, path) = subject(world, tenant, place);
+            let scope = ScopePath::parse(&path).expect("a path");
+            let ledger = name(world, tenant, &scope, UNITS[unit]);
+            let answer = world
+                .store
+                .freeze_budget(ledger, frozen, None, &CHANGE)
+                .await;
+            let expected = model.freeze(&(tenant, path, UNITS[unit]), frozen);
+            (said(answer), expected)
+        }
+        Step::Settle {
+            tenant,
+            suspended,
+            overage,
+            extensions,
+        } => {
+            // A closed tenant leaves that state no more; admin_tenant_update.rs has the refusal.
+            if !model.closed.contains(&tenant) {
+                let status = match suspended {
+                    true => TenantStatus::Suspended,
+                    false => TenantStatus::Active,
+                };
+                let update = TenantUpdate {
+                    status: Some(status),
+                    default_commit_overage_policy: overage,
+                    max_reservation_extensions: Some(extensions),
+                    ..TenantUpdate::default()
+                };
+                let name = &world.callers[tenant].tenant;
+                let changed = world.store.update_tenant(name, &update, &CLOSE, &CHANGE);
+                changed.await.expect("a changed tenant");
+                model.settle(tenant, suspended, overage, extensions);
+            }
+            (Said::Extended, Said::Extended)
+        }
+        Step::Close { tenant } => {
+            let name = &world.callers[tenant].tenant;
+            let flipped = world
+                .store
+                .update_tenant(name, &closed(), &CLOSE, &CHANGE)
+                .await;
+            assert!(flipped.expect("closed").closing);
+            let turn = Closer::new(&world.store, name, None)
+                .run(Duration::from_secs(20))
+                .await;
+            assert_eq!(turn.expect("Redis answers"), Turn::Closed);
+            model.close(tenant);
+            (Said::Extended, Said::Extended)
+        }
+        other => panic!("no step of operators: {other:?}"),
+    }
+}
+
+fn name<'a>(world: &'a World, tenant: usize, scope: &'a ScopePath, unit: Unit) -> LedgerName<'a> {
+    LedgerName {
+        tenant: &world.callers[tenant].tenant,
+        scope,
+        unit,
+    }
+}
+
+fn said<T: std::fmt::Debug>(answer: Result<T, AdminError>) -> Said {
+    let refusal = match answer {
+        Ok(_) => return Said::Extended,
+        Err(AdminError::Refused(refusal)) => refusal,
+        Err(other) => panic!("{other:?}"),
+    };
+    Said::Refused(match refusal {
+        AdminRefusal::BudgetNotFound => "BudgetNotFound",
+        AdminRefusal::BudgetExceeded { .. } => "BudgetExceeded",
+        AdminRefusal::OutOfRange => "OutOfRange",
+        AdminRefusal::BudgetFrozen => "BudgetFrozen",
+        AdminRefusal::AlreadyFrozen => "AlreadyFrozen",
+        AdminRefusal::NotFrozen => "NotFrozen",
+        AdminRefusal::IdempotencyMismatch => "IdempotencyMismatch",
+        AdminRefusal::TenantClosed => "TenantClosed",
+        other => panic!("{other:?}"),
+    })
+}

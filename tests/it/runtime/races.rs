@@ -1,0 +1,324 @@
+//! Many clients on several replicas want the same at once: one of them gets it, and the ledgers stay exact.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use budget_authority::domain::cause::Cause;
+use budget_authority::store::runtime::expire::expire_tenant;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::books::Books;
+use crate::harness::client::{Answer, Client, PATIENT};
+use crate::harness::customer::{action, tokens};
+use crate::harness::eventually;
+use crate::harness::holds::now_ms;
+use crate::harness::redis::shared;
+
+const ROOT: &str = "tenant:acme";
+
+/// Three replicas of one deployment, and a client of them all.
+struct Race {
+    replicas: Vec<TestApp>,
+    client: Client,
+}
+
+impl Race {
+    async fn on(allocated: i64) -> Self {
+        let first = TestApp::spawn_on(&shared().url(), PATIENT).await;
+        first.budget(ROOT, allocated, 0).await;
+        let mut replicas = vec![first];
+        for _ in 0..2 {
+            let replica = replicas[0].replica(PATIENT).await;
+            replicas.push(replica);
+        }
+        let addresses: Vec<_> = replicas.iter().map(|replica| replica.address).collect();
+        let client = Client::patient(&addresses, &replicas[0].world.keys[0]);
+        Self { replicas, client }
+    }
+
+    /// Sends all requests at once; the answers in their order.
+    async fn run(&self, requests: impl IntoIterator<Item = (String, Value)>) -> Vec<Answer> {
+        let mut running = JoinSet::new();
+        for (index, (path, body)) in requests.into_iter().enumerate() {
+            let client = self.client.clone();
+            running.spawn(async move {
+                let answer = client.ask(Method::POST, &path, Some(&body)).await;
+                (index, answer.expect("no connection fails"))
+            });
+        }
+        let mut answers = running.join_all().await;
+        answers.sort_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    async fn reserve(&self, key: &str, amount: i64, ttl_ms: i64) -> String {
+        let mut body = reserve_body(key, amount);
+        body["ttl_ms"] = json!(ttl_ms);
+        body["grace_period_ms"] = json!(0);
+        let answer = self.client.post("/v1/reservations", &body).await;
+        answer.text("reservation_id").to_owned()
+    }
+
+    async fn books(&self) -> Books {
+        Books::audited(&self.replicas[0].world, 0).await
+    }
+}
+
+fn commit(id: &str, key: &str, amount: i64) -> (String, Value) {
+    let body = json!({"idempotency_key": key, "actual": tokens(amount)});
+    (format!("/v1/reservations/{id}/commit"), body)
+}
+
+fn release(id: &str, key: &str) -> (String, Value) {
+    let body = json!({"idempotency_key": key});
+    (format!("/v1/reservations/{id}/release"), body)
+}
+
+fn create(key: &str, amount: i64) -> (String, Value) {
+    ("/v1/reservations".to_owned(), reserve_body(key, amount))
+}
+
+fn granted(answers: &[Answer]) -> usize {
+    answers.iter().filter(|answer| answer.status < 300).count()
+}
+
+/// All others were refused for this reason.
+fn refused_with(answers: &[Answer], status: u16, code: &str) {
+    for answer in answers.iter().filter(|answer| answer.status >= 300) {
+        assert_eq!(
+            (answer.status, answer.text("error")),
+            (status, code),
+            "{answer:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_is_never_oversubscribed() {
+    let race = Race::on(1_000).await;
+    let answers = race
+        .run((0..150).map(|n| create(&format!("k{n}"), 13)))
+        .await;
+    assert_eq!(granted(&answers), 76, "76 × 13 = 988");
+    refused_with(&answers, 409, "BUDGET_EXCEEDED");
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "remaining"), 12);
+    assert_eq!(books.reservations.len(), 76);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
+    let race = Race::on(500).await;
+    let mut clients = JoinSet::new();
+    for n in 0..16_i64 {
+        let client = race.client.clone();
+        clients.spawn(async move {
+            let mut charged = 0;
+            for turn in 0..15_i64 {
+                let (path, body) = create(&format!("c{n}-{turn}"), 10 + (n * turn) % 50);
+                let reserved = client.post(&path, &body).await;
+                if reserved.status != 200 {
+                    assert_eq!(reserved.text("error"), "BUDGET_EXCEEDED");
+                    continue;
+                }
+                let id = reserved.text("reservation_id");
+                let (path, body) = match turn % 3 {
+                    0 => release(id, "end"),
+                    _ => commit(id, "end", turn % 5),
+                };
+                let ended = client.post(&path, &body).await;
+                assert_eq!(ended.status, 200, "{ended:?}");
+                charged += ended.amount("charged").unwrap_or(0);
+            }
+            charged
+        });
+    }
+    let charged: i64 = clients.join_all().await.iter().sum();
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "spent"), charged);
+    assert_eq!(books.figure(ROOT, "remaining"), 500 - charged);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_identical_creates_are_one_reservation() {
+    let race = Race::on(1_000).await;
+    let answers = race.run((0..50).map(|_| create("same", 30))).await;
+    assert_eq!(granted(&answers), 50);
+    for answer in &answers {
+        assert_eq!(answer.lasting(), answers[0].lasting());
+    }
+    let books = race.books().await;
+    assert_eq!(books.reservations.len(), 1);
+    assert_eq!(books.figure(ROOT, "reserved"), 30);
+    // The same key for two payloads: one is served, as often as it comes, the other refused.
+    let answers = race
+        .run((0..50).map(|n| create("differs", 1 + n % 2)))
+        .await;
+    assert_eq!(granted(&answers), 25, "{answers:?}");
+    refused_with(&answers, 409, "IDEMPOTENCY_MISMATCH");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_events_with_one_key_charge_once() {
+    let race = Race::on(1_000).await;
+    let body = json!({
+        "idempotency_key": "e", "subject": {"tenant": "acme"}, "action": action(), "actual": tokens(7),
+    });
+    let answers = race
+        .run((0..50).map(|_| ("/v1/events".to_owned(), body.clone())))
+        .await;
+    for answer in &answers {
+        assert_eq!((answer.status, &answer.body), (201, &answers[0].body));
+    }
+    assert_eq!(race.books().await.figure(ROOT, "spent"), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_commits_charge_once() {
+    let race = Race::on(1_000).await;
+    let id = race.reserve("one key", 50, 60_000).await;
+    let answers = race.run((0..50).map(|_| commit(&id, "c", 40))).await;
+    for answer in &answers {
+        assert_eq!((answer.status, &answer.body), (200, &answers[0].body));
+    }
+    let id = race.reserve("fifty keys", 50, 60_000).await;
+    let answers = race
+        .run((0..50).map(|n| commit(&id, &format!("c{n}"), 40)))
+        .await;
+    assert_eq!(granted(&answers), 1);
+    refused_with(&answers, 409, "RESERVATION_FINALIZED");
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "spent"), 80);
+    assert_eq!(books.figure(ROOT, "remaining"), 920);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reservation_is_committed_or_released_but_never_both() {
+    let race = Race::on(1_000).await;
+    let mut committed = 0;
+    for round in 0..20 {
+        let id = race.reserve(&format!("r{round}"), 20, 60_000).await;
+        // Either may be first in line.
+        let mut rivals = vec![commit(&id, "end", 5), release(&id, "end")];
+        rivals.rotate_left(round % 2);
+        let answers = race
+            .run([rivals.clone(), rivals.clone(), rivals].concat())
+            .await;
+        let winners = answers.iter().filter(|answer| answer.status == 200);
+        let won: BTreeSet<_> = winners.map(|winner| winner.text("status")).collect();
+        assert_eq!(won.len(), 1, "{answers:?}");
+        assert_eq!(
+            granted(&answers),
+            3,
+            "the winner's repetitions: {answers:?}"
+        );
+        refused_with(&answers, 409, "RESERVATION_FINALIZED");
+        committed += i64::from(won.contains("COMMITTED"));
+    }
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "spent"), committed * 5);
+    assert_eq!(books.figure(ROOT, "reserved"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_extensions_are_granted_than_allowed() {
+    let race = Race::on(1_000).await;
+    let id = race.reserve("r", 20, 60_000).await;
+    let path = format!("/v1/reservations/{id}/extend");
+    let body = |n| json!({"idempotency_key": format!("x{n}"), "extend_by_ms": 1_000});
+    let answers = race.run((0..50).map(|n| (path.clone(), body(n)))).await;
+    assert_eq!(granted(&answers), 10);
+    refused_with(&answers, 409, "MAX_EXTENSIONS_EXCEEDED");
+    let latest = answers
+        .iter()
+        .filter_map(|answer| answer.body["expires_at_ms"].as_i64())
+        .max();
+    let earliest = answers
+        .iter()
+        .filter_map(|answer| answer.body["expires_at_ms"].as_i64())
+        .min();
+    assert_eq!(
+        latest.zip(earliest).map(|(l, e)| l - e),
+        Some(9_000),
+        "each moves it once"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_committed_or_expires_but_never_both() {
+    let race = Race::on(10_000).await;
+    let creates = (0..60).map(|n| {
+        let (path, mut body) = create(&format!("r{n}"), 10);
+        body["ttl_ms"] = json!(2_000);
+        body["grace_period_ms"] = json!(0);
+        (path, body)
+    });
+    let reserved = race.run(creates).await;
+    let ids = reserved
+        .iter()
+        .map(|answer| answer.text("reservation_id").to_owned());
+    let world = &race.replicas[0].world;
+    let due_ms = now_ms(&world.store).await + 2_000;
+    let mut rivals = JoinSet::new();
+    for (n, id) in ids.enumerate() {
+        let (client, store) = (race.client.clone(), world.store.clone());
+        let tenant = world.callers[0].tenant.clone();
+        rivals.spawn(async move {
+            // The first at once, the last when all is over, the others just when the holds end.
+            let offset_ms = match n {
+                0 => -2_000,
+                59 => 300,
+                n => 2 * n as i64 - 80,
+            };
+            let wait_ms = due_ms + offset_ms - now_ms(&store).await;
+            tokio::time::sleep(Duration::from_millis(wait_ms.max(0) as u64)).await;
+            let (path, body) = commit(&id, "c", 10);
+            let committing = client.post(&path, &body);
+            let cause = Cause::sweep().lines();
+            let sweeping = expire_tenant(&store, &tenant, &cause, i64::MAX);
+            let (answer, swept) = tokio::join!(committing, sweeping);
+            swept.expect("Redis answers");
+            match answer.status {
+                200 => 1,
+                410 => 0,
+                _ => panic!("{answer:?}"),
+            }
+        });
+    }
+    let committed: i64 = rivals.join_all().await.iter().sum();
+    assert!((1..60).contains(&committed), "{committed} of 60");
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "spent"), committed * 10);
+    assert_eq!(books.figure(ROOT, "reserved"), 0);
+    let expired = 60 - committed as usize;
+    assert_eq!(books.reservations_in("EXPIRED"), expired);
+    assert_eq!(books.events_of("reservation.expired"), expired);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
+    let race = Race::on(100).await;
+    race.reserve("dead", 95, 1_000).await;
+    let refused = race
+        .client
+        .post("/v1/reservations", &reserve_body("early", 10))
+        .await;
+    assert_eq!(refused.status, 409);
+    let store = &race.replicas[0].world.store;
+    let over_ms = now_ms(store).await + 1_000;
+    eventually("the hold is past its end", || async {
+        (now_ms(store).await > over_ms).then_some(())
+    })
+    .await;
+    let answers = race
+        .run((0..30).map(|n| create(&format!("k{n}"), 10)))
+        .await;
+    assert_eq!(granted(&answers), 10, "{answers:?}");
+    refused_with(&answers, 409, "BUDGET_EXCEEDED");
+    let books = race.books().await;
+    assert_eq!(books.figure(ROOT, "remaining"), 0);
+    assert_eq!(books.events_of("reservation.expired"), 1);
+}

@@ -1,0 +1,132 @@
+//! Budgets and the scopes that they hang on.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{INVALID, figures, tokens};
+use crate::admin::http::{BUDGETS, TENANTS, get, key, post, umbra};
+
+/// The body of a create for `umbra`.
+fn budget(scope: &str) -> Value {
+    json!({"tenant_id": "umbra", "scope": scope, "unit": "TOKENS", "allocated": tokens(100)})
+}
+
+#[tokio::test]
+async fn rule_20_a_tenant_names_itself_by_its_key_alone_and_an_operator_names_it() {
+    let app = umbra().await;
+    let (_, key) = key(&app, &["budgets:write"]).await;
+    let named = budget("tenant:umbra/agent:a");
+    let mut unnamed = named.clone();
+    unnamed
+        .as_object_mut()
+        .expect("an object")
+        .remove("tenant_id");
+    let post_own = async |body: &Value| app.by_key(&key, Method::POST, BUDGETS, body).await;
+    assert_eq!(post_own(&named).await.error(), INVALID);
+    assert_eq!(post(&app, BUDGETS, unnamed.clone()).await.error(), INVALID);
+    assert_eq!(post_own(&unnamed).await.status, 201);
+    assert_eq!(
+        post(&app, BUDGETS, budget("tenant:umbra/agent:b"))
+            .await
+            .status,
+        201
+    );
+}
+
+#[tokio::test]
+async fn rule_21_a_scope_keeps_the_order_of_its_kinds_and_has_no_gaps_or_wildcards() {
+    let app = umbra().await;
+    for scope in [
+        "tenant:umbra/agent:a/workspace:w",
+        "tenant:umbra//x",
+        "tenant:umbra//agent:a",
+        "tenant:umbra/agent:*",
+        "tenant:umbra/*",
+        "tenant:umbra/team:x",
+        "tenant:umbra/",
+        "/tenant:umbra",
+        "tenant:umbra/agent:",
+        "tenant:umbra/agent",
+        "tenant:umbra/agent:a/agent:b",
+        "agent:a",
+        "umbra",
+        "tenant:other",
+    ] {
+        let said = post(&app, BUDGETS, budget(scope)).await;
+        assert_eq!(said.error(), INVALID, "{scope}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn rule_22_kinds_are_lower_case_and_ids_become_so() {
+    let app = umbra().await;
+    let capital = post(&app, BUDGETS, budget("tenant:umbra/Agent:bob")).await;
+    assert_eq!(capital.error(), INVALID);
+    let made = post(&app, BUDGETS, budget("tenant:umbra/agent:Bob")).await;
+    assert_eq!(made.text("/scope"), "tenant:umbra/agent:bob");
+    for spelling in ["Bob", "bob", "BOB"] {
+        let path = format!("{BUDGETS}/lookup?scope=tenant:umbra/agent:{spelling}&unit=TOKENS");
+        assert_eq!(get(&app, &path).await.body, made.body, "{spelling}");
+    }
+}
+
+#[tokio::test]
+async fn rule_23_a_scope_has_one_ledger_of_each_unit() {
+    let app = umbra().await;
+    let again = post(&app, BUDGETS, budget("tenant:umbra")).await;
+    assert_eq!(again.error(), (409, "DUPLICATE_RESOURCE"));
+    let mut other = budget("tenant:umbra");
+    other["unit"] = json!("CREDITS");
+    other["allocated"] = json!({"unit": "CREDITS", "amount": 5});
+    assert_eq!(post(&app, BUDGETS, other).await.status, 201);
+}
+
+#[tokio::test]
+async fn rule_24_an_amount_of_another_unit_is_told_before_the_ledger_that_exists() {
+    let app = umbra().await;
+    for member in ["allocated", "overdraft_limit"] {
+        let mut wrong = budget("tenant:umbra");
+        wrong[member] = json!({"unit": "CREDITS", "amount": 5});
+        assert_eq!(
+            post(&app, BUDGETS, wrong).await.error(),
+            (400, "UNIT_MISMATCH"),
+            "{member}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn rule_25_whether_another_tenant_has_a_ledger_is_not_told() {
+    let app = umbra().await;
+    post(&app, TENANTS, json!({"tenant_id": "penumbra", "name": "P"})).await;
+    let theirs = json!({"tenant_id": "penumbra", "scope": "tenant:penumbra", "unit": "TOKENS", "allocated": tokens(1)});
+    assert_eq!(post(&app, BUDGETS, theirs).await.status, 201);
+    let (_, key) = key(&app, &["budgets:read"]).await;
+    let look = async |scope: &str| {
+        let mut said = app
+            .get_with(&key, &format!("{BUDGETS}/lookup?scope={scope}&unit=TOKENS"))
+            .await;
+        for id in ["request_id", "trace_id"] {
+            said.body.as_object_mut().expect("an object").remove(id);
+        }
+        (
+            said.status.as_u16(),
+            said.body.to_string().replace(scope, "…"),
+        )
+    };
+    let there = look("tenant:penumbra").await;
+    assert_eq!(
+        (there.0, there.1.contains("FORBIDDEN")),
+        (403, true),
+        "{there:?}"
+    );
+    assert_eq!(look("tenant:penumbra/agent:a").await, there);
+    assert_eq!(look("tenant:nobody").await, there);
+    let own = app
+        .get_with(
+            &key,
+            &format!("{BUDGETS}/lookup?scope=tenant:umbra&unit=TOKENS"),
+        )
+        .await;
+    assert_eq!(figures(&own.body), [100, 100, 0, 0, 0]);
+}

@@ -1,0 +1,306 @@
+//! What operations cause besides their answer: the events of ledgers, when, once, in which order and with which facts.
+
+use serde_json::json;
+
+use crate::harness::app::TestApp;
+use crate::harness::scene::{Event, ledger};
+use crate::runtime::overage::three_scopes;
+
+const ROOT: &str = "tenant:acme";
+const AIA: &str = "ALLOW_IF_AVAILABLE";
+const AWO: &str = "ALLOW_WITH_OVERDRAFT";
+const CROSSED: &str = "budget.threshold_crossed tenant:acme";
+
+fn lines(events: &[Event], facts: &[&str]) -> Vec<String> {
+    events.iter().map(|event| event.line(facts)).collect()
+}
+
+/// The events since the last call, each as type, scope, threshold and direction.
+struct News {
+    app: TestApp,
+    seen: usize,
+}
+
+impl News {
+    async fn of(allocated: i64, limit: i64) -> Self {
+        let app = TestApp::spawn().await;
+        app.budget(ROOT, allocated, limit).await;
+        Self { app, seen: 0 }
+    }
+
+    async fn told(&mut self) -> Vec<String> {
+        let events = self.app.events().await;
+        let fresh = lines(
+            &events[self.seen..],
+            &["data.threshold_millionths", "data.direction"],
+        );
+        self.seen = events.len();
+        fresh
+    }
+}
+
+#[tokio::test]
+async fn thresholds_are_told_upwards_when_use_rises_and_downwards_when_it_falls() {
+    let mut news = News::of(1_000, 0).await;
+    let mut ids = Vec::new();
+    let exhausted = "budget.exhausted tenant:acme 1000000 rising".to_owned();
+    let rising = |t: u32| format!("{CROSSED} {t} rising");
+    let falling = |t: u32| format!("{CROSSED} {t} falling");
+    let steps = [
+        (799, vec![]),
+        (1, vec![rising(800_000)]),
+        (149, vec![]),
+        (51, vec![rising(950_000), rising(1_000_000), exhausted]),
+    ];
+    for (amount, expected) in steps {
+        let said = news.app.reserve(&format!("k{amount}"), amount).await;
+        ids.push(said.text("/reservation_id").to_owned());
+        assert_eq!(news.told().await, expected, "reserve {amount}");
+    }
+    news.app.reserve("k51", 51).await;
+    assert!(news.told().await.is_empty(), "a replay tells nothing");
+    assert_eq!(news.app.release(&ids[3], "r").await.status, 200);
+    assert_eq!(news.told().await, [falling(1_000_000), falling(950_000)]);
+    news.app.release(&ids[3], "r").await;
+    assert!(news.told().await.is_empty());
+    assert_eq!(news.app.commit(&ids[0], "c", 0).await.status, 200);
+    assert_eq!(news.told().await, [falling(800_000)]);
+    news.app.post_event("e", ROOT, 850, json!({})).await;
+    let up = [
+        rising(800_000),
+        rising(950_000),
+        rising(1_000_000),
+        "budget.exhausted tenant:acme 1000000 rising".to_owned(),
+    ];
+    assert_eq!(news.told().await, up);
+    news.app.post_event("e", ROOT, 850, json!({})).await;
+    assert!(news.told().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_threshold_tells_the_ledger_as_it_is_afterwards_and_who_caused_it() {
+    let mut news = News::of(1_000, 0).await;
+    news.app.post_event("e", ROOT, 100, json!({})).await;
+    let said = news.app.reserve("k", 720).await;
+    assert_eq!(news.told().await.len(), 1);
+    let event = &news.app.events().await[0];
+    let key_id = news.app.world.callers[0].key_id.to_string();
+    let header = |name| said.headers[name].to_str().expect("text");
+    let told = [
+        ("data.unit", "TOKENS"),
+        ("data.allocated", "1000"),
+        ("data.remaining", "180"),
+        ("data.spent", "100"),
+        ("data.reserved", "720"),
+        ("kind", "llm.completion"),
+        ("source", "service-server"),
+        ("actor", "api_key"),
+        ("key_id", &key_id),
+        ("source_ip", "127.0.0.1"),
+        ("request_id", header("x-request-id")),
+        ("trace_id", header("x-service-trace-id")),
+    ];
+    for (name, value) in told {
+        assert_eq!(event.get(name), value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn thresholds_near_the_end_of_sixty_four_bits_are_exact() {
+    let mut news = News::of(i64::MAX, 0).await;
+    let rising = |t: u32| format!("{CROSSED} {t} rising");
+    let exhausted = "budget.exhausted tenant:acme 1000000 rising".to_owned();
+    // 0.8 and 0.95 of 2^63 - 1, rounded up: 7378697629483820646 and 8762203435012037017.
+    let steps = [
+        (7_378_697_629_483_820_645, vec![]),
+        (1, vec![rising(800_000)]),
+        (1_383_505_805_528_216_370, vec![]),
+        (2, vec![rising(950_000)]),
+        (461_168_601_842_738_788, vec![]),
+        (3, vec![rising(1_000_000), exhausted]),
+    ];
+    let mut sum = 0;
+    for (number, (amount, expected)) in steps.into_iter().enumerate() {
+        let amount = if number == 5 { i64::MAX - sum } else { amount };
+        sum += amount;
+        let said = news.app.reserve(&format!("k{number}"), amount).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        assert_eq!(news.told().await, expected, "in use: {sum}");
+    }
+}
+
+#[tokio::test]
+async fn the_thresholds_of_the_tenant_count_and_a_ledger_of_nothing_has_none() {
+    let mut news = News::of(1_000, 1_000).await;
+    news.app
+        .set_tenant(&[("thresholds", "1 333333 1000000")])
+        .await;
+    news.app.reserve("k1", 1).await;
+    assert_eq!(news.told().await, [format!("{CROSSED} 1 rising")]);
+    news.app.reserve("k2", 332).await;
+    assert!(news.told().await.is_empty());
+    news.app.reserve("k3", 1).await;
+    assert_eq!(news.told().await, [format!("{CROSSED} 333333 rising")]);
+    let empty = "workspace:empty";
+    news.app.budget(empty, 0, 500).await;
+    let awo = json!({"overage_policy": AWO});
+    assert_eq!(news.app.post_event("e", empty, 500, awo).await.status, 201);
+    assert_eq!(news.told().await, ["budget.debt_incurred workspace:empty"]);
+}
+
+/// A remaining amount, an operation of `amount`, and whether it exhausts the ledger.
+#[tokio::test]
+async fn a_ledger_is_exhausted_when_an_operation_takes_the_last_of_it() {
+    let rows = [
+        ("reserve", 40, 40, AIA, true),
+        ("reserve", 40, 39, AIA, false),
+        ("reserve", 0, 0, AIA, false),
+        ("event", 40, 40, "REJECT", true),
+        ("event", 40, 100, AIA, true),
+        ("event", 40, 100, AWO, true),
+        ("event", 0, 100, AIA, false),
+        ("event", 0, 100, AWO, false),
+        ("commit", 40, 340, AIA, true),
+        ("commit", 40, 400, AWO, true),
+        ("commit", 40, 300, AIA, false),
+        ("commit", 0, 300, AIA, false),
+        ("dry run", 40, 40, AIA, false),
+    ];
+    for (row, (operation, remaining, amount, policy, exhausts)) in rows.into_iter().enumerate() {
+        let app = TestApp::spawn().await;
+        app.budget(ROOT, 1_000, 100).await;
+        let more = json!({"overage_policy": policy});
+        let id = app.held(ROOT, 300, more.clone()).await;
+        let before = ledger(remaining, 300, 0, 0);
+        app.place(ROOT, 1_000, 100, before).await;
+        let said = match operation {
+            "reserve" => app.create("k", ROOT, amount, more).await,
+            "event" => app.post_event("k", ROOT, amount, more).await,
+            "commit" => app.commit(&id, "k", amount).await,
+            _ => app.dry_run("k", ROOT, amount).await,
+        };
+        assert!(said.status.is_success(), "row {row}: {said:?}");
+        let events = app.events().await;
+        let told = events
+            .iter()
+            .filter(|event| event.get("type") == "budget.exhausted");
+        assert_eq!(told.count(), usize::from(exhausts), "row {row}");
+    }
+}
+
+#[tokio::test]
+async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effect() {
+    let app = TestApp::spawn().await;
+    let (_, id) = three_scopes(&app, "workspace:w", AWO, [200, 0, 50]).await;
+    let said = app.commit(&id, "c", 400).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    let events = app.events().await;
+    let facts = [
+        "data.threshold_millionths",
+        "data.debt_incurred",
+        "data.overage",
+    ];
+    let expected = [
+        "reservation.commit_overage workspace:w/app:m/agent:i  30 100",
+        "budget.threshold_crossed workspace:w 1000000",
+        "budget.debt_incurred workspace:w  30",
+        "budget.exhausted workspace:w 1000000",
+        "budget.threshold_crossed workspace:w/app:m 950000",
+        "budget.threshold_crossed workspace:w/app:m 1000000",
+        "budget.exhausted workspace:w/app:m 1000000",
+        "budget.over_limit_entered workspace:w/app:m",
+    ];
+    assert_eq!(lines(&events, &facts), expected);
+    for name in ["request_id", "trace_id", "at_ms", "kind"] {
+        assert!(
+            events
+                .iter()
+                .all(|event| event.get(name) == events[0].get(name)),
+            "{name}"
+        );
+    }
+    let request_id = said.headers["x-request-id"].to_str().expect("text");
+    assert_eq!(events[0].get("request_id"), request_id);
+    let told = [
+        (0, "data.estimated_amount", "300"),
+        (0, "data.actual_amount", "400"),
+        (0, "data.overage_policy", AWO),
+        (0, "data.reservation_id", &id),
+        (2, "data.total_debt", "30"),
+        (2, "data.overdraft_limit", "200"),
+        (2, "data.overage_policy", AWO),
+        (2, "data.reservation_id", &id),
+        (7, "data.debt", "0"),
+        (7, "data.overdraft_limit", "0"),
+        (7, "data.is_over_limit", "1"),
+    ];
+    for (number, name, value) in told {
+        assert_eq!(events[number].get(name), value, "{name} of {number}");
+    }
+    app.commit(&id, "c", 400).await;
+    app.commit(&id, "d", 400).await;
+    assert_eq!(
+        app.events().await.len(),
+        expected.len(),
+        "neither replay nor refusal tells anything"
+    );
+}
+
+#[tokio::test]
+async fn overage_is_told_with_what_was_asked_however_little_was_charged() {
+    let app = TestApp::spawn().await;
+    let rows = [(AIA, 0, 40), (AIA, 0, 0), (AIA, 0, 700), (AWO, 100, 0)];
+    for (row, (policy, limit, remaining)) in rows.into_iter().enumerate() {
+        let scope = format!("workspace:row{row}");
+        app.budget(&scope, 1_000, limit).await;
+        let id = app
+            .held(&scope, 300, json!({"overage_policy": policy}))
+            .await;
+        app.place(&scope, 1_000, limit, ledger(remaining, 300, 0, 0))
+            .await;
+        assert_eq!(app.commit(&id, "c", 400).await.status, 200);
+        let events = app.events().await;
+        let told = events
+            .iter()
+            .filter(|event| event.get("type") == "reservation.commit_overage");
+        let told = lines(
+            &told.cloned().collect::<Vec<_>>(),
+            &["data.actual_amount", "data.overage", "data.debt_incurred"],
+        );
+        let expected = format!("reservation.commit_overage {scope} 400 100 {limit}");
+        assert_eq!(told.last(), Some(&expected));
+        assert_eq!(told.len(), row + 1);
+    }
+    let id = app
+        .held(
+            "workspace:row2/agent:r",
+            10,
+            json!({"overage_policy": "REJECT"}),
+        )
+        .await;
+    let count = app.events().await.len();
+    assert_eq!(
+        app.commit(&id, "c", 11).await.error(),
+        (409, "BUDGET_EXCEEDED")
+    );
+    assert_eq!(app.commit(&id, "c", 10).await.status, 200);
+    assert_eq!(app.events().await.len(), count);
+}
+
+#[tokio::test]
+async fn the_debt_of_one_commit_over_several_scopes_stops_at_sixty_four_bits() {
+    let app = TestApp::spawn().await;
+    let (outer, inner) = ("workspace:w", "workspace:w/agent:a");
+    for scope in [outer, inner] {
+        app.budget(scope, 0, i64::MAX).await;
+    }
+    let id = app.held(inner, 0, json!({"overage_policy": AWO})).await;
+    assert_eq!(app.commit(&id, "c", i64::MAX).await.status, 200);
+    let told = lines(&app.events().await, &["data.debt_incurred"]);
+    let expected = [
+        format!("reservation.commit_overage {inner} {}", i64::MAX),
+        format!("budget.debt_incurred {outer} {}", i64::MAX),
+        format!("budget.debt_incurred {inner} {}", i64::MAX),
+    ];
+    assert_eq!(told, expected);
+}

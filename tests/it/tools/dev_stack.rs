@@ -1,0 +1,275 @@
+//! `budget-authority dev`, run as its users run it: the lines that it prints are pasted into a shell.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use budget_authority::tools::dev::child;
+use serde_json::Value;
+
+use crate::harness::eventually;
+use crate::harness::http;
+use crate::harness::redis::RedisServer;
+
+/// A running stack, and what it has said.
+struct Stack {
+    child: Child,
+    said: String,
+    url: String,
+}
+
+impl Stack {
+    /// Starts one in a folder and waits until it says that it is ready.
+    async fn start(desk: &Desk, settings: &[&str]) -> Self {
+        let output = desk.path(&format!("output-{:08x}", rand::random::<u32>()));
+        let file = File::create(&output).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+        command.args(["dev", "--listen", "127.0.0.1:0"]);
+        command.args(settings).current_dir(desk.path("home"));
+        command.env("TMPDIR", desk.path("tmp")).stdin(Stdio::null());
+        command.stderr(file.try_clone().expect("a handle"));
+        command.stdout(file);
+        let child = child::spawn(command).expect("the binary is built");
+        let mut stack = Self {
+            child,
+            said: String::new(),
+            url: String::new(),
+        };
+        stack.said = eventually("the stack is ready", || async {
+            let said = fs::read_to_string(&output).expect("UTF-8");
+            said.contains("\nCtrl-C stops everything.\n")
+                .then_some(said)
+        })
+        .await;
+        stack.url = stack.told("API").to_owned();
+        stack
+    }
+
+    /// What stands behind a word at the start of a line.
+    fn told(&self, word: &str) -> &str {
+        let mut lines = self.said.lines().map(str::trim_start);
+        let rest = lines.find_map(|line| line.strip_prefix(word));
+        rest.unwrap_or_else(|| panic!("no {word} in {}", self.said))
+            .trim_start()
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the child is ours and has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    async fn ended(&mut self) -> ExitStatus {
+        let child = std::cell::RefCell::new(&mut self.child);
+        eventually("the stack has ended", || async {
+            child.borrow_mut().try_wait().expect("our child")
+        })
+        .await
+    }
+
+    async fn stop(mut self, signal: i32) {
+        self.signal(signal);
+        assert!(self.ended().await.success());
+        assert!(http::get(format!("{}/live", self.url)).await.is_err());
+    }
+
+    /// Pastes the printed lines into a shell, as they are; what each of them was answered, status and body.
+    fn paste(&self, desk: &Desk) -> Vec<(u16, Value)> {
+        let (heads, statuses) = (desk.path("heads"), desk.path("statuses"));
+        let _ = fs::remove_file(&statuses);
+        // curl writes the head of each answer where it does not disturb the lines.
+        let settings = format!("dump-header = {}\n", heads.display());
+        fs::write(desk.path(".curlrc"), settings).expect("it is written");
+        let note = format!("head -n 1 {} >> {}", heads.display(), statuses.display());
+        let printed = self.said.lines();
+        let lines = printed.filter(|line| line.starts_with("  curl ") || line.starts_with("  id="));
+        let script: String = lines.map(|line| format!("{line}\n{note}\n")).collect();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(desk.path("home"));
+        let output = shell.env("CURL_HOME", &desk.0).output().expect("a shell");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        // The first line shows its answer on standard error, since the id goes elsewhere.
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let bodies = err.lines().chain(out.lines());
+        let bodies = bodies.filter_map(|line| serde_json::from_str(line).ok());
+        let statuses = fs::read_to_string(statuses).expect("curl is installed");
+        let statuses = statuses.lines().filter_map(|line| line.split(' ').nth(1));
+        let statuses = statuses.map(|status| status.parse().expect("a status"));
+        statuses.zip(bodies).collect()
+    }
+
+    /// The same, checked: 1,000 tokens reserved, 400 of them charged, `spent` in all, a denial.
+    fn check_pasted(&self, desk: &Desk, spent: i64) {
+        let answers = self.paste(desk);
+        let [reserved, committed, balances, denied] = answers.as_slice() else {
+            panic!("{answers:?}");
+        };
+        assert_eq!(
+            (reserved.0, &reserved.1["decision"]),
+            (200, &Value::from("ALLOW"))
+        );
+        assert_eq!(
+            (committed.0, &committed.1["charged"]["amount"]),
+            (200, &Value::from(400))
+        );
+        assert_eq!(balances.0, 200);
+        let rows = balances.1["balances"].as_array().expect("rows");
+        let figures: Vec<_> = rows
+            .iter()
+            .map(|row| (&row["scope_path"], &row["spent"]["amount"]))
+            .collect();
+        let scopes = [
+            "tenant:demo",
+            "tenant:demo/app:chat",
+            "tenant:demo/app:chat/agent:helper",
+        ];
+        let expected = scopes.map(Value::from);
+        let spent = Value::from(spent);
+        assert_eq!(figures, expected.each_ref().map(|scope| (scope, &spent)));
+        assert_eq!(
+            (denied.0, &denied.1["error"]),
+            (409, &Value::from("BUDGET_EXCEEDED"))
+        );
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder for a stack to be started in (`home`), and one for its temporary files (`tmp`). Removed in the end.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new() -> Self {
+        let name = format!("budget-authority-dev-{:016x}", rand::random::<u64>());
+        let desk = Self(std::env::temp_dir().join(name));
+        for folder in ["home", "tmp"] {
+            fs::create_dir_all(desk.path(folder)).expect("it is made");
+        }
+        desk
+    }
+
+    fn path(&self, inside: &str) -> PathBuf {
+        self.0.join(inside)
+    }
+
+    fn files(&self, folder: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path(folder)).expect("a folder");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn redis_is_gone(socket: &Path) {
+    eventually("the private Redis has ended", || async {
+        std::os::unix::net::UnixStream::connect(socket)
+            .err()
+            .map(drop)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing() {
+    for (dialect, header) in [
+        ("service", "X-Service-API-Key"),
+        ("cycles", "X-Cycles-API-Key"),
+    ] {
+        let desk = Desk::new();
+        let settings = ["--ephemeral", "--admin-key", "k", "--dialect", dialect];
+        let stack = Stack::start(&desk, &settings).await;
+        assert!(
+            stack.said.contains(&format!("-H '{header}: ")),
+            "{}",
+            stack.said
+        );
+        stack.check_pasted(&desk, 400);
+        assert_eq!(stack.told("admin key"), "k");
+        let tenants = format!("{}/v1/admin/tenants", stack.url);
+        let request = http::client().get(tenants);
+        let answer = request.header("X-Admin-API-Key", "k").send().await;
+        assert_eq!(answer.expect("an answer").status(), 200);
+        assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
+        assert_eq!(desk.files("tmp").len(), 1);
+        stack.stop(libc::SIGINT).await;
+        assert_eq!(desk.files("tmp"), [] as [PathBuf; 0]);
+    }
+}
+
+/// The first start of all, with the demo tenant. The fastest of three, for the machine has other tests to run.
+#[tokio::test]
+async fn from_the_first_start_to_ready_takes_less_than_two_seconds() {
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        let (desk, begun) = (Desk::new(), Instant::now());
+        let stack = Stack::start(&desk, &[]).await;
+        fastest = fastest.min(begun.elapsed());
+        let ready = http::get(format!("{}/ready", stack.url)).await;
+        assert_eq!(ready.expect("an answer").status(), 200);
+    }
+    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+}
+
+#[tokio::test]
+async fn it_stops_cleanly_and_finds_its_data_again() {
+    let desk = Desk::new();
+    let settings = ["--data", "kept"];
+    let first = Stack::start(&desk, &settings).await;
+    first.check_pasted(&desk, 400);
+    let told = |stack: &Stack| ["admin key", "demo"].map(|word| stack.told(word).to_owned());
+    let keys = told(&first);
+    let socket = desk.path("home/kept/redis.sock");
+    first.stop(libc::SIGINT).await;
+    redis_is_gone(&socket).await;
+
+    let again = Stack::start(&desk, &settings).await;
+    assert_eq!(told(&again), keys);
+    // The lines use the time as a key; a second later they are new requests.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    again.check_pasted(&desk, 800);
+    again.stop(libc::SIGTERM).await;
+    redis_is_gone(&socket).await;
+    assert_eq!(desk.files("home"), [desk.path("home/kept")]);
+}
+
+#[tokio::test]
+async fn a_killed_stack_leaves_no_redis_behind() {
+    let desk = Desk::new();
+    let settings = ["--no-demo"];
+    let mut stack = Stack::start(&desk, &settings).await;
+    stack.signal(libc::SIGKILL);
+    assert!(!stack.ended().await.success());
+    redis_is_gone(&desk.path("home/.data/redis.sock")).await;
+    Stack::start(&desk, &settings).await;
+}
+
+#[tokio::test]
+async fn stacks_on_redis_servers_of_others_share_a_folder_and_leave_nothing_in_it() {
+    let desk = Desk::new();
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let mut stacks = Vec::new();
+    for server in &servers {
+        stacks.push(Stack::start(&desk, &["--redis-url", &server.url()]).await);
+    }
+    for stack in stacks {
+        stack.check_pasted(&desk, 400);
+        stack.stop(libc::SIGINT).await;
+    }
+    assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
+    assert_eq!(desk.files("tmp"), [] as [PathBuf; 0]);
+    // The servers go on, with the data; a key for the demo tenant is new.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let again = Stack::start(&desk, &["--redis-url", &servers[0].url()]).await;
+    again.check_pasted(&desk, 800);
+}

@@ -1,0 +1,8 @@
+//! The tools of the command line.
+
+pub(crate) mod bench;
+pub(crate) mod dev_stack;
+pub(crate) mod operator;
+pub(crate) mod operator_looks;
+pub(crate) mod verify;
+pub(crate) mod verify_counts;

@@ -1,0 +1,134 @@
+//! `ledger verify` finds counts and indexes of the overview that are not as the records are.
+
+use budget_authority::admin::BudgetUpdate;
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::tools::verify::verify;
+
+use crate::harness::desk::{Desk, admin_key, ask, funding, new_budget, scope, tenant_id};
+
+/// The sentences of all differences.
+async fn differences(desk: &Desk) -> Vec<String> {
+    let report = verify(&desk.store, None, |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!(report.unsettled, [""; 0]);
+    let sentence = |d: &budget_authority::tools::verify::Difference| {
+        format!("{} {} {}: {}", d.tenant, d.what, d.id, d.detail)
+    };
+    report.differences.iter().map(sentence).collect()
+}
+
+#[tokio::test]
+async fn counts_that_are_not_those_of_the_records_are_found() {
+    let desk = Desk::new();
+    for tenant in ["acme", "bolt", "cask"] {
+        desk.tenant(tenant).await;
+        desk.budget(tenant, &format!("tenant:{tenant}"), 10).await;
+    }
+    desk.admin
+        .freeze_budget(
+            &scope("tenant:acme"),
+            Unit::Tokens,
+            true,
+            None,
+            &ask().request(),
+        )
+        .await
+        .expect("it is frozen");
+    assert_eq!(differences(&desk).await, [""; 0]);
+    let partition = tenant_id("acme").partition();
+    let counts = desk.store.keys().counts(partition);
+    desk.redis()
+        .run::<i64>(&["HINCRBY", &counts, "budget TOKENS ACTIVE", "2"]);
+    desk.redis().run::<i64>(&["HDEL", &counts, "tenant ACTIVE"]);
+    assert_eq!(
+        differences(&desk).await,
+        [format!(
+            "* counts {partition}: budget TOKENS ACTIVE is 2, the records are 0; tenant ACTIVE is 0, the records are 1"
+        )]
+    );
+    desk.redis().run::<i64>(&["DEL", &counts]);
+    assert!(differences(&desk).await[0].contains("budget TOKENS FROZEN is 0, the records are 1"));
+    let one = verify(&desk.store, Some(&tenant_id("acme")), |_| {}).await;
+    assert!(
+        one.expect("Redis answers").is_right(),
+        "counts are the partition's, not the tenant's"
+    );
+}
+
+#[tokio::test]
+async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
+    let desk = Desk::new();
+    desk.tenant("acme").await;
+    let new = new_budget(Some("acme"), "tenant:acme", 10);
+    desk.admin
+        .create_budget(&admin_key(), &new, &ask().request())
+        .await
+        .expect("a ledger");
+    let (partition, record) = (
+        tenant_id("acme").partition(),
+        desk.budget_key("acme", "tenant:acme"),
+    );
+    let strained = desk.store.keys().strained(partition);
+    // As a debt that no script has noted.
+    desk.redis().run::<i64>(&[
+        "HSET",
+        &record,
+        "debt",
+        "5",
+        "base_debt",
+        "5",
+        "remaining",
+        "5",
+    ]);
+    let wrong =
+        "acme ledger tenant:acme TOKENS: the index of debts and limits does not have it as it is";
+    assert_eq!(differences(&desk).await, [wrong]);
+    // Whatever changes the ledger next notes both.
+    let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 1);
+    desk.admin
+        .fund_budget(&admin_key(), &repay, &ask().request())
+        .await
+        .expect("it is paid");
+    assert_eq!(differences(&desk).await, [""; 0]);
+    let entries = || {
+        desk.redis()
+            .run::<Vec<String>>(&["ZRANGE", &strained, "0", "-1", "WITHSCORES"])
+    };
+    assert_eq!(
+        entries(),
+        [
+            "over acme TOKENS tenant:acme",
+            "-5",
+            "debt acme TOKENS tenant:acme",
+            "4"
+        ]
+    );
+    let update = BudgetUpdate {
+        overdraft_limit: Some(4),
+        ..BudgetUpdate::default()
+    };
+    desk.admin
+        .update_budget(
+            &scope("tenant:acme"),
+            Unit::Tokens,
+            &update,
+            &ask().request(),
+        )
+        .await
+        .expect("it is changed");
+    assert_eq!(entries(), ["debt acme TOKENS tenant:acme", "4"]);
+    desk.redis()
+        .run::<i64>(&["ZADD", &strained, "-1", "over acme TOKENS tenant:acme"]);
+    assert_eq!(differences(&desk).await, [wrong]);
+    desk.redis()
+        .run::<i64>(&["ZREM", &strained, "over acme TOKENS tenant:acme"]);
+    let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 4);
+    desk.admin
+        .fund_budget(&admin_key(), &repay, &ask().request())
+        .await
+        .expect("it is paid");
+    assert_eq!(entries(), [""; 0]);
+    assert_eq!(differences(&desk).await, [""; 0]);
+}
