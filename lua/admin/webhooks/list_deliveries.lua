@@ -7,9 +7,10 @@ ARGV[2] tenant of the key, or ''          ARGV[5] to_ms or +inf      ARGV[8] sta
 ARGV[3] delivery_prefix                   ARGV[6] after_id: of the score to_ms, what stands before it was seen; or ''
 Keys built: the deliveries' records.
 Reply, first that holds: unauthorized why | forbidden permission | not_found
-  | listed last_ms last_id, then id and record…; last: up to which was looked, empty where the list ends
+  | listed last_ms last_id, then id and record…; last: up to which was looked, empty where the list ends;
+  the record of a key that holds no hash is empty
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access
+-- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields
 local key_hash, tenant, delivery_prefix, from_ms, to_ms, after_id, rows, status = unpack(ARGV)
 local refusal, why = admin_access_refusal(KEYS[1], KEYS[2], key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
@@ -23,10 +24,11 @@ while true do
     local id, at_ms = found[i], found[i + 1]
     local seen = after_id ~= '' and at_ms == to_ms and id >= after_id
     local delivery = delivery_prefix .. id
-    local stored = not seen and redis.call('HGET', delivery, 'status')
-    if stored and (status == '' or stored == status) then
+    local fields = seen and {} or hash_fields(delivery, 'status')
+    local stored = fields[1]
+    if fields.err or stored and (status == '' or stored == status) then
       if (#reply - 3) / 2 == tonumber(rows) then return reply end
-      reply[#reply + 1], reply[#reply + 2] = id, redis.call('HGETALL', delivery)
+      reply[#reply + 1], reply[#reply + 2] = id, fields.err and {} or redis.call('HGETALL', delivery)
     end
     reply[2], reply[3] = at_ms, id
   end

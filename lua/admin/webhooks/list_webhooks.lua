@@ -6,9 +6,9 @@ ARGV[1] key_hash, '' for the admin key    ARGV[3] webhook_prefix    ARGV[5] rows
 ARGV[2] tenant                            ARGV[4] after: an id      ARGV[6] status, or ''
 Keys built: the subscriptions' records.
 Reply, first that holds: unauthorized why | forbidden permission | listed last record…; last: the id up to which was looked,
-'' where the list ends; each record an array
+'' where the list ends; each record an array, of a key that holds no hash the id alone
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, admin/webhook
+-- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields, admin/webhook
 local key_hash, tenant, webhook_prefix, after, rows, status = unpack(ARGV)
 local refusal, why = admin_access_refusal(KEYS[1], KEYS[2], key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
@@ -18,10 +18,11 @@ while true do
   local ids = redis.call('ZRANGEBYLEX', KEYS[3], from, '+', 'LIMIT', 0, STEP)
   for _, id in ipairs(ids) do
     local webhook = webhook_prefix .. id
-    local stored = redis.call('HGET', webhook, 'status')
-    if stored and (status == '' or stored == status) then
+    local fields = hash_fields(webhook, 'status')
+    local stored = fields[1]
+    if fields.err or stored and (status == '' or stored == status) then
       if #reply - 2 == tonumber(rows) then return reply end
-      reply[#reply + 1] = webhook_shown(webhook)
+      reply[#reply + 1] = fields.err and {'subscription_id', id} or webhook_shown(webhook)
     end
     reply[2] = id
   end

@@ -6,9 +6,8 @@ pub mod run;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tracing::error;
 
-use super::webhooks::WebhookQuery;
+use super::webhooks::{WebhookQuery, list};
 use super::{Admin, AdminError, BudgetFilter, Request, TenantQuery, refuse};
 use crate::admin::bulk_actions::run::{LEASE, REQUEST_PART, Runner, Turn};
 use crate::domain::bulk::{
@@ -16,13 +15,9 @@ use crate::domain::bulk::{
 };
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::RecordError;
 use crate::domain::tenant::NO_TENANT;
-use crate::domain::webhook::{Owner, Subscription};
+use crate::domain::webhook::Owner;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkPlace, BulkState};
-
-/// Entries of an index that are read at once.
-const STEP_ROWS: usize = 500;
 
 /// For how long a request waits for another under the same key.
 const WAIT: Duration = Duration::from_secs(5);
@@ -250,21 +245,15 @@ impl Admin {
             return Ok(matches);
         }
         loop {
-            let owner = query.owner.as_ref();
-            let ids = self.store.webhook_ids(owner, after.as_deref(), STEP_ROWS);
-            let ids = ids.await?;
-            for record in self.store.webhook_records(&ids).await? {
-                match Subscription::from_record(&record) {
-                    Ok(found) if query.matches(&found) => matches.push(|| Row {
-                        id: found.subscription_id.to_string(),
-                        place: found.owner.to_string(),
-                    }),
-                    Ok(_) => {}
-                    Err(damage) => left_out("webhook", record.get("subscription_id"), &damage),
-                }
+            let (found, last) = list::step(&self.store, query, after.as_deref()).await?;
+            for found in found {
+                matches.push(|| Row {
+                    id: found.subscription_id.to_string(),
+                    place: found.owner.to_string(),
+                });
             }
-            match ids.last().filter(|_| ids.len() == STEP_ROWS) {
-                Some(last) => after = Some(last.to_string()),
+            match last {
+                Some(last) => after = Some(last),
                 None => return Ok(matches),
             }
         }
@@ -288,10 +277,4 @@ impl Admin {
         .await?;
         Ok(matches)
     }
-}
-
-/// One damaged record must not stop the action on all others.
-fn left_out(what: &str, which: Option<&str>, damage: &RecordError) {
-    let which = which.unwrap_or("?");
-    error!(error = %damage, "the {what} `{which}` is left out of a bulk action: {damage}");
 }

@@ -184,7 +184,7 @@ async fn judge(
     ids: &[SubscriptionId],
 ) -> Result<HashMap<String, Judged>, StoreError> {
     let mut judged = HashMap::new();
-    for record in store.webhook_records(ids).await? {
+    for record in store.webhook_records(ids).await?.into_iter().flatten() {
         // One that cannot be read keeps its owner from nothing it may not see.
         let Ok(found) = Subscription::from_record(&record) else {
             if let (Some(id), Ok(version)) =

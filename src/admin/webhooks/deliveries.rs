@@ -3,8 +3,10 @@
 use super::{WebhookError, Webhooks};
 use crate::domain::caller::Caller;
 use crate::domain::moment::Window;
+use crate::domain::reservation::Record;
 use crate::domain::webhook::{Delivery, DeliveryStatus};
 use crate::store::admin::webhook_deliveries::DeliveryWalk;
+use tracing::error;
 
 /// The place of a row: when it was queued, and its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,13 +60,18 @@ impl Webhooks {
             rows: query.limit,
         };
         let found = self.store.list_deliveries(caller, &walk).await?;
-        let deliveries: Result<Vec<_>, _> = found
-            .rows
-            .iter()
-            .map(|(id, record)| Delivery::from_record(id, record))
-            .collect();
+        let readable = |(id, record): &(String, Record)| {
+            let read = Delivery::from_record(id, record).inspect_err(|damage| {
+                // One damaged record must not take the whole list away.
+                error!(
+                    delivery.id = id, error = %damage,
+                    "the delivery `{id}` is left out of lists: {damage}"
+                );
+            });
+            read.ok()
+        };
         Ok(DeliveryPage {
-            deliveries: deliveries?,
+            deliveries: found.rows.iter().filter_map(readable).collect(),
             next: found.last.map(|(at_ms, id)| DeliveryPlace { at_ms, id }),
         })
     }

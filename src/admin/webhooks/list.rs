@@ -7,8 +7,10 @@ use crate::admin::{AdminError, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::webhook::{Owner, Subscription, WebhookStatus};
+use crate::domain::webhook::{Owner, Subscription, SubscriptionId, WebhookStatus};
 use crate::domain::words::words;
+use crate::store::{Store, StoreError};
+use tracing::error;
 
 /// Entries of the directory that are read at once.
 const STEP_ROWS: usize = 500;
@@ -91,26 +93,17 @@ impl Webhooks {
     pub async fn list(&self, query: &WebhookQuery) -> Result<WebhookPage, AdminError> {
         let (mut rows, mut examined, mut after) = (Vec::new(), 0, None::<String>);
         loop {
-            let owner = query.owner.as_ref();
-            let ids = self
-                .store
-                .webhook_ids(owner, after.as_deref(), STEP_ROWS)
-                .await?;
-            for record in self.store.webhook_records(&ids).await? {
-                let subscription = Subscription::from_record(&record)?;
-                if query.matches(&subscription) {
-                    rows.push(subscription);
-                }
-            }
-            examined += ids.len();
-            if rows.len() > MATCHES_MAX || examined > ROWS_MAX {
+            let (found, last) = step(&self.store, query, after.as_deref()).await?;
+            rows.extend(found);
+            examined += STEP_ROWS;
+            if rows.len() > MATCHES_MAX || (examined > ROWS_MAX && last.is_some()) {
                 let bound = MATCHES_MAX;
                 return refuse(AdminRefusal::TooManyWebhooks { bound });
             }
-            match ids.last().filter(|_| ids.len() == STEP_ROWS) {
-                Some(last) => after = Some(last.to_string()),
-                None => return Ok(page(rows, query)),
+            if last.is_none() {
+                return Ok(page(rows, query));
             }
+            after = last;
         }
     }
 
@@ -131,13 +124,12 @@ impl Webhooks {
             .store
             .list_webhooks(caller, tenant, after, limit, status)
             .await?;
-        let subscriptions: Result<Vec<_>, _> = found
-            .records
-            .iter()
-            .map(Subscription::from_record)
-            .collect();
+        let subscriptions = found.records.iter().filter_map(|record| {
+            let id = record.get("subscription_id").unwrap_or_default();
+            readable(id, Subscription::from_record(record))
+        });
         Ok(WebhookPage {
-            subscriptions: subscriptions?,
+            subscriptions: subscriptions.collect(),
             next: found.last.map(|id| WebhookPlace {
                 value: id.clone(),
                 id,
@@ -146,8 +138,48 @@ impl Webhooks {
     }
 }
 
+/// The matches among the next entries of the index, and the last of these entries unless the index ends there.
+pub(in crate::admin) async fn step(
+    store: &Store,
+    query: &WebhookQuery,
+    after: Option<&str>,
+) -> Result<(Vec<Subscription>, Option<String>), StoreError> {
+    let owner = query.owner.as_ref();
+    let mut entries = store.webhook_entries(owner, after, STEP_ROWS).await?;
+    let ids: Vec<SubscriptionId> = entries
+        .iter()
+        .filter_map(|entry| SubscriptionId::parse(entry))
+        .collect();
+    let mut found = Vec::new();
+    for (id, record) in ids.iter().zip(store.webhook_records(&ids).await?) {
+        let subscription = record.map_err(AdminError::from).and_then(|record| {
+            // The directory has learnt of it, and the record is not yet written or already gone.
+            let written = (!record.is_empty()).then_some(record);
+            Ok(written
+                .as_ref()
+                .map(Subscription::from_record)
+                .transpose()?)
+        });
+        let subscription = readable(id.as_str(), subscription).flatten();
+        found.extend(subscription.filter(|found| query.matches(found)));
+    }
+    let last = entries.pop().filter(|_| entries.len() + 1 == STEP_ROWS);
+    Ok((found, last))
+}
+
+/// What was read of a record. One that is damaged must not take the whole list away.
+fn readable<T>(id: &str, read: Result<T, impl std::fmt::Display>) -> Option<T> {
+    read.inspect_err(|damage| {
+        error!(
+            webhook.id = id, error = %damage,
+            "the webhook `{id}` is left out of lists: {damage}"
+        );
+    })
+    .ok()
+}
+
 impl WebhookQuery {
-    pub(in crate::admin) fn matches(&self, subscription: &Subscription) -> bool {
+    fn matches(&self, subscription: &Subscription) -> bool {
         let search = self.search.as_ref().map(|search| search.to_lowercase());
         let found = |text: &str, search: &str| text.to_lowercase().contains(search);
         self.status

@@ -2,7 +2,7 @@
 
 mod create;
 mod deliveries;
-mod list;
+pub(in crate::admin) mod list;
 mod replay;
 mod security;
 mod test;

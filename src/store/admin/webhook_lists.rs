@@ -89,16 +89,16 @@ impl Store {
         Ok(WebhookRows { records, last })
     }
 
-    /// Up to `rows` ids of all subscriptions, or of one owner's, beyond `after`.
+    /// Up to `rows` entries of the index of all subscriptions, or of one owner's, beyond `after`. An entry may be no id.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn webhook_ids(
+    pub async fn webhook_entries(
         &self,
         owner: Option<&Owner>,
         after: Option<&str>,
         rows: usize,
-    ) -> Result<Vec<SubscriptionId>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let key = match owner {
             Some(owner) => self.keys().webhooks(owner.partition(), owner.as_str()),
             None => self.keys().webhook_directory(),
@@ -107,12 +107,7 @@ impl Store {
         let mut walk = redis::cmd("ZRANGEBYLEX");
         walk.arg(&key).arg(from).arg("+");
         walk.arg("LIMIT").arg(0).arg(rows);
-        let ids: Vec<String> =
-            redis::from_redis_value(self.query(&key, &walk).await?).unwrap_or_default();
-        Ok(ids
-            .iter()
-            .filter_map(|id| SubscriptionId::parse(id))
-            .collect())
+        Ok(redis::from_redis_value(self.query(&key, &walk).await?).unwrap_or_default())
     }
 
     /// Takes subscriptions that are gone out of the directory.
@@ -129,14 +124,15 @@ impl Store {
         self.query(&directory, &leave).await.map(drop)
     }
 
-    /// The records of these subscriptions without their secrets; those that are gone are left out.
+    /// The records of these subscriptions without their secrets, in their order: an empty one where there is none, and an
+    /// error where the key holds something else.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn webhook_records(
         &self,
         subscriptions: &[SubscriptionId],
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
         let command = |id: &SubscriptionId| {
             let key = self.keys().webhook(id.partition(), id.as_str());
             let mut read = redis::cmd("HMGET");
@@ -144,15 +140,11 @@ impl Store {
             (key, read)
         };
         let commands: Vec<_> = subscriptions.iter().map(command).collect();
-        let replies = self.query_all(&commands).await?;
-        let records = replies.into_iter().map(shown);
-        Ok(records.filter(|record| !record.is_empty()).collect())
+        let replies = self.query_each(&commands).await?;
+        let record = |reply: Value| {
+            let values = redis::from_redis_value(reply).unwrap_or_default();
+            Record::from_fields(&SHOWN, values)
+        };
+        Ok(replies.into_iter().map(|reply| reply.map(record)).collect())
     }
-}
-
-fn shown(reply: Value) -> Record {
-    let values: Vec<Option<String>> = redis::from_redis_value(reply).unwrap_or_default();
-    let pairs = SHOWN.iter().zip(values);
-    let pairs = pairs.filter_map(|(name, value)| Some([(*name).to_owned(), value?]));
-    Record::from_pairs(pairs.flatten().collect())
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod changes;
+pub(crate) mod damage;
 pub(crate) mod guard;
 pub(crate) mod replay;
 pub(crate) mod secrets;

@@ -1,0 +1,117 @@
+//! Damaged records and indexes of webhooks: one of them hides no other from a list or a bulk action.
+
+use serde_json::{Value, json};
+
+use crate::admin::http::get;
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, made};
+use crate::harness::app::{Said, TestApp};
+use crate::harness::bulk::{self, bulk};
+use crate::harness::desk::tenant_id;
+
+fn ids(said: &Said, list: &str, member: &str) -> Vec<String> {
+    let rows = said.at(list).as_array();
+    let rows = rows.unwrap_or_else(|| panic!("no {list} in {said:?}"));
+    let id = |row: &Value| row[member].as_str().expect("an id").to_owned();
+    rows.iter().map(id).collect()
+}
+
+/// Damages two subscriptions of `umbra`: one has a field that cannot be read, the key of the other holds no hash.
+async fn damage(app: &TestApp, unreadable: &str, other_type: &str) {
+    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let record = keys.webhook(partition, unreadable);
+    app.world.redis(&["HSET", &record, "version", "new"]).await;
+    let record = keys.webhook(partition, other_type);
+    app.world.redis(&["DEL", &record]).await;
+    app.world.redis(&["SET", &record, "x"]).await;
+}
+
+#[tokio::test]
+async fn a_damaged_subscription_is_left_out_and_hides_no_other() {
+    let app = hooked().await;
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(made(&app, hook(URL)).await);
+    }
+    all.sort();
+    damage(&app, &all[1], &all[2]).await;
+    let sound = [all[0].clone(), all[3].clone()];
+    for path in [
+        HOOKS.to_owned(),
+        format!("{HOOKS}?tenant_id=umbra&status=ACTIVE&sort_by=url"),
+        format!("{OWN}?tenant=umbra"),
+        format!("{OWN}?tenant=umbra&status=ACTIVE"),
+    ] {
+        let said = get(&app, &path).await;
+        assert_eq!(said.status, 200, "{path}: {said:?}");
+        let mut found = ids(&said, "/subscriptions", "subscription_id");
+        found.sort();
+        assert_eq!(found, sound, "{path}");
+    }
+    let pause =
+        json!({"filter": {"tenant_id": "umbra"}, "action": "PAUSE", "idempotency_key": "k"});
+    let said = bulk(&app, bulk::WEBHOOKS, &pause).await;
+    assert_eq!(said.at("/total_matched"), &json!(2), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let index = keys.deliveries(partition, &id);
+    for n in 0..4 {
+        let (delivery, at_ms) = (format!("del_{n}"), format!("177574500000{n}"));
+        let record = keys.delivery(partition, &delivery);
+        let fields = format!(
+            "subscription_id {id} event_id evt_1 status SUCCESS attempted_at_ms {at_ms} attempts {n}"
+        );
+        let mut words = vec!["HSET", &record];
+        words.extend(fields.split(' '));
+        app.world.redis(&words).await;
+        app.world.redis(&["ZADD", &index, &at_ms, &delivery]).await;
+    }
+    let record = keys.delivery(partition, "del_1");
+    app.world
+        .redis(&["HSET", &record, "attempts", "many"])
+        .await;
+    let record = keys.delivery(partition, "del_2");
+    app.world.redis(&["DEL", &record]).await;
+    app.world.redis(&["SET", &record, "x"]).await;
+    for query in ["", "?status=SUCCESS"] {
+        let said = get(&app, &format!("{HOOKS}/{id}/deliveries{query}")).await;
+        assert_eq!(said.status, 200, "{query}: {said:?}");
+        let found = ids(&said, "/deliveries", "delivery_id");
+        assert_eq!(found, ["del_3", "del_0"], "{query}");
+    }
+}
+
+#[tokio::test]
+async fn entries_that_are_no_ids_end_neither_a_list_nor_a_bulk_action_early() {
+    let app = hooked().await;
+    let id = made(&app, hook(URL)).await;
+    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let indexes = [keys.webhook_directory(), keys.webhooks(partition, "umbra")];
+    // As many entries as one step reads, before that of the subscription, and one of them is no id.
+    let mut entries = vec!["nonsense".to_owned()];
+    entries.extend((0..499).map(|n| format!("whsub_000_{n:024}")));
+    for index in &indexes {
+        let mut words = vec!["ZADD", index];
+        words.extend(entries.iter().flat_map(|entry| ["0", entry]));
+        app.world.redis(&words).await;
+    }
+    for query in ["", "?tenant_id=umbra"] {
+        let said = get(&app, &format!("{HOOKS}{query}")).await;
+        let found = ids(&said, "/subscriptions", "subscription_id");
+        assert_eq!(found, [id.as_str()], "{query}");
+    }
+    let said = get(&app, &format!("{OWN}?tenant=umbra")).await;
+    assert_eq!(ids(&said, "/subscriptions", "subscription_id"), [id]);
+    for (key, filter) in [
+        ("all", json!({"status": "ACTIVE"})),
+        ("own", json!({"tenant_id": "umbra"})),
+    ] {
+        let pause = json!({"filter": filter, "action": "PAUSE", "idempotency_key": key});
+        let said = bulk(&app, bulk::WEBHOOKS, &pause).await;
+        assert_eq!(said.at("/total_matched"), &json!(1), "{key}: {said:?}");
+    }
+}
