@@ -1,4 +1,4 @@
-//! The API and the operator's verbs.
+//! The API and the commands of developers and operators.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,31 +31,31 @@ struct Cli {
 enum Verb {
     /// Serve the API: the runtime plane and the admin plane
     Serve(Box<ServeArgs>),
-    /// Run everything on this machine: a private Redis, the API, the workers and a demo tenant
+    /// Run a development stack: a private Redis, the API, the background work and a demo tenant
     Dev(DevArgs),
-    /// Manage tenants, keys, budgets and policies of a running service, and look at what happens there
+    /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
     Admin(Box<AdminArgs>),
-    /// Measure a running service, and check its ledgers afterwards
+    /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
-    /// Look at the keys in Redis
+    /// Find and measure keys in Redis
     #[command(subcommand)]
     Keys(KeysVerb),
-    /// Look at the ledgers in Redis
+    /// Verify the ledgers in Redis
     #[command(subcommand)]
     Ledger(LedgerVerb),
-    /// Print what makes a shell complete these commands
+    /// Print the script that makes a shell complete these commands
     Completions {
-        /// The shell
+        /// Shell that completes them
         shell: Shell,
     },
-    /// Look at the audit logs in Redis
+    /// Verify the audit logs in Redis
     #[command(subcommand)]
     Audit(AuditVerb),
 }
 
 #[derive(Subcommand)]
 enum AuditVerb {
-    /// Prove that no entry was altered, dropped or inserted; exits with 0 if so, 1 if not, 2 if it cannot be told
+    /// Prove that no entry was altered, dropped or inserted. Exit code: 0 proved, 1 disproved, 2 unknown
     Verify {
         #[command(flatten)]
         args: AuditVerifyArgs,
@@ -66,7 +66,7 @@ enum AuditVerb {
 
 #[derive(Subcommand)]
 enum LedgerVerb {
-    /// Recompute every ledger from its records; exits with 0 if all is right, 1 if something differs, 2 if it cannot be told
+    /// Recompute every ledger from its records. Exit code: 0 all right, 1 something differs, 2 unknown
     Verify {
         #[command(flatten)]
         args: VerifyArgs,
@@ -77,9 +77,9 @@ enum LedgerVerb {
 
 #[derive(Subcommand)]
 enum KeysVerb {
-    /// Show where the records of a tenant are: partition, cluster slot and keys
+    /// Show the partition, the cluster slot and the keys of a tenant, without asking Redis
     Locate(LocateArgs),
-    /// Show the keys that a tenant has now, with type, entries and memory
+    /// Show the keys that a tenant has in Redis, with type, entries and memory
     Sizes {
         #[command(flatten)]
         args: SizesArgs,

@@ -1,4 +1,4 @@
-//! The background workers: whatever follows from the outboxes and from time.
+//! The background work: everything that follows from emitted events and from time.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
 
-/// Expires reservations, and keeps the data of a budget authority in bounds. Run any number of them.
+/// Does the background work of a budget authority: expiry, retention, views, audit seals, interrupted closes. Run any number.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {

@@ -14,6 +14,7 @@ use subtle::{Choice, ConstantTimeEq};
 use super::ConfigError;
 use crate::domain::cidr::Cidr;
 
+/// Flags of [`HttpConfig`].
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
@@ -25,10 +26,10 @@ pub struct HttpArgs {
         default_value = "0.0.0.0:7878"
     )]
     listen: SocketAddr,
-    /// Address of the admin plane, to keep it off the network of the runtime plane [default: the address of the API]
+    /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API
     #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
     admin_listen: Option<SocketAddr>,
-    /// Keys that open the admin plane, comma-separated: two while one replaces the other. Without any, it is closed
+    /// Admin keys, comma-separated; list two while one replaces the other. Without any, no admin key is accepted
     #[arg(
         long,
         env = "BUDGET_ADMIN_KEYS",
@@ -42,15 +43,15 @@ pub struct HttpArgs {
     #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216))]
     body_limit_bytes: u32,
-    /// How long a request body may take to arrive, in milliseconds
+    /// Time that a request body may take to arrive, in milliseconds
     #[arg(long, env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(100..=600_000))]
     body_timeout_ms: u64,
-    /// Denied reservations per tenant and minute that get an event each; the others are counted in one
+    /// Denials per tenant and minute that emit an event each; one more event counts the others
     #[arg(long, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     denied_events_per_minute: u32,
-    /// Origins whose pages may call the API, comma-separated, or `*`
+    /// Origins whose pages may call the API from a browser, comma-separated, or `*`
     #[arg(
         long,
         env = "BUDGET_CORS_ORIGINS",
@@ -58,7 +59,7 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     cors_origins: Vec<Origin>,
-    /// Networks of load balancers whose X-Forwarded-For is believed, comma-separated
+    /// Networks of load balancers whose X-Forwarded-For is trusted, comma-separated
     #[arg(
         long,
         env = "BUDGET_TRUSTED_PROXIES",
@@ -66,7 +67,7 @@ pub struct HttpArgs {
         value_delimiter = ','
     )]
     trusted_proxies: Vec<Cidr>,
-    /// Let GET /v1/admin/budgets list the budgets of all tenants where the admin key names none, as some dashboards expect
+    /// Let GET /v1/admin/budgets without a tenant list the budgets of all tenants, as some dashboards expect
     #[arg(
         long,
         env = "BUDGET_ALLOW_CROSS_TENANT_LIST",
@@ -78,8 +79,8 @@ pub struct HttpArgs {
         value_parser = BoolishValueParser::new()
     )]
     allow_cross_tenant_list: bool,
-    /// How long to take requests after SIGTERM, with readiness red, until all load balancers have noticed, in
-    /// milliseconds. Ctrl-C (SIGINT) does without
+    /// Time after SIGTERM in which requests are still served while /ready answers 503, so that load balancers notice,
+    /// in milliseconds. Ctrl-C (SIGINT) skips it
     #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_delay_ms: u64,

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+/// Flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {

@@ -59,6 +59,7 @@ pub struct ServeArgs {
     retention: RetentionArgs,
     #[command(flatten)]
     process: ProcessArgs,
+    /// The log, which starts before anything is judged.
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -72,6 +73,7 @@ pub struct DispatcherArgs {
     retention: RetentionArgs,
     #[command(flatten)]
     process: ProcessArgs,
+    /// The log, which starts before anything is judged.
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -96,7 +98,7 @@ impl StoreVerbArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
 struct ProcessArgs {
-    /// Address of /metrics, or `off`. Never the address of the API: the numbers need no key
+    /// Address of /metrics, or `off`; it needs no key, so it is never the address of the API
     #[arg(
         long,
         env = "BUDGET_METRICS_LISTEN",
@@ -104,11 +106,11 @@ struct ProcessArgs {
         default_value = "0.0.0.0:7879"
     )]
     metrics_listen: OptionalAddress,
-    /// Connections open at once on each address; more wait until one is closed. Each takes an open file
+    /// Open connections on each address; further ones wait until one closes. Each takes a file descriptor
     #[arg(long, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
-    /// How long accepted requests, and workers at their work, may take to finish in the end, in milliseconds
+    /// Time that requests and workers may take to finish at shutdown, in milliseconds
     #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]
     shutdown_grace_ms: u64,

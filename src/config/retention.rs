@@ -8,23 +8,24 @@ use super::ConfigError;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Flags of [`RetentionConfig`].
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Retention")]
 pub struct RetentionArgs {
-    /// Days that a reservation is kept after its end, with its idempotency entries; posted events as long, but at least 7.
-    /// About 1 KB each
+    /// Days that a reservation is kept after its end, with its idempotency entries, and a usage event after its charge,
+    /// but at least 7. About 1 KB each
     #[arg(long, env = "BUDGET_RESERVATION_RETENTION_DAYS", value_name = "DAYS", default_value = "30",
           value_parser = clap::value_parser!(u32).range(1..=3_650))]
     reservation_retention_days: u32,
-    /// Days that the event log of a tenant is kept
+    /// Days that events are kept
     #[arg(long, env = "BUDGET_EVENT_RETENTION_DAYS", value_name = "DAYS", default_value = "90",
           value_parser = clap::value_parser!(u32).range(1..=3_650))]
     event_retention_days: u32,
-    /// Days that the audit log of a tenant is kept
+    /// Days that audit entries are kept; those of unknown callers at most 30
     #[arg(long, env = "BUDGET_AUDIT_RETENTION_DAYS", value_name = "DAYS", default_value = "400",
           value_parser = clap::value_parser!(u32).range(1..=3_650))]
     audit_retention_days: u32,
-    /// Days that an outbox entry waits for its delivery
+    /// Days that the outbox keeps its pointers to events
     #[arg(long, env = "BUDGET_OUTBOX_RETENTION_DAYS", value_name = "DAYS", default_value = "7",
           value_parser = clap::value_parser!(u32).range(1..=365))]
     outbox_retention_days: u32,

@@ -7,11 +7,12 @@ use secrecy::{ExposeSecret, SecretString};
 use super::ConfigError;
 use crate::domain::seal::SealingKeys;
 
+/// Flags of the [`SealingKeys`].
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Secrets")]
 pub struct SecretArgs {
-    /// Keys that seal the secrets of webhooks in Redis, each `<id>:<32 bytes in base64>`, comma-separated: the first seals,
-    /// each opens. To replace one, put the new one in front. Required, unless secrets may lie in Redis as they are
+    /// Keys that encrypt the secrets of webhooks in Redis, each `<id>:<32 bytes in base64>`, comma-separated: the first
+    /// encrypts, all decrypt. To replace a key, put the new one in front. Required unless plaintext secrets are allowed
     #[arg(
         long,
         env = "BUDGET_SECRET_KEYS",
@@ -21,7 +22,7 @@ pub struct SecretArgs {
         hide_env_values = true
     )]
     secret_keys: SecretString,
-    /// Start without keys, and keep the secrets of webhooks in Redis readable by whoever can read Redis
+    /// Start without such keys: whoever can read Redis can read the secrets of webhooks
     #[arg(
         long,
         env = "BUDGET_ALLOW_PLAINTEXT_SECRETS",

@@ -13,12 +13,13 @@ use super::ConfigError;
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
+/// Flags of [`StoreConfig`].
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Redis")]
 pub struct StoreArgs {
-    /// Where Redis is: redis://[user:password@]host[:port][/db], rediss:// for TLS,
+    /// Connection URL of Redis: redis://[user:password@]host[:port][/db],
     /// redis+sentinel://host[:port],…/master[/db][?sentinel_user=…&sentinel_password=…],
-    /// redis+cluster://host[:port],… or redis+unix:///path
+    /// redis+cluster://host[:port],… or redis+unix:///path; with rediss for TLS
     #[arg(
         long,
         env = "BUDGET_REDIS_URL",
@@ -26,10 +27,10 @@ pub struct StoreArgs {
         hide_env_values = true
     )]
     redis_url: SecretString,
-    /// PEM file of the authority that signed Redis's certificate, instead of the public ones
+    /// PEM file with the authority that signed Redis's certificate; replaces the public ones
     #[arg(long, env = "BUDGET_REDIS_TLS_CA_FILE", value_name = "FILE")]
     redis_tls_ca_file: Option<PathBuf>,
-    /// PEM file of the certificate to show to Redis
+    /// PEM file with the client certificate for Redis
     #[arg(
         long,
         env = "BUDGET_REDIS_TLS_CERT_FILE",
@@ -37,7 +38,7 @@ pub struct StoreArgs {
         requires = "redis_tls_key_file"
     )]
     redis_tls_cert_file: Option<PathBuf>,
-    /// PEM file of that certificate's key
+    /// PEM file with the private key of that certificate
     #[arg(
         long,
         env = "BUDGET_REDIS_TLS_KEY_FILE",
@@ -45,15 +46,15 @@ pub struct StoreArgs {
         requires = "redis_tls_cert_file"
     )]
     redis_tls_key_file: Option<PathBuf>,
-    /// How long a request may take in Redis in all, waiting for connections included, in milliseconds
+    /// Time that a request may spend in Redis in all, waiting for connections included, in milliseconds
     #[arg(long, env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
           value_parser = clap::value_parser!(u64).range(50..=60_000))]
     redis_timeout_ms: u64,
-    /// Connections to each Redis node that all requests share
+    /// Connections to each Redis node, shared by all requests
     #[arg(long, env = "BUDGET_REDIS_CONNECTIONS", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     redis_connections: u16,
-    /// What every key starts with, so that one Redis can hold several deployments
+    /// Prefix of every key, so that one Redis can hold several deployments
     #[arg(
         long,
         env = "BUDGET_KEY_PREFIX",

@@ -7,10 +7,11 @@ use clap::Args;
 use super::ConfigError;
 use crate::egress::TrustedRoots;
 
+/// Flags of [`WebhookConfig`].
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Webhooks")]
 pub struct WebhookArgs {
-    /// PEM file of the authorities that sign the certificates of webhooks' receivers, instead of the public ones
+    /// PEM file with the authorities that signed the certificates of webhook receivers; replaces the public ones
     #[arg(long, env = "BUDGET_WEBHOOK_CA_FILE", value_name = "FILE")]
     webhook_ca_file: Option<PathBuf>,
 }

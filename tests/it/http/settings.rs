@@ -1,6 +1,7 @@
-//! README's table of settings says what the binaries take, no more and no less.
+//! docs/configuration.md lists what the binaries take, no more and no less; its tables are made from their help.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use budget_authority::config::{DispatcherArgs, ServeArgs};
 use clap::{Args, Command};
@@ -12,8 +13,27 @@ struct Setting {
     read_by: &'static str,
 }
 
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
+
+/// What stands around the tables in the document.
+const BEGIN: &str = "<!-- Made by `make docs` from the help of both binaries. -->\n";
+const END: &str = "<!-- End of what `make docs` makes. -->\n";
+
+/// Run with `UPDATE_SNAPSHOTS=1` (`make docs`) to write the tables anew.
 #[test]
-fn the_readme_lists_every_setting_with_its_default_and_no_other() {
+fn the_document_says_of_each_setting_what_its_help_says() {
+    let document = document();
+    let (before, rest) = document.split_once(BEGIN).expect("where the tables begin");
+    let (tables, after) = rest.split_once(END).expect("where the tables end");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        let text = [before, BEGIN, &described(), END, after].concat();
+        return std::fs::write(DOCUMENT, text).expect("the document can be written");
+    }
+    assert_eq!(tables, described(), "`make docs` writes it anew");
+}
+
+#[test]
+fn the_document_lists_every_setting_with_its_default_and_no_other() {
     assert_eq!(documented(), defined());
 }
 
@@ -82,9 +102,36 @@ fn defined() -> BTreeMap<String, Setting> {
     settings
 }
 
+fn document() -> String {
+    std::fs::read_to_string(DOCUMENT).expect("the document is there")
+}
+
+/// A table for each heading of the help.
+fn described() -> String {
+    let (mut text, mut heading) = (String::new(), None);
+    let settings = defined();
+    for arg in ServeArgs::augment_args(Command::new("serve")).get_arguments() {
+        if heading != arg.get_help_heading() {
+            heading = arg.get_help_heading();
+            let heading = heading.expect("every setting is under a heading");
+            let columns = "| Variable | Default | Read by | Meaning |\n|---|---|---|---|\n";
+            write!(text, "\n### {heading}\n\n{columns}").expect("a text takes it");
+        }
+        let variable = arg.get_env().expect("a variable").to_string_lossy();
+        let Setting { default, read_by } = &settings[&*variable];
+        let meaning = arg.get_help().expect("every setting has a help");
+        let meaning = meaning.to_string().replace('|', "\\|");
+        writeln!(text, "| `{variable}` | {default} | {read_by} | {meaning} |")
+            .expect("a text takes it");
+    }
+    text + "\n"
+}
+
 fn documented() -> BTreeMap<String, Setting> {
-    let readme = include_str!("../../../README.md");
-    let rows = readme.lines().filter(|line| line.starts_with("| `BUDGET_"));
+    let document = document();
+    let rows = document
+        .lines()
+        .filter(|line| line.starts_with("| `BUDGET_"));
     let read = |row: &str| {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let read_by = match cells[2] {
