@@ -1,14 +1,14 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench
+.PHONY: help run test lint fmt docs bench
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 run: ## Run the development stack: Redis, API, workers and a demo tenant
 	@.ci/need cargo cc curl redis-server
-	cargo run --release --bin budget-authority -- dev $(ARGS)
+	cargo run --bin budget-authority -- dev $(ARGS)
 
 test: lint ## Check format and lints, then run all tests
 	@.ci/need curl redis-server redis-sentinel python openssl
@@ -26,6 +26,10 @@ fmt: ## Format the Rust code
 	@.ci/need cargo rustfmt
 	cargo fmt
 	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
+
+docs: ## Write the generated documents anew
+	@.ci/need cargo cc
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes
 
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
