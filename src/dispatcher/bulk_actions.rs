@@ -1,93 +1,88 @@
-//! Goes on with bulk actions that their requests left: because they took too long, or because whoever answered them died.
+//! Resumes bulk actions that their requests left unfinished, because they took too long or their process died.
 //!
-//! An action is taken up [`LEASE`] after the last sign of life of its request. One whose end cannot be written is tried again
-//! after [`AGAIN`].
+//! An action is resumed [`LEASE`] after its request last renewed its claim.
 
 use std::time::Duration;
 
-use prometheus::{Gauge, IntCounter, Registry};
+use prometheus::{
+    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
+};
 use tracing::{error, info};
 
+use super::due::{DueRows, partitions};
+use super::workers::{LeaseWorker, Next};
 use crate::admin::bulk_actions::run::{LEASE, Runner, Turn};
 use crate::store::admin::bulk::{BulkPlace, BulkState};
 use crate::store::{Lease, Store, StoreError};
 
-/// How often to look.
-pub const PERIOD: Duration = Duration::from_secs(1);
-
-/// Actions looked at in each partition in one pass.
+/// Actions examined in each partition in one pass.
 const ROWS: usize = 8;
 
-/// For how long a pass goes on with one action, so that the others need not wait.
-const TURN: Duration = Duration::from_secs(5);
+/// The longest time that a pass spends on one action.
+const ACTION_LIMIT: Duration = Duration::from_secs(5);
 
-/// How soon what failed is tried again.
-const AGAIN: Duration = Duration::from_secs(30);
+/// After how long an action that failed is retried.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// What one pass came to.
+/// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resumed {
-    /// Actions that came to their end.
+pub struct BulkPass {
+    /// Actions that finished.
     pub finished: usize,
-    /// Actions that could not go on.
+    /// Actions that could not be resumed.
     pub failed: usize,
-    /// Whether more is due: go on at once.
+    /// Whether more is due.
     pub more: bool,
 }
 
-/// Goes on with bulk actions in the partitions that it is given. Needs no fence: nobody does a row twice.
-pub struct Bulks {
+/// Resumes bulk actions. Needs no fencing: no row is done twice.
+pub struct BulkActions {
     store: Store,
     finished: IntCounter,
     lag_seconds: Gauge,
 }
 
-impl Bulks {
-    /// A worker with the metrics `budget_bulk_actions_resumed_total` and `budget_bulk_actions_lag_seconds`.
+impl BulkActions {
+    /// A worker with the metrics `budget_bulk_actions_resumed_total` and `budget_bulk_action_lag_seconds`.
     ///
     /// # Errors
     /// When one of the names is taken in `registry`.
     pub fn new(store: Store, registry: &Registry) -> prometheus::Result<Self> {
-        let bulks = Self {
+        Ok(Self {
             store,
-            finished: IntCounter::new(
+            finished: register_int_counter_with_registry!(
                 "budget_bulk_actions_resumed_total",
-                "Bulk actions left by their requests that were brought to their end here.",
+                "Unfinished bulk actions that this dispatcher resumed and finished.",
+                registry
             )?,
-            lag_seconds: Gauge::new(
-                "budget_bulk_actions_lag_seconds",
-                "How overdue the earliest bulk action was at the last pass.",
+            lag_seconds: register_gauge_with_registry!(
+                "budget_bulk_action_lag_seconds",
+                "By how much the earliest due bulk action was overdue at the last pass.",
+                registry
             )?,
-        };
-        registry.register(Box::new(bulks.finished.clone()))?;
-        registry.register(Box::new(bulks.lag_seconds.clone()))?;
-        Ok(bulks)
+        })
     }
 
-    /// One pass over the partitions of `leases`.
+    /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one action alone is logged, and put off, instead.
-    pub async fn run_once(&self, leases: &[Lease]) -> Result<Resumed, StoreError> {
-        let mut pass = Resumed::default();
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
-        let polled = self.store.poll_bulks(&partitions, ROWS).await?;
-        let now_ms = self.store.clock().now_ms();
-        let mut lag_ms = 0;
-        for (partition, found) in partitions.into_iter().zip(polled) {
-            // Its node is out of reach; the others need not wait.
-            let Some(found) = found else { continue };
-            for due in found.into_iter().filter(|due| due.at_ms <= now_ms) {
-                lag_ms = lag_ms.max(now_ms - due.at_ms);
-                let Some(place) = BulkPlace::of_member(partition, &due.member) else {
-                    error!(partition = %partition, "the index of bulk actions holds what is none");
+    /// [`StoreError`] when Redis is unavailable; a failure of one action alone is logged and retried.
+    pub async fn run_once(&self, leases: &[Lease]) -> Result<BulkPass, StoreError> {
+        let mut pass = BulkPass::default();
+        let polled = self.store.poll_bulks(&partitions(leases), ROWS).await?;
+        let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
+        self.lag_seconds.set(due.lag_seconds);
+        for (Lease { partition, .. }, members) in due.by_lease {
+            for member in members {
+                let Some(place) = BulkPlace::of_member(partition, &member.member) else {
+                    error!(partition = %partition, "the index of bulk actions holds a name that is no bulk action");
                     continue;
                 };
-                match self.go_on(&place).await {
+                match self.resume(&place).await {
                     Ok(Some(Turn::Finished(_))) => {
                         pass.finished += 1;
                         self.finished.inc();
-                        info!("a bulk action of `{}` came to its end", place.tenant);
+                        info!("finished a bulk action of `{}`", place.tenant);
                     }
                     Ok(Some(Turn::Paused)) => pass.more = true,
                     Ok(Some(Turn::Forgotten) | None) => {}
@@ -96,31 +91,43 @@ impl Bulks {
                         pass.failed += 1;
                         let member = place.member();
                         error!(
-                            error = %failure, retry_in_ms = AGAIN.as_millis() as u64,
-                            "the bulk action `{member}` cannot go on, and is tried again: {failure}"
+                            error = %failure, retry_in_ms = RETRY_AFTER.as_millis() as u64,
+                            "cannot resume the bulk action `{member}`; it is retried: {failure}"
                         );
-                        self.store.renew_bulk(&place, AGAIN).await?;
+                        self.store.renew_bulk(&place, RETRY_AFTER).await?;
                     }
                 }
             }
         }
-        self.lag_seconds.set(lag_ms as f64 / 1_000.0);
         Ok(pass)
     }
 
-    async fn go_on(&self, place: &BulkPlace) -> Result<Option<Turn>, StoreError> {
+    async fn resume(&self, place: &BulkPlace) -> Result<Option<Turn>, StoreError> {
         match self.store.resume_bulk(place, LEASE).await? {
             BulkState::Mine(claim) => {
                 let mut runner = Runner::new(self.store.clone(), *claim);
-                runner.run(TURN).await.map(Some)
+                runner.run(ACTION_LIMIT).await.map(Some)
             }
             BulkState::Unreadable(damage) => {
                 let member = place.member();
                 error!(error = %damage, "the bulk action `{member}` cannot be read: {damage}");
-                self.store.renew_bulk(place, AGAIN).await?;
+                self.store.renew_bulk(place, RETRY_AFTER).await?;
                 Ok(None)
             }
             _ => Ok(None),
         }
+    }
+}
+
+impl LeaseWorker for BulkActions {
+    const NAME: &'static str = "bulk_actions";
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        _: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(Next::more(self.run_once(leases).await?.more))
     }
 }

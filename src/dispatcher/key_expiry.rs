@@ -1,99 +1,79 @@
-//! Tells that the time of API keys is over. The status of a key follows from the clock wherever it is read, so this worker
-//! changes nothing but what is told; it tells of each key once, for what is left to be told and the event are one script.
+//! Emits an event for each API key that has expired. Every reader derives a key's status from the clock, so this worker
+//! changes nothing else; one script removes the pending expiry and emits the event, so each key gets one event.
 
 use std::time::Duration;
 
-use prometheus::{IntCounter, Registry};
-use tracing::error;
+use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
 
-use crate::dispatcher::sweep::ClockWatch;
+use super::due::{DueRows, Emitted, emit_due, partitions};
+use super::sweep::ClockWatch;
+use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
-use crate::store::dispatcher::rollups::Flushed;
 use crate::store::{Lease, Store, StoreError};
 
-/// How often to look: an expiry is told so long after it, at most.
-pub const PERIOD: Duration = Duration::from_secs(5);
-
-/// Keys looked at in each partition in one pass.
+/// Keys examined in each partition in one pass.
 const ROWS: usize = 32;
 
-/// What one pass came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Expired {
-    /// Keys whose expiry was told.
-    pub told: i64,
-    /// Keys of which nothing could be told.
-    pub failed: usize,
-    /// Whether more is due: go on at once.
-    pub more: bool,
-}
-
-/// Tells of expired API keys, under the leases that it is given.
+/// Emits the expiry of API keys.
 pub struct KeyExpiry {
     store: Store,
     clock: ClockWatch,
-    told: IntCounter,
+    emitted: IntCounter,
 }
 
 impl KeyExpiry {
-    /// A worker that halts while `clock` is in doubt: what was told cannot be taken back. Its counter is
+    /// A worker that halts while `clock` is in doubt, because an event cannot be taken back. Its counter is
     /// `budget_api_keys_expired_total`.
     ///
     /// # Errors
     /// When the name is taken in `registry`.
     pub fn new(store: Store, clock: ClockWatch, registry: &Registry) -> prometheus::Result<Self> {
-        let told = IntCounter::new(
+        let emitted = register_int_counter_with_registry!(
             "budget_api_keys_expired_total",
-            "API keys whose expiry was told here.",
+            "API keys whose expiry was emitted as an event.",
+            registry
         )?;
-        registry.register(Box::new(told.clone()))?;
-        Ok(Self { store, clock, told })
+        Ok(Self {
+            store,
+            clock,
+            emitted,
+        })
     }
 
-    /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
+    /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one key alone is logged instead.
+    /// [`StoreError`] when Redis is unavailable; a failure of one key alone is logged.
     pub async fn run_once(
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<Expired, StoreError> {
-        let mut pass = Expired::default();
+    ) -> Result<Emitted, StoreError> {
         let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
-            return Ok(pass);
+            return Ok(Emitted::default());
         };
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
-        let polled = self.store.poll_expiring(&partitions, ROWS).await?;
-        for (lease, found) in leases.iter().zip(polled) {
-            // Its node is out of reach; the others need not wait.
-            let Some(found) = found else { continue };
-            let mut flushed = 0;
-            for due in found.into_iter().filter(|due| due.at_ms <= now_ms) {
-                let (key, cause) = (due.member, Cause::sweep().lines());
-                match self.store.expire_api_key(&key, *lease, &cause).await {
-                    Ok(Flushed::Facts(count)) => {
-                        pass.told += count;
-                        self.told.inc_by(count.unsigned_abs());
-                        flushed += 1;
-                    }
-                    Ok(Flushed::Early | Flushed::WrongDay) => {}
-                    Ok(Flushed::Fenced) => {
-                        lost(*lease);
-                        break;
-                    }
-                    Err(StoreError::Unavailable(error)) => return Err(error.into()),
-                    Err(failure) => {
-                        pass.failed += 1;
-                        error!(
-                            key, error = %failure,
-                            "the expiry of the API key `{key}` could not be told: {failure}"
-                        );
-                    }
-                }
-            }
-            pass.more |= flushed == ROWS;
-        }
+        let polled = self.store.poll_expiring(&partitions(leases), ROWS).await?;
+        let due = DueRows::new(leases, polled, now_ms, ROWS);
+        let flush = |lease, key: String| async move {
+            let cause = Cause::sweep().lines();
+            self.store.expire_api_key(&key, lease, &cause).await
+        };
+        let pass = emit_due(due, "expiry of API key", &mut lost, flush).await?;
+        self.emitted.inc_by(pass.emitted.unsigned_abs());
         Ok(pass)
+    }
+}
+
+impl LeaseWorker for KeyExpiry {
+    const NAME: &'static str = "key_expiry";
+    /// An expiry is emitted this long after it, at most.
+    const PERIOD: Duration = Duration::from_secs(5);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(Next::more(self.run_once(leases, lost).await?.more))
     }
 }

@@ -1,8 +1,8 @@
 //! Which partitions this dispatcher works on.
 //!
-//! Every dispatcher tells every few seconds that it is alive, computes from the list of the living which partitions
-//! should be its own, gives back what should not, and takes or renews the rest. Leases save work: what is done under one is
-//! right without it, and the scripts refuse the fencing token of a former owner.
+//! Every dispatcher sends a heartbeat every few seconds, computes its share of the partitions from the list of live
+//! dispatchers, releases leases beyond its share, and takes or renews the rest. Leases only avoid duplicate work: the
+//! scripts are correct without them, and refuse the fencing token of a former owner.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,25 +17,25 @@ use crate::domain::ids::Partition;
 use crate::store::dispatcher::lease::{Lease, Taken};
 use crate::store::{Store, StoreError};
 
-/// How often a dispatcher tells that it is alive.
-pub const BEAT: Duration = Duration::from_secs(3);
+/// How often a dispatcher sends a heartbeat.
+pub const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// A dispatcher that was silent for so long is taken for dead, and its partitions are taken over.
+/// A dispatcher without a heartbeat for this long counts as dead, and others take its partitions over.
 pub const ALIVE: Duration = Duration::from_secs(10);
 
-/// A lease lapses after this long without renewal, also where nobody can tell whether its owner is alive.
+/// A lease lapses after this long without renewal, whether or not the heartbeats can be read.
 pub const LEASE: Duration = Duration::from_secs(30);
 
-/// How often a lease is renewed within its duration: each renewal is a write of its own.
+/// How often a lease is renewed within its duration; each renewal is a write.
 const RENEWALS: u32 = 3;
 
-/// How soon to try again for partitions that another dispatcher has not given back yet.
+/// How soon to retry partitions that another dispatcher has not released yet.
 const HANDOVER: Duration = Duration::from_millis(500);
 
-/// Work under a lease stops this long before it lapses, in case the clocks do not run alike.
+/// Work under a lease stops this long before it lapses, because clocks drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The leases that are held now. Cheap to clone; workers read it, the keeper writes it.
+/// The leases of this dispatcher. Cheap to clone; workers read it, the keeper writes it.
 #[derive(Debug, Clone, Default)]
 pub struct Leases {
     held: Arc<RwLock<BTreeMap<Partition, Held>>>,
@@ -48,7 +48,7 @@ struct Held {
 }
 
 impl Leases {
-    /// The leases that may be worked under now, in the order of partitions.
+    /// The leases that are valid now, in the order of partitions.
     pub fn current(&self) -> Vec<Lease> {
         let now = Instant::now();
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Leases {
         valid.map(lease).collect()
     }
 
-    /// A script said that this lease is another's by now.
+    /// Drops a lease that a script refused because another dispatcher holds it.
     pub fn lost(&self, lease: Lease) {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         if held
@@ -90,18 +90,18 @@ impl Leases {
     }
 }
 
-/// What one pass of the keeper came to.
+/// What one pass of the keeper did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Renewal {
     /// Dispatchers alive, this one included.
     pub dispatchers: usize,
     /// Partitions held now.
     pub held: usize,
-    /// Of its share, partitions that another dispatcher still holds.
+    /// Partitions of its share that another dispatcher still holds.
     pub waiting: usize,
 }
 
-/// Takes, renews and gives back leases for one dispatcher.
+/// Takes, renews and releases leases for one dispatcher.
 pub struct LeaseKeeper {
     store: Store,
     name: String,
@@ -114,7 +114,7 @@ pub struct LeaseKeeper {
 /// The last pass that took or renewed leases.
 struct Last {
     at: Instant,
-    members: Vec<String>,
+    dispatchers: Vec<String>,
     share: usize,
 }
 
@@ -131,7 +131,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// The same with leases of another duration, for tests that wait until one lapses.
+    /// Sets the duration of leases, for tests that wait until one lapses.
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -142,12 +142,12 @@ impl LeaseKeeper {
         self.leases.clone()
     }
 
-    /// Tells that it is alive. Where that is due, or others came or went, renews what it should hold and gives back what
-    /// it should not. Where the list of dispatchers is out of reach, it goes on with those that it last knew of: the
-    /// node of the list is one of several, and those of its leases may well answer.
+    /// Sends a heartbeat. When a renewal is due or the list of dispatchers changed, renews the leases of its share and
+    /// releases the others. When the list cannot be read, it keeps to the list that it last read, because the nodes of its
+    /// leases may still answer.
     ///
     /// # Errors
-    /// [`StoreError`]; the leases that are held stay so until they lapse.
+    /// [`StoreError`]; the leases stay valid until they lapse.
     pub async fn run_once(&self) -> Result<Renewal, StoreError> {
         let begun = Instant::now();
         match self
@@ -155,38 +155,38 @@ impl LeaseKeeper {
             .stay_member(&self.name, ALIVE.min(self.lease))
             .await
         {
-            Ok(members) => self.share_among(members, begun).await,
+            Ok(dispatchers) => self.share_among(dispatchers, begun).await,
             Err(error) => {
-                if let Some(members) = self.last_members() {
-                    self.share_among(members, begun).await?;
+                if let Some(dispatchers) = self.last_dispatchers() {
+                    self.share_among(dispatchers, begun).await?;
                 }
                 Err(error)
             }
         }
     }
 
-    /// Renews and gives back as it should among these dispatchers, this one included.
+    /// Renews and releases leases by this dispatcher's share among `dispatchers`, itself included.
     async fn share_among(
         &self,
-        members: Vec<String>,
+        dispatchers: Vec<String>,
         begun: Instant,
     ) -> Result<Renewal, StoreError> {
-        if self.holds_still(&members) {
+        if self.is_settled(&dispatchers) {
             return Ok(Renewal {
-                dispatchers: members.len(),
+                dispatchers: dispatchers.len(),
                 held: self.leases.current().len(),
                 waiting: 0,
             });
         }
         let alive = ALIVE.min(self.lease);
-        let share = share_of(&self.name, &members);
+        let share = share_of(&self.name, &dispatchers);
         let wanted: HashSet<_> = share.iter().copied().collect();
         let mut surplus = self.leases.partitions();
         surplus.retain(|partition| !wanted.contains(partition));
         if !surplus.is_empty() {
             info!(
                 partitions = surplus.len(),
-                "giving {} partitions back",
+                "releasing {} partitions",
                 surplus.len()
             );
             self.leases.drop_all(&surplus);
@@ -195,7 +195,7 @@ impl LeaseKeeper {
         let valid_until = begun + self.lease.saturating_sub(MARGIN.min(self.lease / 4));
         let taken = self
             .store
-            .take_leases(&self.name, self.lease, &members, alive, &share)
+            .take_leases(&self.name, self.lease, &dispatchers, alive, &share)
             .await?;
         let mut waiting = 0;
         for (partition, taken) in share.iter().zip(taken) {
@@ -211,7 +211,7 @@ impl LeaseKeeper {
             }
         }
         let renewal = Renewal {
-            dispatchers: members.len(),
+            dispatchers: dispatchers.len(),
             held: self.leases.current().len(),
             waiting,
         };
@@ -219,53 +219,53 @@ impl LeaseKeeper {
         self.metrics.partitions.set(renewal.held as i64);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last {
             at: begun,
-            members,
+            dispatchers,
             share: share.len(),
         });
         Ok(renewal)
     }
 
-    fn last_members(&self) -> Option<Vec<String>> {
+    fn last_dispatchers(&self) -> Option<Vec<String>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|last| last.members.clone())
+        last.as_ref().map(|last| last.dispatchers.clone())
     }
 
-    /// Whether everything is as the last pass left it, and no lease needs renewal yet.
-    fn holds_still(&self, members: &[String]) -> bool {
+    /// Whether nothing changed since the last pass, and no lease needs renewal yet.
+    fn is_settled(&self, dispatchers: &[String]) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().is_some_and(|last| {
             let due = last.at.elapsed() >= self.lease / RENEWALS;
-            // Fewer than its share: some were refused, or lost since.
-            !due && last.members == members && self.leases.current().len() == last.share
+            // Fewer than its share: some were refused or lost since.
+            !due && last.dispatchers == dispatchers && self.leases.current().len() == last.share
         })
     }
 
-    /// When to come back, after a pass with this outcome.
+    /// How long to wait after a pass with this outcome.
     pub fn pause_after(&self, outcome: &Result<Renewal, StoreError>) -> Duration {
         match outcome {
-            Ok(renewal) if renewal.waiting == 0 => BEAT.min(self.lease / RENEWALS),
+            Ok(renewal) if renewal.waiting == 0 => HEARTBEAT.min(self.lease / RENEWALS),
             _ => HANDOVER,
         }
     }
 
-    /// Gives everything back and leaves, so that others take over at once.
+    /// Releases all leases and leaves the list of dispatchers, so that others take over at once.
     pub async fn leave(&self) {
         let partitions = self.leases.partitions();
         self.leases.drop_all(&partitions);
         self.metrics.partitions.set(0);
         let left = self.store.leave_members(&self.name).await;
-        let given_back = self.store.release_leases(&self.name, &partitions).await;
-        match left.and(given_back) {
+        let released = self.store.release_leases(&self.name, &partitions).await;
+        match left.and(released) {
             Ok(()) => info!(
                 partitions = partitions.len(),
-                "gave {} partitions back",
+                "released {} partitions",
                 partitions.len()
             ),
             Err(error) => {
                 let lapse_in_ms = self.lease.as_millis() as u64;
                 warn!(
                     error = %error, lapse_in_ms,
-                    "the leases could not be given back and lapse in {lapse_in_ms} ms: {error}"
+                    "the leases could not be released and lapse in {lapse_in_ms} ms: {error}"
                 );
             }
         }

@@ -1,15 +1,18 @@
-//! What the dispatcher tells about its leases and the views that it keeps; its other workers count their own work.
+//! Metrics of the leases and of the views over all tenants; the other workers register their own.
 
-use prometheus::{GaugeVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    GaugeVec, IntCounterVec, IntGauge, Registry, register_gauge_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
+};
 
 use crate::store::dispatcher::views::View;
 
-/// Leases.
+/// Metrics of the leases.
 #[derive(Debug, Clone)]
 pub struct LeaseMetrics {
-    /// `budget_dispatchers_alive`: dispatchers that share the partitions, as this one sees it.
+    /// `budget_dispatchers_alive`.
     pub dispatchers: IntGauge,
-    /// `budget_partitions_leased`: partitions that this dispatcher works on.
+    /// `budget_partitions_leased`.
     pub partitions: IntGauge,
 }
 
@@ -19,31 +22,30 @@ impl LeaseMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let metrics = Self {
-            dispatchers: IntGauge::new(
+        Ok(Self {
+            dispatchers: register_int_gauge_with_registry!(
                 "budget_dispatchers_alive",
                 "Dispatchers that share the partitions, as this one sees it.",
+                registry
             )?,
-            partitions: IntGauge::new(
+            partitions: register_int_gauge_with_registry!(
                 "budget_partitions_leased",
                 "Partitions that this dispatcher works on.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.dispatchers.clone()))?;
-        registry.register(Box::new(metrics.partitions.clone()))?;
-        Ok(metrics)
+        })
     }
 }
 
-/// Views over all tenants.
+/// Metrics of the views over all tenants.
 #[derive(Debug, Clone)]
 pub struct ViewMetrics {
-    /// `budget_view_lag_seconds{view}`: how far a view was behind at the last pass, over all partitions of all dispatchers.
+    /// `budget_view_lag_seconds{view}`, over all partitions of all dispatchers.
     pub lag_seconds: GaugeVec,
-    /// `budget_view_rows_total{view}`: rows added.
-    pub rows: IntCounterVec,
-    /// `budget_view_passed_over_total{view}`: what could not be added because it is damaged or gone.
-    pub passed_over: IntCounterVec,
+    /// `budget_view_rows_added_total{view}`.
+    pub added: IntCounterVec,
+    /// `budget_view_rows_skipped_total{view}`.
+    pub skipped: IntCounterVec,
 }
 
 impl ViewMetrics {
@@ -52,31 +54,29 @@ impl ViewMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let counter = |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), &["view"]);
-        let metrics = Self {
-            lag_seconds: GaugeVec::new(
-                Opts::new(
-                    "budget_view_lag_seconds",
-                    "How far a view over all tenants was behind at the last pass.",
-                ),
+        Ok(Self {
+            lag_seconds: register_gauge_vec_with_registry!(
+                "budget_view_lag_seconds",
+                "How far a view over all tenants was behind at the last pass.",
                 &["view"],
+                registry
             )?,
-            rows: counter(
-                "budget_view_rows_total",
+            added: register_int_counter_vec_with_registry!(
+                "budget_view_rows_added_total",
                 "Rows added to a view over all tenants.",
+                &["view"],
+                registry
             )?,
-            passed_over: counter(
-                "budget_view_passed_over_total",
-                "What could not be added to a view over all tenants because it is damaged or gone.",
+            skipped: register_int_counter_vec_with_registry!(
+                "budget_view_rows_skipped_total",
+                "Rows missing in a view over all tenants because what they show is damaged or gone.",
+                &["view"],
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.lag_seconds.clone()))?;
-        registry.register(Box::new(metrics.rows.clone()))?;
-        registry.register(Box::new(metrics.passed_over.clone()))?;
-        Ok(metrics)
+        })
     }
 
-    /// How far a view is behind, at a time of the store's clock; `watermark_ms` as the store answered it.
+    /// Sets the lag of `view` to the time between `watermark_ms` and `now_ms`, both of Redis's clock.
     pub fn lag(&self, view: View, now_ms: i64, watermark_ms: i64) {
         let lag_ms = (now_ms - watermark_ms).max(0);
         self.lag_seconds

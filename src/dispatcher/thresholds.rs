@@ -1,37 +1,51 @@
-//! Brings the thresholds that the operator's webhooks watch to partitions that did not hear of a change: whoever made it
-//! tells all of them before he answers, but may be killed on the way.
+//! Copies the thresholds that the operator's webhooks watch to partitions that missed a change: the process that makes a
+//! change copies it to all partitions before it responds, but may be killed before the last one.
 
 use std::time::Duration;
 
+use super::due::partitions;
+use super::workers::{LeaseWorker, Next};
 use crate::store::{Lease, Store, StoreError};
 
-/// How often to look.
-pub const PERIOD: Duration = Duration::from_secs(5);
-
-/// Brings thresholds to the partitions of the leases that it is given. Needs no fence: an older version changes nothing.
+/// Copies thresholds to the leased partitions. Needs no fencing: an older version changes nothing.
 pub struct ThresholdCopies {
     store: Store,
 }
 
 impl ThresholdCopies {
-    /// Over a store.
+    /// A worker over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// One pass; how many partitions were behind.
+    /// Does one pass and returns how many partitions were behind.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when Redis is unavailable.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<usize, StoreError> {
         let Some(watched) = self.store.watched().await? else {
             return Ok(0);
         };
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
-        let behind = self.store.behind(&partitions, watched.version).await?;
+        let behind = self
+            .store
+            .behind(&partitions(leases), watched.version)
+            .await?;
         if !behind.is_empty() {
             self.store.copy_thresholds(&behind, &watched).await?;
         }
         Ok(behind.len())
+    }
+}
+
+impl LeaseWorker for ThresholdCopies {
+    const NAME: &'static str = "thresholds";
+    const PERIOD: Duration = Duration::from_secs(5);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        _: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        self.run_once(leases).await.map(|_| Next::Idle)
     }
 }

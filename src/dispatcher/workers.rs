@@ -1,24 +1,50 @@
-//! The background work of a dispatcher: each worker repeats one bounded pass, until told to stop.
+//! The background tasks of a dispatcher: each worker repeats one bounded pass until the process ends.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::{IntCounterVec, Opts};
+use prometheus::{IntCounterVec, register_int_counter_vec_with_registry};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use super::leases::Leases;
 use crate::shutdown::Shutdown;
+use crate::store::{Lease, StoreError};
 use crate::telemetry::Telemetry;
 
-/// What a pass found.
+/// When a worker starts its next pass, after one that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
-    /// There may be more; go on at once.
-    Full,
-    /// All done for now.
+pub enum Next {
+    /// At once, because more may be due.
+    Now,
+    /// After the worker's period.
     Idle,
-    /// All done until after about this pause.
-    Rest(Duration),
+    /// After about this pause.
+    After(Duration),
+}
+
+impl Next {
+    /// At once where `more` is due, else after the worker's period.
+    pub(super) fn more(more: bool) -> Self {
+        if more { Self::Now } else { Self::Idle }
+    }
+}
+
+/// Background work on the partitions that a dispatcher leases.
+pub(super) trait LeaseWorker: Send + 'static {
+    /// The worker's label in metrics and log lines.
+    const NAME: &'static str;
+    /// The pause after a pass that leaves nothing due; several of them after repeated failures.
+    const PERIOD: Duration;
+
+    /// Does one bounded pass and calls `lost` with each lease that another dispatcher holds by now.
+    fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> impl Future<Output = Result<Next, StoreError>> + Send;
 }
 
 /// The running workers of a process.
@@ -30,35 +56,42 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// No workers yet.
+    /// No workers yet; counts passes in `budget_worker_passes_total{worker,result}`.
     pub fn new(telemetry: &Telemetry, shutdown: Shutdown) -> Self {
-        let options = Opts::new(
+        let passes = register_int_counter_vec_with_registry!(
             "budget_worker_passes_total",
             "Passes of each background worker by result.",
+            &["worker", "result"],
+            telemetry.registry()
         );
-        let passes = IntCounterVec::new(options, &["worker", "result"]).ok();
-        let registered = passes.filter(|passes| {
-            telemetry
-                .registry()
-                .register(Box::new(passes.clone()))
-                .is_ok()
-        });
         Self {
             tasks: JoinSet::new(),
-            passes: registered,
+            passes: passes.ok(),
             shutdown,
         }
     }
 
-    /// Repeats `pass` until the process is to end: at once after a full pass, after about `pause` otherwise, and after up
-    /// to ten pauses while passes fail. A pass is never interrupted. The pauses of several processes drift apart.
+    /// Repeats the passes of `worker` under the leases that are valid at the start of each pass.
+    pub(super) fn start<W: LeaseWorker>(&mut self, worker: W, leases: &Leases) {
+        let (worker, leases) = (Arc::new(Mutex::new(worker)), leases.clone());
+        self.repeat(W::NAME, W::PERIOD, move || {
+            let (worker, leases) = (Arc::clone(&worker), leases.clone());
+            async move {
+                let lost = |lease| leases.lost(lease);
+                worker.lock().await.pass(&leases.current(), lost).await
+            }
+        });
+    }
+
+    /// Repeats `pass` until the process ends: at once after [`Next::Now`], after about `period` otherwise, and after up to
+    /// ten periods while passes fail. A pass is never interrupted. Pauses are jittered, so that processes drift apart.
     pub fn repeat<F, E>(
         &mut self,
         name: &'static str,
-        pause: Duration,
+        period: Duration,
         mut pass: impl FnMut() -> F + Send + 'static,
     ) where
-        F: Future<Output = Result<Pass, E>> + Send,
+        F: Future<Output = Result<Next, E>> + Send,
         E: fmt::Display + Send,
     {
         let (passes, shutdown) = (self.passes.clone(), self.shutdown.clone());
@@ -71,31 +104,30 @@ impl Workers {
             let mut failures = 0u32;
             while !shutdown.has_begun() {
                 let outcome = pass().await;
-                let wait = match outcome {
-                    Ok(found) => {
-                        count("ok");
+                count(if outcome.is_ok() { "ok" } else { "failed" });
+                let pause = match outcome {
+                    Ok(next) => {
                         if failures > 0 {
-                            warn!(worker = name, failures, "worker `{name}` is back after {failures} failed passes");
+                            warn!(worker = name, failures, "worker `{name}` works again after {failures} failed passes");
                         }
                         failures = 0;
-                        match found {
-                            Pass::Full => continue,
-                            Pass::Idle => pause,
-                            Pass::Rest(pause) => pause,
+                        match next {
+                            Next::Now => continue,
+                            Next::Idle => period,
+                            Next::After(pause) => pause,
                         }
                     }
                     Err(error) => {
-                        count("failed");
                         failures += 1;
-                        // Once when it starts; the counter tells the rest.
+                        // One warning per series of failures; the counter has the rest.
                         match failures {
-                            1 => warn!(worker = name, error = %error, "worker `{name}` failed and tries again: {error}"),
+                            1 => warn!(worker = name, error = %error, "worker `{name}` failed and retries: {error}"),
                             _ => debug!(worker = name, error = %error, failures, "worker `{name}` failed again"),
                         }
-                        pause * failures.min(10)
+                        period * failures.min(10)
                     }
                 };
-                let jittered = wait.mul_f64(rand::random_range(0.75..1.25));
+                let jittered = pause.mul_f64(rand::random_range(0.75..1.25));
                 tokio::select! {
                     () = tokio::time::sleep(jittered) => {}
                     () = shutdown.begun() => {}
@@ -104,11 +136,11 @@ impl Workers {
         });
     }
 
-    /// Waits until the present pass of each worker is over, at most `grace`.
+    /// Waits until the current pass of each worker is over, at most `grace`.
     pub async fn finished(mut self, grace: Duration) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(grace, all).await.is_err() {
-            warn!("a background worker was cut off in the middle of a pass");
+            warn!("a background worker was aborted in the middle of a pass");
         }
     }
 }
@@ -121,7 +153,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_worker_goes_on_while_there_is_more_and_after_failures() {
+    async fn a_worker_repeats_while_there_is_more_and_after_failures() {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
         let mut workers = Workers::new(&telemetry, shutdown.clone());
         let runs = Arc::new(AtomicUsize::new(0));
@@ -132,12 +164,12 @@ mod tests {
             let end = end.clone();
             async move {
                 match run {
-                    0 | 1 => Ok(Pass::Full),
+                    0 | 1 => Ok(Next::Now),
                     2 => Err("no luck"),
-                    3 => Ok(Pass::Idle),
+                    3 => Ok(Next::Idle),
                     _ => {
                         end.begin();
-                        Ok(Pass::Full)
+                        Ok(Next::Now)
                     }
                 }
             }

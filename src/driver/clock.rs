@@ -1,5 +1,5 @@
-//! What this process believes Redis's clock to say. Only Redis's own `TIME` decides anything; this estimate picks the day
-//! keys that a script is given, and the script says so when it was wrong. And it doubts a clock that jumped.
+//! An estimate of Redis's clock. Only Redis's own `TIME` decides anything; the estimate picks the day keys that a script
+//! gets, and the script refuses a wrong day. A clock that jumped is in doubt.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,50 +9,50 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::driver::clock_monitor::{Course, Verdict};
+use crate::driver::clock_monitor::{ClockMonitor, ClockState};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Redis's clock, so far as it was told.
+/// The estimate of Redis's clock.
 #[derive(Debug, Default)]
 pub struct Clock {
-    /// To the local clock, in milliseconds.
+    /// Redis's time minus local time, in milliseconds.
     offset_ms: AtomicI64,
-    course: Mutex<Course>,
+    monitor: Mutex<ClockMonitor>,
 }
 
 impl Clock {
-    /// Redis's time in milliseconds since the epoch, as far as known.
+    /// Redis's time in milliseconds since the epoch, as estimated.
     pub fn now_ms(&self) -> i64 {
         local_ms() + self.offset_ms.load(Ordering::Relaxed)
     }
 
-    /// Redis's present UTC day, as far as known.
+    /// Redis's current UTC day, as estimated.
     pub fn today(&self) -> Day {
         Day::of_ms(self.now_ms())
     }
 
-    /// Takes over a time that Redis told between two instants.
+    /// Takes a time that Redis read between two instants.
     pub fn observe(&self, sent: Instant, received: Instant, redis_ms: i64) {
         self.offset_ms
             .store(redis_ms - local_ms(), Ordering::Relaxed);
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        let in_doubt = course.is_in_doubt();
-        let verdict = course.observe(sent, received, &[redis_ms]);
-        drop(course);
-        if let (false, Verdict::Jumped { by_ms }) = (in_doubt, verdict) {
+        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_doubt = monitor.is_in_doubt();
+        let state = monitor.observe(sent, received, &[redis_ms]);
+        drop(monitor);
+        if let (false, ClockState::Jumped { by_ms }) = (in_doubt, state) {
             warn!(
                 by_ms,
-                "Redis's clock jumped by {by_ms} ms: until it is steady, requests end no hold that is not over by its old \
-                 course too"
+                "Redis's clock jumped by {by_ms} ms: until it is steady, requests expire only holds that are also over by its \
+                 old time"
             );
         }
     }
 
-    /// Until when holds are over beyond doubt, at a moment when Redis tells `redis_ms`.
-    pub fn believed_ms(&self, redis_ms: i64) -> i64 {
-        let course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        course.believed_ms(Instant::now(), redis_ms)
+    /// Holds due before this time are over beyond doubt, at a moment when Redis's clock reads `redis_ms`.
+    pub fn trusted_ms(&self, redis_ms: i64) -> i64 {
+        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        monitor.trusted_ms(Instant::now(), redis_ms)
     }
 }
 

@@ -1,44 +1,45 @@
-//! Whether Redis's clock can be believed: it is held against the monotonic clock of this process.
+//! The clock monitor: compares Redis's clock with the monotonic clock of this process and detects jumps.
 //!
-//! A jump of more than [`JUMP_MAX`] is not believed until the clock has been back on its old course for [`BACK_FOR`], or
-//! has kept its new course for [`NEW_COURSE_FOR`]: by then the holds from before the jump are over by any clock, save the
-//! longest ones.
+//! After a jump of more than [`JUMP_MAX`] the clock is in doubt until it has been back at its old time for
+//! [`RETURNED_FOR`], or has kept its new time for [`KEPT_FOR`]. By then all but the longest holds from before the jump are
+//! over by either time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Redis's clock may be off by so much before it counts as a jump.
+/// The largest deviation that is no jump.
 pub const JUMP_MAX: Duration = Duration::from_secs(5);
 
-/// How long a clock that returned to its old course must keep to it.
-pub const BACK_FOR: Duration = Duration::from_secs(60);
+/// How long a clock that returned to its old time must keep it.
+pub const RETURNED_FOR: Duration = Duration::from_secs(60);
 
-/// How long a clock on a new course must keep to that.
-pub const NEW_COURSE_FOR: Duration = Duration::from_secs(600);
+/// How long a clock must keep a new time.
+pub const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// What a look at the clock came to.
+/// The state of the clock after an observation.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The clock can be believed.
+pub enum ClockState {
+    /// The clock is trusted.
     Steady,
-    /// Off by so much since the last look.
+    /// It jumped since the last observation.
     Jumped {
-        /// In milliseconds; negative when it jumped back.
+        /// By how many milliseconds; negative when it jumped back.
         by_ms: i64,
     },
-    /// An earlier jump is not over.
-    Halted,
+    /// It is in doubt since an earlier jump.
+    InDoubt,
 }
 
-/// A time and when it was told; from there on it runs like the monotonic clock.
+/// A time of Redis's clock and when it was read; projected by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct Reading {
     at: Instant,
     ms: i64,
 }
 
-impl Line {
+impl Reading {
+    /// The time that this reading predicts for `instant`.
     fn at(self, instant: Instant) -> i64 {
         match instant.checked_duration_since(self.at) {
             Some(later) => self.ms + later.as_millis() as i64,
@@ -46,7 +47,7 @@ impl Line {
         }
     }
 
-    /// By how much a time told between two instants is off this line; 0 when it can be on it.
+    /// By how much a time read between two instants deviates from the prediction; 0 when it may not deviate.
     fn deviation(self, sent: Instant, received: Instant, ms: i64) -> i64 {
         let (early, late) = (self.at(sent), self.at(received));
         if ms < early {
@@ -61,78 +62,81 @@ impl Line {
 
 #[derive(Debug, Clone, Copy)]
 struct Alarm {
-    /// The course that the clock keeps now, and since when.
-    candidate: Line,
+    /// The clock as it runs since the jump.
+    candidate: Reading,
+    /// When it was first seen to run so.
     since: Instant,
 }
 
-/// The course that Redis's clock keeps.
+/// Watches Redis's clock.
 #[derive(Debug, Default)]
-pub struct Course {
-    /// The course that is believed in.
-    line: Option<Line>,
+pub struct ClockMonitor {
+    /// The last trusted reading.
+    trusted: Option<Reading>,
     alarm: Option<Alarm>,
 }
 
-impl Course {
-    /// Whether a jump is not over yet.
+impl ClockMonitor {
+    /// Whether the clock is in doubt after a jump.
     pub fn is_in_doubt(&self) -> bool {
         self.alarm.is_some()
     }
 
-    /// The latest time that may be believed at an instant when Redis tells `told_ms`: after a jump ahead, what its clock
-    /// would tell without the jump.
-    pub fn believed_ms(&self, at: Instant, told_ms: i64) -> i64 {
-        match (&self.alarm, self.line) {
-            (Some(_), Some(line)) => told_ms.min(line.at(at)),
-            _ => told_ms,
+    /// The latest time to trust at an instant when Redis's clock reads `redis_ms`: after a jump ahead, the time without the
+    /// jump.
+    pub fn trusted_ms(&self, at: Instant, redis_ms: i64) -> i64 {
+        match (&self.alarm, self.trusted) {
+            (Some(_), Some(trusted)) => redis_ms.min(trusted.at(at)),
+            _ => redis_ms,
         }
     }
 
-    /// Judges what the nodes told between two instants.
-    pub fn observe(&mut self, sent: Instant, received: Instant, times: &[i64]) -> Verdict {
+    /// Takes the times that the nodes read between two instants, in milliseconds.
+    pub fn observe(&mut self, sent: Instant, received: Instant, times: &[i64]) -> ClockState {
         let Some(first) = times.first() else {
-            return Verdict::Halted;
+            return ClockState::InDoubt;
         };
-        let seen = Line {
+        let seen = Reading {
             at: sent + (received - sent) / 2,
             ms: *first,
         };
         // The largest deviation of any node.
-        let off = |line: Line| {
-            let deviations = times.iter().map(|ms| line.deviation(sent, received, *ms));
+        let deviation = |reading: Reading| {
+            let deviations = times
+                .iter()
+                .map(|ms| reading.deviation(sent, received, *ms));
             deviations
                 .max_by_key(|deviation| deviation.abs())
                 .unwrap_or(0)
         };
         let limit = JUMP_MAX.as_millis() as i64;
-        let line = *self.line.get_or_insert(seen);
+        let trusted = *self.trusted.get_or_insert(seen);
         match self.alarm {
-            None if off(line).abs() <= limit => {
-                self.line = Some(seen);
-                Verdict::Steady
+            None if deviation(trusted).abs() <= limit => {
+                self.trusted = Some(seen);
+                ClockState::Steady
             }
-            Some(alarm) if off(alarm.candidate).abs() <= limit => {
-                let back = off(line).abs() <= limit;
-                let wait = if back { BACK_FOR } else { NEW_COURSE_FOR };
+            Some(alarm) if deviation(alarm.candidate).abs() <= limit => {
+                let returned = deviation(trusted).abs() <= limit;
+                let wait = if returned { RETURNED_FOR } else { KEPT_FOR };
                 if received - alarm.since >= wait {
-                    self.line = Some(seen);
+                    self.trusted = Some(seen);
                     self.alarm = None;
-                    return Verdict::Steady;
+                    return ClockState::Steady;
                 }
                 self.alarm = Some(Alarm {
                     candidate: seen,
                     ..alarm
                 });
-                Verdict::Halted
+                ClockState::InDoubt
             }
             alarm => {
-                let by_ms = off(alarm.map_or(line, |alarm| alarm.candidate));
+                let by_ms = deviation(alarm.map_or(trusted, |alarm| alarm.candidate));
                 self.alarm = Some(Alarm {
                     candidate: seen,
                     since: received,
                 });
-                Verdict::Jumped { by_ms }
+                ClockState::Jumped { by_ms }
             }
         }
     }
@@ -142,23 +146,23 @@ impl Course {
 mod tests {
     use super::*;
 
-    /// A clock that is looked at every second, each look taking 10 ms.
-    struct Looks {
-        course: Course,
+    /// A clock that is read every second; each reading takes 10 ms.
+    struct Readings {
+        monitor: ClockMonitor,
         start: Instant,
         elapsed: Duration,
     }
 
-    impl Looks {
+    impl Readings {
         fn new() -> Self {
             Self {
-                course: Course::default(),
+                monitor: ClockMonitor::default(),
                 start: Instant::now(),
                 elapsed: Duration::ZERO,
             }
         }
 
-        fn look(&mut self, offsets_ms: &[i64]) -> Verdict {
+        fn read(&mut self, offsets_ms: &[i64]) -> ClockState {
             self.elapsed += Duration::from_secs(1);
             let sent = self.start + self.elapsed;
             let ms = self.elapsed.as_millis() as i64 + 5;
@@ -166,92 +170,95 @@ mod tests {
                 .iter()
                 .map(|offset| 1_000_000 + ms + offset)
                 .collect();
-            self.course
+            self.monitor
                 .observe(sent, sent + Duration::from_millis(10), &times)
         }
 
-        /// How many more looks at this offset it takes until things go on.
+        /// How many more readings at this offset it takes until the clock is steady.
         fn until_steady(&mut self, offset_ms: i64) -> u64 {
             (1..10_000)
-                .find(|_| self.look(&[offset_ms]) == Verdict::Steady)
+                .find(|_| self.read(&[offset_ms]) == ClockState::Steady)
                 .expect("it ends")
         }
     }
 
     #[test]
     fn a_clock_that_drifts_is_steady() {
-        let mut looks = Looks::new();
+        let mut clock = Readings::new();
         for offset in 0..100 {
             assert_eq!(
-                looks.look(&[offset * 1_000]),
-                Verdict::Steady,
-                "1 s per look"
+                clock.read(&[offset * 1_000]),
+                ClockState::Steady,
+                "1 s per reading"
             );
         }
     }
 
     #[test]
-    fn a_jump_halts_until_the_new_course_was_kept_for_ten_minutes() {
+    fn a_jump_leaves_the_clock_in_doubt_until_it_kept_the_new_time_for_ten_minutes() {
         for jump in [6_000, -6_000, 3_600_000] {
-            let mut looks = Looks::new();
-            looks.look(&[0]);
-            let verdict = looks.look(&[jump]);
+            let mut clock = Readings::new();
+            clock.read(&[0]);
+            let state = clock.read(&[jump]);
             assert!(
-                matches!(verdict, Verdict::Jumped { by_ms } if (by_ms - jump).abs() < 10),
-                "{verdict:?}"
+                matches!(state, ClockState::Jumped { by_ms } if (by_ms - jump).abs() < 10),
+                "{state:?}"
             );
-            assert_eq!(looks.look(&[jump]), Verdict::Halted);
-            assert_eq!(looks.until_steady(jump), NEW_COURSE_FOR.as_secs() - 1);
-            assert_eq!(looks.look(&[jump]), Verdict::Steady);
+            assert_eq!(clock.read(&[jump]), ClockState::InDoubt);
+            assert_eq!(clock.until_steady(jump), KEPT_FOR.as_secs() - 1);
+            assert_eq!(clock.read(&[jump]), ClockState::Steady);
         }
     }
 
     #[test]
-    fn a_clock_that_returns_is_believed_after_a_minute() {
-        let mut looks = Looks::new();
-        looks.look(&[0]);
-        looks.look(&[60_000]);
+    fn a_clock_that_returns_is_trusted_after_a_minute() {
+        let mut clock = Readings::new();
+        clock.read(&[0]);
+        clock.read(&[60_000]);
         assert!(
-            matches!(looks.look(&[0]), Verdict::Jumped { .. }),
-            "back is a jump too"
+            matches!(clock.read(&[0]), ClockState::Jumped { .. }),
+            "the return is a jump too"
         );
-        assert_eq!(looks.until_steady(0), BACK_FOR.as_secs());
+        assert_eq!(clock.until_steady(0), RETURNED_FOR.as_secs());
     }
 
     #[test]
-    fn an_unsteady_clock_keeps_things_halted() {
-        let mut looks = Looks::new();
-        looks.look(&[0]);
-        for turn in 1..2_000 {
-            assert_ne!(looks.look(&[(turn % 2) * 20_000 + 10_000]), Verdict::Steady);
+    fn an_unsteady_clock_stays_in_doubt() {
+        let mut clock = Readings::new();
+        clock.read(&[0]);
+        for reading in 1..2_000 {
+            assert_ne!(
+                clock.read(&[(reading % 2) * 20_000 + 10_000]),
+                ClockState::Steady
+            );
         }
     }
 
     #[test]
-    fn one_node_with_another_clock_halts_all() {
-        let mut looks = Looks::new();
-        assert_eq!(looks.look(&[0, 100, -100]), Verdict::Steady);
+    fn one_node_with_another_clock_is_a_jump() {
+        let mut clock = Readings::new();
+        assert_eq!(clock.read(&[0, 100, -100]), ClockState::Steady);
         assert!(matches!(
-            looks.look(&[0, 100, 7_000]),
-            Verdict::Jumped { .. }
+            clock.read(&[0, 100, 7_000]),
+            ClockState::Jumped { .. }
         ));
         for _ in 0..1_000 {
             assert_ne!(
-                looks.look(&[0, 100, 7_000]),
-                Verdict::Steady,
+                clock.read(&[0, 100, 7_000]),
+                ClockState::Steady,
                 "they contradict each other"
             );
         }
     }
 
     #[test]
-    fn a_slow_answer_is_no_jump() {
-        let mut looks = Looks::new();
-        looks.look(&[0]);
-        let sent = looks.start + Duration::from_secs(2);
-        let verdict = looks
-            .course
+    fn a_slow_reply_is_no_jump() {
+        let mut clock = Readings::new();
+        clock.read(&[0]);
+        let sent = clock.start + Duration::from_secs(2);
+        let state = clock
+            .monitor
             .observe(sent, sent + Duration::from_secs(30), &[1_031_000]);
-        assert_eq!(verdict, Verdict::Steady);
+        assert_eq!(state, ClockState::Steady);
     }
 }

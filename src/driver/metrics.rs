@@ -1,54 +1,56 @@
-//! What the store counts.
+//! Metrics of connections and scripts.
 
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_with_registry,
 };
 
 /// Metrics of the connections and scripts. No label carries a tenant, key or address.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
-    /// `budget_script_duration_seconds{script}`: the round trip to Redis; waiting for a connection is not counted.
+    /// `budget_script_duration_seconds{script}`.
     pub script_duration: HistogramVec,
-    /// `budget_extra_round_trips_total{reason}`: round trips beyond the one that a request needs.
+    /// `budget_extra_round_trips_total{reason}`.
     pub extra_round_trips: IntCounterVec,
-    /// `budget_redis_connections_opened_total`: connections opened for requests, reconnects included.
+    /// `budget_redis_connections_opened_total`.
     pub connections_opened: IntCounter,
-    /// `budget_redis_connection_failures_total`: attempts to open such a connection that failed.
+    /// `budget_redis_connection_failures_total`.
     pub connection_failures: IntCounter,
-    /// `budget_redis_primary_changes_total`: changes of the primary seen, by Sentinel or in a cluster slot.
+    /// `budget_redis_primary_changes_total`.
     pub primary_changes: IntCounter,
-    /// `budget_redis_masters_unreachable`: nodes that hold data and did not answer the last readiness probe.
-    pub unreachable_masters: IntGauge,
+    /// `budget_redis_primaries_unreachable`.
+    pub unreachable_primaries: IntGauge,
 }
 
-/// Why a request took another round trip to Redis.
+/// Why a request needed another round trip to Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtraTrip {
     /// The node did not know the script.
     NoScript,
     /// The slot belongs to another node.
     Moved,
-    /// The slot is on its way to another node.
+    /// The slot is migrating to another node.
     Ask,
-    /// A node asked to try again: its slot is on the move, it is loading, a failover is going on.
+    /// A node asked to retry: its slot migrates, it is loading, or a failover is in progress.
     TryAgain,
     /// The node is a replica.
     ReadOnly,
-    /// The connection had to be opened anew.
+    /// The connection was reopened.
     Reconnect,
-    /// The policy was selected among others than the present ones, or for another time.
+    /// The policy was selected from an outdated set, or for another time.
     Stale,
-    /// Holds past their grace were expired first.
+    /// Holds past their grace period were expired first.
     SweepFirst,
-    /// The day that the caller assumed was over.
+    /// The caller assumed another UTC day than Redis.
     Clock,
-    /// The first use of an API key in this process: whose it is had to be looked up.
+    /// The process looked up the tenant of an API key that it had not seen.
     FirstUse,
-    /// A page of a list takes another look at its index.
+    /// A page of a list read its index again.
     Paging,
-    /// The id belongs to another partition than the caller, and was read there.
+    /// The id belongs to another partition than the caller's, and was read there.
     ForeignId,
-    /// An admin key names no owner: whose reservation or policy it is had to be looked up.
+    /// An admin key names no tenant, so the owner of the reservation or policy was looked up.
     Owner,
 }
 
@@ -79,47 +81,44 @@ impl StoreMetrics {
     /// # Errors
     /// When one of the names is taken, so at most once per registry.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let duration = HistogramOpts::new(
-            "budget_script_duration_seconds",
-            "Round trip of a script to Redis, without waiting for a connection.",
-        )
-        .buckets(vec![
-            0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
-            2.5,
-        ]);
-        let metrics = Self {
-            script_duration: HistogramVec::new(duration, &["script"])?,
-            extra_round_trips: IntCounterVec::new(
-                Opts::new(
-                    "budget_extra_round_trips_total",
-                    "Round trips to Redis beyond the one that a request needs.",
-                ),
-                &["reason"],
+        Ok(Self {
+            script_duration: register_histogram_vec_with_registry!(
+                "budget_script_duration_seconds",
+                "Round trip of a script to Redis, without waiting for a connection.",
+                &["script"],
+                vec![
+                    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                    0.5, 1.0, 2.5,
+                ],
+                registry
             )?,
-            connections_opened: IntCounter::new(
+            extra_round_trips: register_int_counter_vec_with_registry!(
+                "budget_extra_round_trips_total",
+                "Round trips to Redis beyond the one that a request needs.",
+                &["reason"],
+                registry
+            )?,
+            connections_opened: register_int_counter_with_registry!(
                 "budget_redis_connections_opened_total",
                 "Connections opened for requests, reconnects included.",
+                registry
             )?,
-            connection_failures: IntCounter::new(
+            connection_failures: register_int_counter_with_registry!(
                 "budget_redis_connection_failures_total",
                 "Failed attempts to open a connection for requests.",
+                registry
             )?,
-            primary_changes: IntCounter::new(
+            primary_changes: register_int_counter_with_registry!(
                 "budget_redis_primary_changes_total",
-                "Changes of the primary seen.",
+                "Changes of a primary, by Sentinel or in a cluster slot.",
+                registry
             )?,
-            unreachable_masters: IntGauge::new(
-                "budget_redis_masters_unreachable",
-                "Nodes that hold data and did not answer the last readiness probe.",
+            unreachable_primaries: register_int_gauge_with_registry!(
+                "budget_redis_primaries_unreachable",
+                "Primaries that did not answer the last readiness probe.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.script_duration.clone()))?;
-        registry.register(Box::new(metrics.extra_round_trips.clone()))?;
-        registry.register(Box::new(metrics.connections_opened.clone()))?;
-        registry.register(Box::new(metrics.connection_failures.clone()))?;
-        registry.register(Box::new(metrics.primary_changes.clone()))?;
-        registry.register(Box::new(metrics.unreachable_masters.clone()))?;
-        Ok(metrics)
+        })
     }
 
     /// Counts one more round trip.

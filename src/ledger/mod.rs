@@ -195,8 +195,8 @@ impl Attempts<'_> {
                 governed.renew(store, &version, now_ms).await?;
             }
             Answer::SweepFirst { now_ms } => {
-                let believed_ms = self.ledger.store.clock().believed_ms(now_ms);
-                let until_ms = *self.swept_until_ms.get_or_insert(believed_ms);
+                let trusted_ms = self.ledger.store.clock().trusted_ms(now_ms);
+                let until_ms = *self.swept_until_ms.get_or_insert(trusted_ms);
                 self.ledger.expire_dead_holds(self.tenant, until_ms).await?;
             }
         }

@@ -151,7 +151,7 @@ impl Store {
             }
         }
         let unreachable = i64::try_from(silent.len()).unwrap_or(i64::MAX);
-        self.metrics().unreachable_masters.set(unreachable);
+        self.metrics().unreachable_primaries.set(unreachable);
         match silent.len() < count {
             true => Ok(()),
             false => silent.pop().map_or(Ok(()), Err),

@@ -1,15 +1,18 @@
-//! What retention counts.
+//! Metrics of retention.
 
-use prometheus::{Gauge, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{
+    Gauge, IntCounter, IntCounterVec, Registry, register_gauge_with_registry,
+    register_int_counter_vec_with_registry, register_int_counter_with_registry,
+};
 
 /// Metrics of retention.
 #[derive(Debug, Clone)]
 pub struct RetentionMetrics {
-    /// `budget_retention_removed_total{kind}`: reservations, posts, events, audit or outbox entries removed.
+    /// `budget_retention_removed_total{kind}`.
     pub removed: IntCounterVec,
-    /// `budget_retention_failures_total`: looks at one day that failed.
+    /// `budget_retention_failures_total`.
     pub failures: IntCounter,
-    /// `budget_retention_lag_seconds`: by how much the earliest due look was overdue at the last pass.
+    /// `budget_retention_lag_seconds`.
     pub lag_seconds: Gauge,
 }
 
@@ -19,27 +22,24 @@ impl RetentionMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let metrics = Self {
-            removed: IntCounterVec::new(
-                Opts::new(
-                    "budget_retention_removed_total",
-                    "Reservations, posts, and entries of event logs, audit logs and outboxes removed.",
-                ),
+        Ok(Self {
+            removed: register_int_counter_vec_with_registry!(
+                "budget_retention_removed_total",
+                "Reservations, usage events, and entries of event logs, audit logs and outboxes removed.",
                 &["kind"],
+                registry
             )?,
-            failures: IntCounter::new(
+            failures: register_int_counter_with_registry!(
                 "budget_retention_failures_total",
-                "Looks of retention at one day of a tenant that failed.",
+                "Days of a tenant that retention failed to process.",
+                registry
             )?,
-            lag_seconds: Gauge::new(
+            lag_seconds: register_gauge_with_registry!(
                 "budget_retention_lag_seconds",
-                "By how much the earliest due look was overdue at the last pass.",
+                "By how much the earliest due day was overdue at the last pass.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.removed.clone()))?;
-        registry.register(Box::new(metrics.failures.clone()))?;
-        registry.register(Box::new(metrics.lag_seconds.clone()))?;
-        Ok(metrics)
+        })
     }
 
     pub(super) fn count(&self, kind: &str, removed: i64) {

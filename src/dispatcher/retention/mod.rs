@@ -1,9 +1,9 @@
-//! Retention: removes what is over, so that no key grows without bound.
+//! Retention: deletes old records and logs, so that no key grows without bound.
 //!
-//! Scripts register each tenant and day that they write for. Retention looks at a registered day when something of it can
-//! be over: ended reservations and booked events first (their charges move into the base of the ledgers, so that these
-//! can still be recomputed), then the day's event log, then its audit log, which only goes sealed; a day of which nothing is
-//! left leaves the registry. Each step is one short script or command.
+//! Scripts register each tenant and day that they write for. When data of a registered day may be old enough, retention
+//! purges ended reservations and usage events, whose charges move into the base of the ledgers so that these can still be
+//! recomputed. Then it deletes the day's event log and its audit log, once that is sealed. A day with nothing left leaves
+//! the registry. Each step is one short script or command.
 
 mod metrics;
 
@@ -13,105 +13,86 @@ use tracing::{error, info};
 
 pub use metrics::RetentionMetrics;
 
-use crate::dispatcher::sweep::ClockWatch;
+use super::due::{DueRows, partitions};
+use super::sweep::ClockWatch;
+use super::workers::{LeaseWorker, Next};
+use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
+use crate::store::dispatcher::poll::Due;
 use crate::store::dispatcher::purge::{
     DropAudit, Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES,
 };
 use crate::store::{Day, Lease, Store, StoreError};
 
-/// How long to wait when nothing is due.
-pub const IDLE: Duration = Duration::from_secs(10);
-
-/// Days looked at in each partition in one pass.
+/// Days processed in each partition in one pass.
 const ROWS: usize = 8;
 
-/// Pages of one kind of records that one look removes; the rest waits for the next pass.
-const PAGES_PER_LOOK: usize = 50;
+/// Pages of one kind of records that one pass removes from a day; the rest waits for the next pass.
+const PAGES_PER_DAY: usize = 50;
 
-/// Booked events are kept at least so long: whoever posts what a lost reservation had cost may retry for days, and is to be
-/// known again.
-const POSTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
-/// How long audit entries of unknown callers are kept at most: anybody can cause them.
-const UNKNOWN_CALLERS: Duration = Duration::from_secs(30 * 86_400);
+/// Usage events are kept at least this long, because a client may retry the charge of a lost reservation for days and must
+/// get a replay.
+const USAGE_EVENTS_KEPT_MIN: Duration = Duration::from_secs(7 * 86_400);
+/// Audit entries of unknown callers are kept at most this long, because anyone can cause them.
+const UNKNOWN_CALLERS_KEPT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// After how long past its time an audit log goes although older entries of its chain are missing.
-const OUT_OF_TURN_MS: i64 = 7 * DAY_MS;
+/// An audit log this long overdue is deleted even when older entries of its chain are missing.
+const OUT_OF_ORDER_MS: i64 = 7 * DAY_MS;
 
-/// After how long what is over is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Periods {
-    /// Reservations and booked events, from their end; the latter at least a week.
-    pub records: Duration,
-    /// The event log, from the end of its day.
-    pub events: Duration,
-    /// The audit log, from the end of its day.
-    pub audit: Duration,
-    /// Entries of the outbox.
-    pub outbox: Duration,
-}
-
-/// What one pass came to.
+/// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pass {
-    /// Days looked at.
-    pub looks: usize,
+pub struct RetentionPass {
+    /// Days processed.
+    pub processed: usize,
     /// Reservations removed.
     pub reservations: i64,
-    /// Records of booked events removed.
-    pub posts: i64,
+    /// Records of usage events removed.
+    pub usage_events: i64,
     /// Entries of event logs removed.
     pub events: i64,
     /// Entries of audit logs removed.
     pub audit: i64,
     /// Entries of outboxes removed.
     pub outbox: i64,
-    /// Days of which nothing is left.
+    /// Days with nothing left.
     pub days: usize,
-    /// Looks that failed; they are repeated in an hour.
+    /// Days that failed; they are retried in an hour.
     pub failed: usize,
-    /// Whether something due was left: go on at once.
+    /// Whether something due is left.
     pub more: bool,
-    /// Whether nothing was done because Redis's clock cannot be believed.
+    /// Whether the pass did nothing because Redis's clock is in doubt.
     pub halted: bool,
-    /// Partitions whose node is out of reach; they are left for a later pass.
+    /// Partitions whose node is out of reach; they wait for a later pass.
     pub unreachable: usize,
 }
 
-impl Pass {
-    /// How long to wait before the next pass.
-    pub fn pause(&self) -> Duration {
-        if self.more { Duration::ZERO } else { IDLE }
-    }
-}
-
-/// Removes what is over, under the leases that it is given.
+/// Deletes old data.
 pub struct Retention {
     store: Store,
     clock: ClockWatch,
-    periods: Periods,
+    periods: RetentionConfig,
     metrics: RetentionMetrics,
 }
 
-/// How the look at one kind of records ended.
-enum Walk {
-    /// Nothing is left to do before this time, in milliseconds.
+/// The outcome of purging one kind of records of a day.
+enum Purge {
+    /// Nothing is due before this time, in milliseconds.
     Done { removed: i64, next_ms: i64 },
-    /// The limit of a pass was reached.
+    /// The pass reached its limit.
     More { removed: i64 },
-    /// The lease is another's.
+    /// Another dispatcher holds the lease.
     Fenced,
 }
 
 impl Retention {
-    /// A worker that has done nothing yet.
+    /// A worker that halts while `clock` is in doubt.
     pub fn new(
         store: Store,
         clock: ClockWatch,
-        periods: Periods,
+        periods: RetentionConfig,
         metrics: RetentionMetrics,
     ) -> Self {
         Self {
@@ -122,83 +103,77 @@ impl Retention {
         }
     }
 
-    /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
+    /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one day alone is counted, logged and put off instead.
+    /// [`StoreError`] when Redis is unavailable; a failure of one day alone is counted, logged and postponed.
     pub async fn run_once(
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<Pass, StoreError> {
+    ) -> Result<RetentionPass, StoreError> {
         let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
-            return Ok(Pass {
+            return Ok(RetentionPass {
                 halted: true,
-                ..Pass::default()
+                ..RetentionPass::default()
             });
         };
-        let mut pass = Pass::default();
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+        let partitions = partitions(leases);
         let polled = self.store.poll_days(&partitions, ROWS).await?;
-        let mut lag_ms = 0;
-        for (lease, found) in leases.iter().zip(polled) {
-            let Some(found) = found else {
-                pass.unreachable += 1;
-                continue;
-            };
-            let due: Vec<_> = found
-                .into_iter()
-                .filter(|due| due.at_ms <= now_ms)
-                .collect();
-            lag_ms = due
-                .iter()
-                .map(|due| now_ms - due.at_ms)
-                .fold(lag_ms, i64::max);
-            pass.more |= due.len() == ROWS;
-            for due in due {
-                match self.look(*lease, &due.member, now_ms, &mut pass).await {
+        let due = DueRows::new(leases, polled, now_ms, ROWS);
+        let mut pass = RetentionPass {
+            more: due.more,
+            unreachable: due.unreachable,
+            ..RetentionPass::default()
+        };
+        self.metrics.lag_seconds.set(due.lag_seconds);
+        for (lease, members) in due.by_lease {
+            for Due { member, .. } in members {
+                match self.process(lease, &member, now_ms, &mut pass).await {
                     Ok(true) => {}
                     Ok(false) => {
-                        lost(*lease);
+                        lost(lease);
                         break;
                     }
-                    Err(StoreError::Unavailable(error)) => return Err(error.into()),
+                    Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
                     Err(failure) => {
-                        self.put_off(*lease, &due.member, now_ms, &failure, &mut pass)
+                        self.postpone(lease, &member, now_ms, &failure, &mut pass)
                             .await?
                     }
                 }
             }
         }
-        self.metrics.lag_seconds.set(lag_ms as f64 / 1_000.0);
         self.trim(&partitions, now_ms, &mut pass).await?;
-        if pass.reservations + pass.posts + pass.events + pass.audit > 0 {
+        let RetentionPass {
+            reservations,
+            usage_events,
+            events,
+            audit,
+            ..
+        } = pass;
+        if reservations + usage_events + events + audit > 0 {
             info!(
-                reservations = pass.reservations,
-                posts = pass.posts,
-                events = pass.events,
-                audit = pass.audit,
-                "removed {} reservations, {} booked events, {} events and {} audit entries whose time was over",
-                pass.reservations,
-                pass.posts,
-                pass.events,
-                pass.audit
+                reservations,
+                usage_events,
+                events,
+                audit,
+                "removed {reservations} reservations, {usage_events} usage events, {events} events and {audit} audit entries"
             );
         }
         Ok(pass)
     }
 
-    /// Looks at one day of a tenant; false when the lease is another's.
-    async fn look(
+    /// Deletes what is old enough of one day of a tenant; false when another dispatcher holds the lease.
+    async fn process(
         &self,
         lease: Lease,
         member: &str,
         now_ms: i64,
-        pass: &mut Pass,
+        pass: &mut RetentionPass,
     ) -> Result<bool, StoreError> {
-        pass.looks += 1;
+        pass.processed += 1;
         let Some((tenant, day)) = parse(member) else {
-            let unreadable = format!("`{member}` is no tenant and day");
+            let unreadable = format!("`{member}` is not a tenant and a day");
             let (code, detail) = ("MEMBER".to_owned(), unreadable);
             return Err(StoreError::Refused { code, detail });
         };
@@ -207,24 +182,30 @@ impl Retention {
             .into_iter()
             .enumerate()
         {
-            let (removed, outcome) = match self.walk(lease, tenant, day, records, now_ms).await? {
-                Walk::Done { removed, next_ms } => (removed, Some(next_ms)),
-                Walk::More { removed } => (removed, None),
-                Walk::Fenced => return Ok(false),
+            let purge = self.purge(lease, tenant, day, records, now_ms);
+            let (removed, outcome) = match purge.await? {
+                Purge::Done { removed, next_ms } => (removed, Some(next_ms)),
+                Purge::More { removed } => (removed, None),
+                Purge::Fenced => return Ok(false),
             };
             match records {
-                Records::Reservations => pass.reservations += removed,
-                Records::Posts => pass.posts += removed,
+                Records::Reservations => {
+                    pass.reservations += removed;
+                    self.metrics.count("reservations", removed);
+                }
+                Records::Posts => {
+                    pass.usage_events += removed;
+                    self.metrics.count("usage_events", removed);
+                }
             }
-            self.metrics.count(records.as_str(), removed);
-            // What is left stays due, and is seen again in the next pass.
+            // The rest stays due, for the next pass.
             pass.more |= outcome.is_none();
             next_ms[slot] = outcome.unwrap_or(now_ms);
         }
         let over_ms = day.plus(1).start_ms();
         next_ms[2] = over_ms + millis(self.periods.events);
         let audit = match tenant {
-            UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS),
+            UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS_KEPT_MAX),
             _ => self.periods.audit,
         };
         next_ms[3] = over_ms + millis(audit);
@@ -232,7 +213,7 @@ impl Retention {
             drop_events: next_ms[2] <= now_ms,
             drop_audit: match now_ms - next_ms[3] {
                 ..0 => DropAudit::No,
-                late if late < OUT_OF_TURN_MS => DropAudit::Oldest,
+                late if late < OUT_OF_ORDER_MS => DropAudit::Oldest,
                 _ => DropAudit::Any,
             },
             next_ms,
@@ -255,30 +236,30 @@ impl Retention {
     }
 
     /// Removes the records of a day that ended long enough ago.
-    async fn walk(
+    async fn purge(
         &self,
         lease: Lease,
         tenant: &str,
         day: Day,
         records: Records,
         now_ms: i64,
-    ) -> Result<Walk, StoreError> {
+    ) -> Result<Purge, StoreError> {
         let period_ms = millis(match records {
-            Records::Reservations => self.periods.records,
-            Records::Posts => self.periods.records.max(POSTS_KEPT_MIN),
+            Records::Reservations => self.periods.reservations,
+            Records::Posts => self.periods.reservations.max(USAGE_EVENTS_KEPT_MIN),
         });
         let ended_before_ms = now_ms - period_ms;
-        // Nothing ends before it begins.
+        // No record ends before its day begins.
         if day.start_ms() >= ended_before_ms {
-            return Ok(Walk::Done {
+            return Ok(Purge::Done {
                 removed: 0,
                 next_ms: day.start_ms() + period_ms + 1,
             });
         }
         let (mut removed_sum, mut kept_sum, mut earliest_ms) = (0, 0, None::<i64>);
         let mut pages = 0;
-        // A page of which nothing goes does not count: the next pass would only walk over it again.
-        while pages < PAGES_PER_LOOK {
+        // A page without removals does not count, because the next pass would only read it again.
+        while pages < PAGES_PER_DAY {
             let page = self
                 .store
                 .purge(lease, tenant, day, records, ended_before_ms, kept_sum);
@@ -290,42 +271,42 @@ impl Retention {
                 next_created_ms,
             } = page.await?
             else {
-                return Ok(Walk::Fenced);
+                return Ok(Purge::Fenced);
             };
             removed_sum += removed;
             kept_sum += kept;
             pages += usize::from(removed > 0);
             earliest_ms = [earliest_ms, first_ended_ms].into_iter().flatten().min();
             if examined < PAGE_ROWS {
-                // Rows that stay for another reason than their recent end are looked at daily.
+                // Rows that stay for another reason than their recent end are examined daily.
                 let other = (kept_sum > 0).then_some(now_ms - period_ms + DAY_MS);
                 let candidates = [earliest_ms, next_created_ms, other];
                 let first_ms = candidates.into_iter().flatten().min().unwrap_or(now_ms);
-                return Ok(Walk::Done {
+                return Ok(Purge::Done {
                     removed: removed_sum,
                     next_ms: (first_ms + period_ms + 1).max(now_ms + HOUR_MS),
                 });
             }
         }
-        Ok(Walk::More {
+        Ok(Purge::More {
             removed: removed_sum,
         })
     }
 
-    /// A day that cannot be looked at must not keep the others waiting.
-    async fn put_off(
+    /// Postpones a day that failed, so that it does not delay the others.
+    async fn postpone(
         &self,
         lease: Lease,
         member: &str,
         now_ms: i64,
         failure: &StoreError,
-        pass: &mut Pass,
+        pass: &mut RetentionPass,
     ) -> Result<(), StoreError> {
         pass.failed += 1;
         self.metrics.failures.inc();
         error!(
             partition = %lease.partition, day = member, error = %failure,
-            "retention cannot look at `{member}`, and tries again in an hour: {failure}"
+            "retention of `{member}` failed and is retried in an hour: {failure}"
         );
         self.store
             .postpone_day(lease.partition, member, now_ms + HOUR_MS)
@@ -337,11 +318,11 @@ impl Retention {
         &self,
         partitions: &[Partition],
         now_ms: i64,
-        pass: &mut Pass,
+        pass: &mut RetentionPass,
     ) -> Result<(), StoreError> {
         let before_ms = now_ms - millis(self.periods.outbox);
         let trimmed = self.store.trim_outboxes(partitions, before_ms).await?;
-        // Whole blocks go, so a full step may fall short of the limit by one block of 100 entries.
+        // Redis trims whole blocks, so a full step may fall short of the limit by one block of 100 entries.
         pass.more |= trimmed.iter().any(|count| *count > TRIM_ENTRIES - 200);
         pass.outbox = trimmed.iter().sum();
         self.metrics.count("outbox", pass.outbox);
@@ -349,8 +330,20 @@ impl Retention {
     }
 }
 
-/// Reads `<tenant>:<yyyymmdd>`. What belongs to no tenant is logged under a name between underscores, once in each
-/// partition.
+impl LeaseWorker for Retention {
+    const NAME: &'static str = "retention";
+    const PERIOD: Duration = Duration::from_secs(10);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(Next::more(self.run_once(leases, lost).await?.more))
+    }
+}
+
+/// Reads `<tenant>:<yyyymmdd>`. Each partition logs what belongs to no tenant under a name between underscores.
 fn parse(member: &str) -> Option<(&str, Day)> {
     let (tenant, day) = member.rsplit_once(':')?;
     let of_no_tenant = [NO_TENANT, UNKNOWN_CALLER, SYSTEM].contains(&tenant);

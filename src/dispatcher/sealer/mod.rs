@@ -1,9 +1,9 @@
-//! Seals audit chains: adds to each entry the hash of the one before it. And keeps the view of all audit logs, since what is
-//! to be sealed is what the view has not seen.
+//! Seals audit chains, so that each entry carries the hash of the one before it, and keeps the view of all audit logs,
+//! because unsealed entries are those that the view may lack.
 //!
-//! Scripts that append an entry put the chain's name into `unsealed`. A turn at a chain reads what follows the last sealed
-//! entry, adds it to the view (again, if somebody did before: that changes nothing), and then writes the seals, unless
-//! somebody else has meanwhile. So it can be killed between any two steps, and two at once come to the same chain.
+//! Scripts that append an entry add the chain's name to `unsealed`. A step reads a page after the last sealed entry, adds it
+//! to the view, which is idempotent, and then writes the seals unless another dispatcher did so meanwhile. So a dispatcher
+//! may be killed between any two steps, and two dispatchers build the same chain.
 
 mod tail;
 
@@ -11,12 +11,16 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use prometheus::{Gauge, IntCounter, Registry};
+use prometheus::{
+    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
+};
 use tracing::{error, info};
 
 pub use tail::{Tail, TailEntry};
 
-use super::ViewMetrics;
+use super::due::partitions;
+use super::metrics::ViewMetrics;
+use super::workers::{LeaseWorker, Next};
 use crate::domain::audit::query::stands_for_no_tenant;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -26,28 +30,25 @@ use crate::store::dispatcher::views::{
 };
 use crate::store::{Day, Lease, Store, StoreError};
 
-/// How often to look.
-pub const PERIOD: Duration = Duration::from_millis(500);
+/// Pages of one chain in one pass, so that a long chain does not delay the others.
+const PAGES_PER_CHAIN: usize = 10;
+/// After how long a chain that could not be sealed is retried.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// Turns at one chain in one pass, so that the others need not wait.
-const TURNS: usize = 10;
-/// After how long a chain that could not be sealed is tried again.
-const PUT_OFF: Duration = Duration::from_secs(30);
-
-/// What one pass came to.
+/// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pass {
+pub struct SealPass {
     /// Entries sealed.
     pub sealed: u64,
-    /// Numbers that no entry has; the chain goes on behind them.
+    /// Sequence numbers without an entry; the chain continues after them.
     pub missing: u64,
-    /// Chains that could not be sealed, and are put off.
+    /// Chains that could not be sealed; they are retried later.
     pub failed: usize,
-    /// Whether more is to be sealed: go on at once.
+    /// Whether more entries are unsealed.
     pub more: bool,
 }
 
-/// Seals chains, under the leases that it is given.
+/// Seals audit chains.
 pub struct Sealer {
     store: Store,
     keep: Duration,
@@ -55,35 +56,35 @@ pub struct Sealer {
     sealed: IntCounter,
     missing: IntCounter,
     lag_seconds: Gauge,
-    put_off: Mutex<HashMap<(Partition, String), PutOff>>,
+    postponed: Mutex<HashMap<(Partition, String), Postponed>>,
 }
 
 /// A chain that could not be sealed.
 #[derive(Clone, Copy)]
-struct PutOff {
-    /// When it is tried again.
+struct Postponed {
+    /// When it is retried.
     until: Instant,
-    /// From when the oldest of its entries is that is not sealed, as far as is known; milliseconds.
+    /// Time of its oldest unsealed entry, as far as known, in milliseconds.
     since_ms: i64,
-    /// Whether the view misses entries through no fault of the chain, and is held back.
-    unseen: bool,
+    /// Whether the view failed to take its entries, so that the view's watermark must wait.
+    not_in_view: bool,
 }
 
-/// How a turn at a chain ended.
-enum Turn {
-    /// All that was there is sealed.
+/// The state of a chain after a step.
+enum ChainState {
+    /// All its entries are sealed.
     Done,
-    /// There is more.
+    /// More entries are unsealed.
     More,
-    /// The lease is another's.
+    /// Another dispatcher holds the lease.
     Fenced,
-    /// The view did not take the entries; nothing was sealed.
-    Unseen(StoreError),
+    /// The view failed to take the entries, so none was sealed.
+    NotInView(StoreError),
 }
 
 impl Sealer {
-    /// A worker over logs that are kept for `keep`. Its metrics are `budget_audit_sealed_total`,
-    /// `budget_audit_missing_total` and `budget_audit_unsealed_lag_seconds`.
+    /// A worker over audit logs that are kept for `keep`. Its metrics are `budget_audit_entries_sealed_total`,
+    /// `budget_audit_entries_missing_total` and `budget_audit_seal_lag_seconds`.
     ///
     /// # Errors
     /// When one of the names is taken in `registry`.
@@ -93,67 +94,67 @@ impl Sealer {
         view: ViewMetrics,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let sealer = Self {
+        Ok(Self {
             store,
             keep,
             view,
-            sealed: IntCounter::new(
-                "budget_audit_sealed_total",
-                "Audit entries that were sealed here.",
+            sealed: register_int_counter_with_registry!(
+                "budget_audit_entries_sealed_total",
+                "Audit entries that this dispatcher sealed.",
+                registry
             )?,
-            missing: IntCounter::new(
-                "budget_audit_missing_total",
-                "Numbers of audit chains that no entry had when those behind them were sealed.",
+            missing: register_int_counter_with_registry!(
+                "budget_audit_entries_missing_total",
+                "Sequence numbers of audit chains without an entry when a later entry was sealed.",
+                registry
             )?,
-            lag_seconds: Gauge::new(
-                "budget_audit_unsealed_lag_seconds",
-                "Age of the oldest audit entry that was still to be sealed at the last pass.",
+            lag_seconds: register_gauge_with_registry!(
+                "budget_audit_seal_lag_seconds",
+                "Age of the oldest unsealed audit entry at the last pass.",
+                registry
             )?,
-            put_off: Mutex::default(),
-        };
-        registry.register(Box::new(sealer.sealed.clone()))?;
-        registry.register(Box::new(sealer.missing.clone()))?;
-        registry.register(Box::new(sealer.lag_seconds.clone()))?;
-        Ok(sealer)
+            postponed: Mutex::default(),
+        })
     }
 
-    /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
+    /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one chain alone is logged, and put off, instead.
+    /// [`StoreError`] when Redis is unavailable; a failure of one chain alone is logged and postponed.
     pub async fn run_once(
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<Pass, StoreError> {
-        let mut pass = Pass::default();
-        // The clock of every node was at least there before anything was found to be sealed.
+    ) -> Result<SealPass, StoreError> {
+        let mut pass = SealPass::default();
+        // Read before the unsealed entries, so that no node's clock was behind it by then.
         let times = self.store.node_times().await?;
         let Some(now_ms) = times.iter().map(|(_, ms)| *ms).min() else {
             return Ok(pass);
         };
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
-        let unsealed = self.store.unsealed(&partitions).await?;
+        let unsealed = self.store.unsealed(&partitions(leases)).await?;
         let (mut reached, mut oldest_ms) = (Vec::new(), now_ms);
         for (lease, names) in leases.iter().zip(unsealed) {
-            // Its node is out of reach; the others need not wait.
+            // Where the node is out of reach, the others need not wait.
             let Some(names) = names else { continue };
-            let mut whole = true;
+            let mut complete = true;
             for name in names {
                 let mut since_ms = now_ms;
-                let turn = self.take(*lease, &name, &mut since_ms, &mut pass).await?;
+                let state = self
+                    .seal_chain(*lease, &name, &mut since_ms, &mut pass)
+                    .await?;
                 oldest_ms = oldest_ms.min(since_ms);
-                match turn {
-                    Turn::Done => {}
-                    Turn::More | Turn::Unseen(_) => whole = false,
-                    Turn::Fenced => {
+                match state {
+                    ChainState::Done => {}
+                    ChainState::More | ChainState::NotInView(_) => complete = false,
+                    ChainState::Fenced => {
                         lost(*lease);
-                        whole = false;
+                        complete = false;
                         break;
                     }
                 }
             }
-            if whole {
+            if complete {
                 reached.push((lease.partition, now_ms));
             }
         }
@@ -167,97 +168,95 @@ impl Sealer {
         Ok(pass)
     }
 
-    /// Takes turns at one chain until it is sealed. A chain that fails counts as done, so that it keeps no other from the
-    /// view; where the view itself fails, more is to be done. `since_ms`: from when its oldest entry is that is not sealed.
-    async fn take(
+    /// Seals one chain, page by page, and lowers `since_ms` to the time of its oldest unsealed entry. A chain that fails
+    /// counts as done, so that it does not hold back the view; when the view itself fails, more is to do.
+    async fn seal_chain(
         &self,
         lease: Lease,
         name: &str,
         since_ms: &mut i64,
-        pass: &mut Pass,
-    ) -> Result<Turn, StoreError> {
-        let place = (lease.partition, name.to_owned());
-        if let Some(put_off) = self.lock().get(&place).copied() {
-            *since_ms = put_off.since_ms.min(*since_ms);
-            if put_off.until > Instant::now() {
-                return Ok(if put_off.unseen {
-                    Turn::More
-                } else {
-                    Turn::Done
-                });
+        pass: &mut SealPass,
+    ) -> Result<ChainState, StoreError> {
+        let postponed = self.postponed(lease, name);
+        if let Some(postponed) = postponed {
+            *since_ms = postponed.since_ms.min(*since_ms);
+            if postponed.until > Instant::now() {
+                return Ok(ChainState::after_failure(postponed.not_in_view));
             }
         }
-        for _ in 0..TURNS {
-            let (failure, unseen) = match self.turn(lease, name, since_ms, pass).await {
-                Ok(Turn::More) => continue,
-                Ok(Turn::Unseen(failure)) => (failure, true),
-                Ok(turn) => return Ok(turn),
+        for _ in 0..PAGES_PER_CHAIN {
+            let step = self.seal_page(lease, name, since_ms, pass);
+            let (failure, not_in_view) = match step.await {
+                Ok(ChainState::More) => continue,
+                Ok(ChainState::NotInView(failure)) => (failure, true),
+                Ok(state) => return Ok(state),
                 Err(failure) => (failure, false),
             };
             if let StoreError::Unavailable(error) = failure {
                 return Err(error.into());
             }
             pass.failed += 1;
-            self.put_off(place, *since_ms, unseen);
+            self.postpone(lease, name, *since_ms, not_in_view);
             error!(
                 partition = %lease.partition, tenant.id = name, error = %failure,
-                "the audit chain of `{name}` cannot be sealed, and is tried again in {} s: {failure}",
-                PUT_OFF.as_secs()
+                "the audit chain of `{name}` cannot be sealed and is retried in {} s: {failure}",
+                RETRY_AFTER.as_secs()
             );
-            return Ok(if unseen { Turn::More } else { Turn::Done });
+            return Ok(ChainState::after_failure(not_in_view));
         }
         pass.more = true;
-        Ok(Turn::More)
+        Ok(ChainState::More)
     }
 
-    async fn turn(
+    /// Seals the next page of a chain.
+    async fn seal_page(
         &self,
         lease: Lease,
         name: &str,
         since_ms: &mut i64,
-        pass: &mut Pass,
-    ) -> Result<Turn, StoreError> {
+        pass: &mut SealPass,
+    ) -> Result<ChainState, StoreError> {
         let chain = self.store.audit_chain(lease.partition, name).await?;
         let tail = self.tail(lease.partition, name, &chain).await?;
         if let Some(first) = tail.entries.first() {
             *since_ms = first.at_ms.min(*since_ms);
         }
-        if let Err(failure) = self.show(lease.partition, name, &tail).await {
-            return Ok(Turn::Unseen(failure));
+        if let Err(failure) = self.add_to_view(lease.partition, name, &tail).await {
+            return Ok(ChainState::NotInView(failure));
         }
         self.lock().remove(&(lease.partition, name.to_owned()));
         match self.seal(lease, name, &chain, &tail).await? {
-            Sealed::Fenced => Ok(Turn::Fenced),
-            Sealed::Passed => Ok(Turn::More),
+            Sealed::Fenced => Ok(ChainState::Fenced),
+            Sealed::Passed => Ok(ChainState::More),
             Sealed::UpTo { left, .. } => {
                 pass.sealed += tail.entries.len() as u64;
                 pass.missing += tail.missing;
                 if tail.missing > 0 {
                     error!(
                         partition = %lease.partition, tenant.id = name, missing = tail.missing,
-                        "the audit chain of `{name}` lacks {} entries; it goes on behind them, see `audit verify`",
+                        "the audit chain of `{name}` lacks {} entries and continues after them; see `audit verify`",
                         tail.missing
                     );
                 }
                 if tail.entries.is_empty() && left > 0 {
-                    // The numbers were given and the entries are gone: nothing can be sealed until the next is appended.
+                    // Nothing can be sealed until the next entry is appended.
                     info!(
                         tenant.id = name,
-                        left, "{left} audit entries of `{name}` are gone"
+                        left, "the last {left} audit entries of `{name}` are gone"
                     );
-                    let place = (lease.partition, name.to_owned());
-                    self.put_off(place, *since_ms, false);
-                    return Ok(Turn::Done);
+                    self.postpone(lease, name, *since_ms, false);
+                    return Ok(ChainState::Done);
                 }
-                Ok(if left > 0 { Turn::More } else { Turn::Done })
+                Ok(if left > 0 {
+                    ChainState::More
+                } else {
+                    ChainState::Done
+                })
             }
         }
     }
 
-    /// What follows the last sealed entry of a chain, in the order of the numbers.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Reads the unsealed entries of a chain in the order of their sequence numbers.
     pub async fn tail(
         &self,
         partition: Partition,
@@ -268,10 +267,7 @@ impl Sealer {
     }
 
     /// Adds entries to the view of all audit logs.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn show(
+    pub async fn add_to_view(
         &self,
         partition: Partition,
         name: &str,
@@ -286,15 +282,12 @@ impl Sealer {
             .map(|entry| row(partition, name, entry))
             .collect();
         self.store.index_rows(View::Audit, &rows, self.keep).await?;
-        let added = self.view.rows.with_label_values(&[View::Audit.as_str()]);
+        let added = self.view.added.with_label_values(&[View::Audit.as_str()]);
         added.inc_by(rows.len() as u64);
         Ok(())
     }
 
-    /// Seals entries that follow the last sealed one of a chain as it was read.
-    ///
-    /// # Errors
-    /// [`StoreError`].
+    /// Seals the entries of `tail`, unless the chain has moved since it was read.
     pub async fn seal(
         &self,
         lease: Lease,
@@ -304,8 +297,8 @@ impl Sealer {
     ) -> Result<Sealed, StoreError> {
         let mut chain = chain.clone();
         let mut outcome = None;
-        for part in tail.entries.chunk_by(|a, b| a.day == b.day) {
-            let new = seals(name, &chain.sealed_hash, part);
+        for entries in tail.entries.chunk_by(|a, b| a.day == b.day) {
+            let new = seals(name, &chain.sealed_hash, entries);
             let sealed = self.store.seal(lease, name, &chain, Some(&new)).await?;
             let Sealed::UpTo { sequence, .. } = sealed else {
                 return Ok(sealed);
@@ -319,24 +312,51 @@ impl Sealer {
         }
     }
 
-    fn put_off(&self, place: (Partition, String), since_ms: i64, unseen: bool) {
-        let put_off = PutOff {
-            until: Instant::now() + PUT_OFF,
+    fn postpone(&self, lease: Lease, name: &str, since_ms: i64, not_in_view: bool) {
+        let postponed = Postponed {
+            until: Instant::now() + RETRY_AFTER,
             since_ms,
-            unseen,
+            not_in_view,
         };
-        self.lock().insert(place, put_off);
+        self.lock()
+            .insert((lease.partition, name.to_owned()), postponed);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Partition, String), PutOff>> {
-        // A map that another thread left in a panic is whole: each change is one call.
-        self.put_off
+    fn postponed(&self, lease: Lease, name: &str) -> Option<Postponed> {
+        self.lock()
+            .get(&(lease.partition, name.to_owned()))
+            .copied()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Partition, String), Postponed>> {
+        // The map is valid even after a panic: each change is one call.
+        self.postponed
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Seals for entries of one day that follow an entry of this hash.
+impl ChainState {
+    /// The state of a chain that failed.
+    fn after_failure(not_in_view: bool) -> Self {
+        if not_in_view { Self::More } else { Self::Done }
+    }
+}
+
+impl LeaseWorker for Sealer {
+    const NAME: &'static str = "sealer";
+    const PERIOD: Duration = Duration::from_millis(500);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(Next::more(self.run_once(leases, lost).await?.more))
+    }
+}
+
+/// The seals of entries of one day that follow an entry with `hash`.
 fn seals(name: &str, hash: &str, entries: &[TailEntry]) -> NewSeals {
     let mut hash = hash.to_owned();
     let mut new = NewSeals {
@@ -355,7 +375,7 @@ fn seals(name: &str, hash: &str, entries: &[TailEntry]) -> NewSeals {
     new
 }
 
-/// A row of the view, and the ids that it can be asked for by.
+/// The row of an entry in the view, with the ids that it is indexed by.
 fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
     let named = [
         (REQUEST_ID, "request_id"),
@@ -375,7 +395,7 @@ fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
             tenant: name.to_owned(),
             kind: None,
         },
-        // What belongs to no tenant lies in every partition, so that it has an index of its own.
+        // Entries of no tenant are in every partition, so they have an index of their own.
         kinds: Vec::from_iter(stands_for_no_tenant(name).then(|| name.to_owned())),
         ids: ids.collect(),
         denials: None,

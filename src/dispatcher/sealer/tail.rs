@@ -1,8 +1,8 @@
-//! Reading what follows the last sealed entry of a chain.
+//! Reads the unsealed entries of an audit chain.
 //!
-//! Numbers rise along each day's log, and usually from day to day: then the tail begins behind the last sealed entry. Where
-//! the clock of the store went back over midnight an earlier day has later numbers; so if the next number is not found
-//! there, the end of every day's log is looked at before it counts as missing.
+//! Sequence numbers rise within each day's log, and usually from day to day; then the unsealed entries follow the last
+//! sealed one. When Redis's clock went back over midnight, an earlier day has later numbers. So when the next number is not
+//! found, the end of every day's log is searched before the number counts as missing.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,37 +14,37 @@ use crate::store::dispatcher::audit_chain::Chain;
 use crate::store::dispatcher::audit_log::Stretch;
 use crate::store::{Day, Store, StoreError};
 
-/// Entries of one turn.
+/// Entries of one page.
 const ROWS: usize = 100;
-/// Days that are read at once.
+/// Days read in one call.
 const DAYS: usize = 64;
-/// How many times so many entries are read from the end of one day's log.
+/// Pages read from the end of one day's log.
 const PAGES_MAX: usize = 200;
-/// How far before what retention keeps a chain is looked for that was never sealed.
+/// How many days before the retention period a chain without a seal is searched.
 const MARGIN_DAYS: i64 = 60;
 const DAY_MS: u128 = 86_400_000;
 
-/// What follows the last sealed entry: numbers without a gap, apart from those that are missing before the first.
+/// Unsealed entries of a chain, without gaps after the first.
 #[derive(Debug, Clone, Default)]
 pub struct Tail {
-    /// In the order of their numbers.
+    /// In the order of their sequence numbers.
     pub entries: Vec<TailEntry>,
-    /// Numbers before the first that no entry has.
+    /// Sequence numbers before the first entry that no entry has.
     pub missing: u64,
 }
 
-/// An entry that is to be sealed.
+/// An unsealed entry.
 #[derive(Debug, Clone)]
 pub struct TailEntry {
-    /// The day of its log.
+    /// Day of its log.
     pub day: Day,
-    /// Its id there.
+    /// Its id in that log.
     pub id: EntryId,
-    /// Its number in the chain.
+    /// Its sequence number in the chain.
     pub sequence: u64,
     /// When it was appended, in milliseconds.
     pub at_ms: i64,
-    /// As it lies there.
+    /// The stored fields.
     pub stored: StoredEntry,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn read(
         name,
         numbers: next..=chain.sequence,
     };
-    let mut found = reader.onwards(first_day, last_day, after).await?;
+    let mut found = reader.forwards(first_day, last_day, after).await?;
     let expected = |found: &[TailEntry]| found.first().is_some_and(|entry| entry.sequence == next);
     if !expected(&found) && chain.sequence >= next {
         found = reader.backwards(oldest.min(first_day), last_day).await?;
@@ -78,8 +78,9 @@ pub(super) async fn read(
         return Ok(Tail::default());
     };
     let numbers = first..;
-    let in_turn = found.iter().zip(numbers);
-    let run = in_turn
+    let run = found
+        .iter()
+        .zip(numbers)
         .take_while(|(entry, number)| entry.sequence == *number)
         .count();
     found.truncate(run.min(ROWS));
@@ -93,13 +94,13 @@ struct Reader<'a> {
     store: &'a Store,
     partition: Partition,
     name: &'a str,
-    /// What is to be sealed. What was appended since the chain was read waits for the next turn.
+    /// Unsealed numbers. Entries appended after the chain was read wait for the next step.
     numbers: RangeInclusive<u64>,
 }
 
 impl Reader<'_> {
-    /// About a turn's entries from a place on, day by day.
-    async fn onwards(
+    /// About a page of entries after `after`, day by day.
+    async fn forwards(
         &self,
         first: Day,
         last: Day,
@@ -113,7 +114,7 @@ impl Reader<'_> {
                 descending: false,
                 rows: ROWS,
             };
-            let days = (0..DAYS as i64).map(|further| day.plus(further));
+            let days = (0..DAYS as i64).map(|rest| day.plus(rest));
             let stretches: Vec<_> = days.take_while(|day| *day <= last).map(stretch).collect();
             self.collect(&stretches, &mut found).await?;
             day = day.plus(DAYS as i64);
@@ -122,7 +123,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// What is not sealed of every day, from the end of its log.
+    /// The unsealed entries of every day, from the end of its log.
     async fn backwards(&self, first: Day, last: Day) -> Result<Vec<TailEntry>, StoreError> {
         let mut found = Vec::new();
         let mut stretches: Vec<_> = std::iter::successors(Some(first), |day| Some(day.plus(1)))
@@ -135,20 +136,20 @@ impl Reader<'_> {
             })
             .collect();
         for _ in 0..PAGES_MAX {
-            let mut further = Vec::new();
+            let mut rest = Vec::new();
             for stretches in stretches.chunks(DAYS) {
-                further.extend(self.collect(stretches, &mut found).await?);
+                rest.extend(self.collect(stretches, &mut found).await?);
             }
-            if further.is_empty() {
+            if rest.is_empty() {
                 break;
             }
-            stretches = further;
+            stretches = rest;
         }
         found.sort_by_key(|entry| entry.sequence);
         Ok(found)
     }
 
-    /// Adds what is not sealed yet; answers where to go on in the logs of which there may be more.
+    /// Adds unsealed entries to `found` and returns where to continue in the logs that may have more.
     async fn collect(
         &self,
         stretches: &[Stretch],
@@ -158,7 +159,7 @@ impl Reader<'_> {
             .store
             .audit_entries(self.partition, self.name, stretches)
             .await?;
-        let mut further = Vec::new();
+        let mut rest = Vec::new();
         for (stretch, entries) in stretches.iter().zip(logs) {
             let full = entries.len() == stretch.rows;
             let before = found.len();
@@ -173,18 +174,18 @@ impl Reader<'_> {
                 }
             }
             if full && found.len() > before {
-                further.push(Stretch {
+                rest.push(Stretch {
                     after: last,
                     ..*stretch
                 });
             }
         }
-        Ok(further)
+        Ok(rest)
     }
 }
 
 impl TailEntry {
-    /// `None` for what no script of ours has appended.
+    /// `None` for an entry that no script appended.
     fn read(day: Day, stored: StoredEntry) -> Option<Self> {
         Some(Self {
             day,

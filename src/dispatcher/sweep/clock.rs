@@ -1,25 +1,28 @@
-//! Halts who ends things by the clock while Redis's clock cannot be believed. After a failover to a host with another
-//! clock, every hold would lapse at once, and retention would remove what is still wanted.
+//! Halts sweeping, key expiry and retention while Redis's clock is in doubt. After a failover to a host with another
+//! clock, all holds would expire at once, and retention would remove data too early.
 //!
-//! What is believed is in [`crate::driver::clock_monitor`]. Who knows a new clock to be right may restart the dispatcher instead
-//! of waiting. Nobody starves meanwhile: a request short of funds ends those dead holds of its tenant itself that are over
-//! by the old course too.
+//! [`crate::driver::clock_monitor`] detects the jumps. An operator who knows that the new clock is right may restart the
+//! dispatcher instead of waiting. Meanwhile a request that lacks funds expires those holds of its tenant that are also over
+//! by the old time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus::{IntCounter, IntGauge, Registry};
+use prometheus::{
+    IntCounter, IntGauge, Registry, register_int_counter_with_registry,
+    register_int_gauge_with_registry,
+};
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
-use crate::driver::clock_monitor::{Course, Verdict};
+use crate::driver::clock_monitor::{ClockMonitor, ClockState};
 use crate::store::{Store, StoreError};
 
 /// Metrics of the clock.
 #[derive(Debug, Clone)]
 pub struct ClockMetrics {
-    /// `budget_clock_jumps_total`: jumps of Redis's clock by more than 5 s.
+    /// `budget_clock_jumps_total`.
     pub jumps: IntCounter,
-    /// `budget_clock_halted`: 1 while sweeping and retention are halted because of one.
+    /// `budget_clock_halted`.
     pub halted: IntGauge,
 }
 
@@ -29,40 +32,39 @@ impl ClockMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let metrics = Self {
-            jumps: IntCounter::new(
+        Ok(Self {
+            jumps: register_int_counter_with_registry!(
                 "budget_clock_jumps_total",
                 "Jumps of Redis's clock by more than 5 s.",
+                registry
             )?,
-            halted: IntGauge::new(
+            halted: register_int_gauge_with_registry!(
                 "budget_clock_halted",
-                "1 while sweeping and retention are halted because Redis's clock jumped.",
+                "1 while sweeping, key expiry and retention are halted because Redis's clock jumped.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.jumps.clone()))?;
-        registry.register(Box::new(metrics.halted.clone()))?;
-        Ok(metrics)
+        })
     }
 }
 
 /// Watches Redis's clock for all workers of a process; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ClockWatch {
-    course: Arc<Mutex<Course>>,
+    monitor: Arc<Mutex<ClockMonitor>>,
     metrics: ClockMetrics,
 }
 
 impl ClockWatch {
-    /// A watch that has seen nothing yet: it believes what it sees first.
+    /// A watch that trusts the first time that it reads.
     pub fn new(metrics: ClockMetrics) -> Self {
         Self {
-            course: Arc::default(),
+            monitor: Arc::default(),
             metrics,
         }
     }
 
-    /// Redis's time in milliseconds, or `None` while its clock cannot be believed. Nodes that are out of reach have no
-    /// say: nothing of theirs can be ended either.
+    /// Redis's time in milliseconds, or `None` while its clock is in doubt. Nodes that are out of reach do not count,
+    /// because nothing of theirs can expire either.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
@@ -73,32 +75,34 @@ impl ClockWatch {
         Ok(self.judge(sent, Instant::now(), &times))
     }
 
-    /// Judges what the nodes told between two instants.
+    /// The first node's time, unless the times that the nodes read between two instants put the clock in doubt.
     fn judge(&self, sent: Instant, received: Instant, times: &[i64]) -> Option<i64> {
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_halted = course.is_in_doubt();
-        let verdict = course.observe(sent, received, times);
+        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_halted = monitor.is_in_doubt();
+        let state = monitor.observe(sent, received, times);
         self.metrics
             .halted
-            .set(i64::from(verdict != Verdict::Steady));
-        match verdict {
-            Verdict::Jumped { by_ms } => {
+            .set(i64::from(state != ClockState::Steady));
+        match state {
+            ClockState::Jumped { by_ms } => {
                 self.metrics.jumps.inc();
                 if was_halted {
                     debug!(by_ms, "Redis's clock jumped again, by {by_ms} ms");
                 } else {
                     error!(
                         by_ms,
-                        "Redis's clock jumped by {by_ms} ms, or its nodes disagree: sweeping and retention are halted \
-                         until it is steady; restart the dispatcher if the new time is right"
+                        "Redis's clock jumped by {by_ms} ms, or its nodes disagree: sweeping, key expiry and retention \
+                         halt until it is steady; restart the dispatcher if the new time is right"
                     );
                 }
                 None
             }
-            Verdict::Halted => None,
-            Verdict::Steady => {
+            ClockState::InDoubt => None,
+            ClockState::Steady => {
                 if was_halted {
-                    warn!("Redis's clock is steady again: sweeping and retention go on");
+                    warn!(
+                        "Redis's clock is steady again: sweeping, key expiry and retention resume"
+                    );
                 }
                 times.first().copied()
             }

@@ -1,17 +1,19 @@
-//! What the sweeper counts.
+//! Metrics of the sweeper.
 
-use prometheus::{Gauge, IntCounter, Registry};
+use prometheus::{
+    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
+};
 
 /// Metrics of the sweeper.
 #[derive(Debug, Clone)]
 pub struct SweepMetrics {
-    /// `budget_sweep_expired_total`: reservations that the sweeper expired.
+    /// `budget_sweep_expired_total`.
     pub expired: IntCounter,
-    /// `budget_sweep_quarantined_total`: corrupt records that it put into quarantine.
+    /// `budget_sweep_quarantined_total`.
     pub quarantined: IntCounter,
-    /// `budget_sweep_failures_total`: sweeps of one tenant that failed.
+    /// `budget_sweep_failures_total`.
     pub failures: IntCounter,
-    /// `budget_sweep_lag_seconds`: by how much the earliest due reservation was overdue at the last pass.
+    /// `budget_sweep_lag_seconds`.
     pub lag_seconds: Gauge,
 }
 
@@ -21,28 +23,27 @@ impl SweepMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let metrics = Self {
-            expired: IntCounter::new(
+        Ok(Self {
+            expired: register_int_counter_with_registry!(
                 "budget_sweep_expired_total",
                 "Reservations that the sweeper expired.",
+                registry
             )?,
-            quarantined: IntCounter::new(
+            quarantined: register_int_counter_with_registry!(
                 "budget_sweep_quarantined_total",
                 "Corrupt records that the sweeper put into quarantine.",
+                registry
             )?,
-            failures: IntCounter::new(
+            failures: register_int_counter_with_registry!(
                 "budget_sweep_failures_total",
                 "Sweeps of one tenant that failed.",
+                registry
             )?,
-            lag_seconds: Gauge::new(
+            lag_seconds: register_gauge_with_registry!(
                 "budget_sweep_lag_seconds",
                 "By how much the earliest due reservation was overdue at the last pass.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.expired.clone()))?;
-        registry.register(Box::new(metrics.quarantined.clone()))?;
-        registry.register(Box::new(metrics.failures.clone()))?;
-        registry.register(Box::new(metrics.lag_seconds.clone()))?;
-        Ok(metrics)
+        })
     }
 }

@@ -1,8 +1,8 @@
-//! The expiry sweeper: ends reservations whose grace has passed, so that their holds return to the budgets.
+//! The sweeper: expires reservations whose grace period is over, so that their holds return to the budgets.
 //!
-//! It follows, for each partition that it holds a lease of, the tenants with the earliest due reservation, and calls
-//! `expire.lua` page by page. The script makes it right whoever calls and however often; commit, release and extend judge
-//! the deadline themselves, so a late sweep is never a wrong answer.
+//! In each leased partition it finds the tenants with the earliest due reservation and calls `expire.lua` page by page. The
+//! script is idempotent; commit, release and extend check the deadline themselves, so a late sweep never gives a wrong
+//! response.
 
 mod clock;
 mod metrics;
@@ -17,63 +17,65 @@ use tracing::{error, warn};
 pub use clock::{ClockMetrics, ClockWatch};
 pub use metrics::SweepMetrics;
 
+use super::due::partitions;
+use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::store::runtime::expire::Expired;
 use crate::store::{Lane, Lease, Store, StoreError};
 
-/// The longest pause between two passes; with its jitter, an expiry shows within a second.
+/// The longest pause between two passes; with jitter, an expiry is emitted within a second.
 pub const IDLE_MAX: Duration = Duration::from_millis(750);
 
 /// The shortest pause after a pass that left nothing due.
 const IDLE_MIN: Duration = Duration::from_millis(20);
 
-/// Tenants looked at in each partition: few while there is nothing to do, many when there is.
+/// Tenants examined in each partition: few while nothing is due, many when something is.
 const ROWS_IDLE: usize = 4;
 const ROWS_BUSY: usize = 64;
 
-/// Pages of one tenant in one pass, so that a tenant with many expiries does not keep the others waiting.
+/// Pages of one tenant in one pass, so that a tenant with many expiries does not delay the others.
 const PAGES_PER_TENANT: usize = 20;
 
-/// Tenants that are swept at the same time: enough to keep Redis busy, few enough to leave it time for requests.
+/// Tenants swept at the same time: enough to keep Redis busy, few enough to leave it time for requests.
 const CONCURRENCY: usize = 3;
 
-/// How long a tenant is left alone whose sweep failed.
+/// How long a tenant is skipped after its sweep failed.
 const PENALTY: Duration = Duration::from_secs(30);
 
-/// What one pass came to.
+/// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Tenants that were swept.
+    /// Tenants swept.
     pub tenants: usize,
-    /// Reservations that expired.
+    /// Reservations expired.
     pub expired: i64,
-    /// Corrupt records that were put into quarantine.
+    /// Corrupt records put into quarantine.
     pub quarantined: usize,
-    /// Tenants whose sweep failed; they are left alone for a while.
+    /// Tenants whose sweep failed; later passes skip them for a while.
     pub failed: usize,
-    /// Whether something due was left: go on at once.
+    /// Whether something due is left.
     pub more: bool,
     /// How long until the next reservation is due, as far as known.
     pub next_in: Option<Duration>,
-    /// Whether nothing was done because Redis's clock cannot be believed.
+    /// Whether the pass did nothing because Redis's clock is in doubt.
     pub halted: bool,
     /// Partitions whose node is out of reach.
     pub unreachable: usize,
 }
 
 impl Sweep {
-    /// How long to wait before the next pass.
-    pub fn pause(&self) -> Duration {
+    /// When to start the next pass.
+    pub fn next(&self) -> Next {
         match self.next_in {
-            _ if self.more => Duration::ZERO,
-            Some(next_in) => next_in.clamp(IDLE_MIN, IDLE_MAX),
-            None => IDLE_MAX,
+            _ if self.more => Next::Now,
+            Some(next_in) => Next::After(next_in.clamp(IDLE_MIN, IDLE_MAX)),
+            None => Next::After(IDLE_MAX),
         }
     }
 }
 
-/// Sweeps under the leases that it is given.
+/// Expires due reservations.
 pub struct Sweeper {
     store: Store,
     clock: ClockWatch,
@@ -81,18 +83,18 @@ pub struct Sweeper {
     busy: bool,
     /// Partitions whose node was out of reach in the last pass.
     unreachable: usize,
-    /// Tenants that are left alone, and until when.
+    /// Tenants to skip, and until when.
     penalties: HashMap<String, Instant>,
 }
 
-/// A tenant to be swept.
+/// A tenant to sweep.
 struct Task {
     lease: Lease,
     tenant: TenantId,
     before_ms: i64,
 }
 
-/// What became of it.
+/// The outcome of a task.
 struct Outcome {
     lease: Lease,
     tenant: TenantId,
@@ -105,14 +107,14 @@ struct Outcome {
 enum End {
     /// Nothing due is left.
     Clean,
-    /// There is more, for the next pass.
+    /// The next pass sweeps the rest.
     More,
-    /// The lease is another's.
+    /// Another dispatcher holds the lease.
     Fenced,
 }
 
 impl Sweeper {
-    /// A sweeper that has done nothing yet.
+    /// A sweeper that halts while `clock` is in doubt.
     pub fn new(store: Store, clock: ClockWatch, metrics: SweepMetrics) -> Self {
         Self {
             store,
@@ -124,11 +126,11 @@ impl Sweeper {
         }
     }
 
-    /// One pass over the partitions of `leases`. Those that turn out to be another dispatcher's are told to `lost`.
+    /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; what fails for one tenant alone is counted and logged instead. Where one
-    /// node of several is out of reach, the partitions of the others are swept.
+    /// [`StoreError`] when Redis is unavailable; a failure of one tenant alone is counted and logged. When one node of
+    /// several is out of reach, the partitions of the others are swept.
     pub async fn run_once(
         &mut self,
         leases: &[Lease],
@@ -159,7 +161,7 @@ impl Sweeper {
                 outcome.end = Ok(End::More);
                 unavailable.get_or_insert(error);
             }
-            self.settle(outcome, &mut sweep, &mut lost);
+            self.finish(outcome, &mut sweep, &mut lost);
         }
         self.busy = sweep.more;
         match unavailable {
@@ -168,17 +170,16 @@ impl Sweeper {
         }
     }
 
-    /// Finds the tenants with something due.
+    /// Finds the tenants with due reservations.
     async fn plan(
         &mut self,
         leases: &[Lease],
         now_ms: i64,
     ) -> Result<(Vec<Task>, Sweep), StoreError> {
         self.penalties.retain(|_, until| *until > Instant::now());
-        // Tenants that are left alone must not hide those behind them.
+        // Skipped tenants must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
-        let polled = self.store.poll_due(&partitions, rows).await?;
+        let polled = self.store.poll_due(&partitions(leases), rows).await?;
         let (mut tasks, mut sweep, mut earliest_ms) = (Vec::new(), Sweep::default(), None::<i64>);
         for (lease, found) in leases.iter().zip(polled) {
             let Some(found) = found else {
@@ -203,14 +204,14 @@ impl Sweeper {
                         before_ms: now_ms,
                     }),
                     None => {
-                        error!(partition = %lease.partition, "the due index of partition {} holds what is no tenant", lease.partition);
+                        error!(partition = %lease.partition, "the due index of partition {} holds a name that is no tenant id", lease.partition);
                         self.penalties.insert(due.member, Instant::now() + PENALTY);
                         sweep.failed += 1;
                     }
                 }
             }
         }
-        self.tell_unreachable(sweep.unreachable);
+        self.log_unreachable(sweep.unreachable);
         let until_ms = earliest_ms.map(|ms| ms - now_ms);
         let lag_ms = until_ms.map_or(0, |ms| (-ms).max(0));
         self.metrics.lag_seconds.set(lag_ms as f64 / 1_000.0);
@@ -220,8 +221,8 @@ impl Sweeper {
         Ok((tasks, sweep))
     }
 
-    /// Says once when partitions come out of reach, and once when they are back.
-    fn tell_unreachable(&mut self, unreachable: usize) {
+    /// Logs once when partitions go out of reach, and once when they are back.
+    fn log_unreachable(&mut self, unreachable: usize) {
         match (self.unreachable, unreachable) {
             (0, 1..) => warn!(
                 partitions = unreachable,
@@ -233,7 +234,7 @@ impl Sweeper {
         self.unreachable = unreachable;
     }
 
-    fn settle(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
+    fn finish(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
         let Outcome {
             lease,
             tenant,
@@ -248,8 +249,8 @@ impl Sweeper {
         for id in quarantined {
             error!(
                 tenant.id = %tenant, reservation.id = %id,
-                "the record of reservation `{id}` of tenant `{tenant}` is corrupt; it is in quarantine and its hold, if \
-                 any, stands until an operator repairs it"
+                "the record of reservation `{id}` of tenant `{tenant}` is corrupt; it is in quarantine, and its hold, if \
+                 any, stays until an operator repairs it"
             );
         }
         match end {
@@ -268,6 +269,19 @@ impl Sweeper {
                 self.penalties.insert(tenant.as_str().to_owned(), until);
             }
         }
+    }
+}
+
+impl LeaseWorker for Sweeper {
+    const NAME: &'static str = "sweep";
+    const PERIOD: Duration = Duration::from_millis(200);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(self.run_once(leases, lost).await?.next())
     }
 }
 

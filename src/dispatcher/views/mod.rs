@@ -1,7 +1,7 @@
-//! Follows the outboxes of partitions, and keeps the view of events over all tenants.
+//! Keeps the view of events over all tenants: reads the outboxes of the leased partitions and adds a row per event.
 //!
-//! Nothing is remembered from pass to pass: the cursors are in the store, and a script moves one only together with the
-//! rows that it brings, from where it was read. So the view holds each event once, whoever dies or follows at the same time.
+//! The worker keeps no state between passes. A script moves an outbox's cursor together with the rows that it adds, and only
+//! from where the cursor was read. So the view holds each event once, even when dispatchers die or overlap.
 
 mod row;
 
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
+use super::due::partitions;
 use super::metrics::ViewMetrics;
+use super::workers::{LeaseWorker, Next};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::reservation::Record;
@@ -19,64 +21,64 @@ use crate::store::dispatcher::views::{BATCH_ROWS, Followed, NewRow, View};
 use crate::store::{Lease, Store, StoreError};
 use row::new_row;
 
-/// How often to look while nothing happens. What happens is in the view, and told, so long after it at most.
-pub const QUIET: Duration = Duration::from_millis(500);
+/// The pause while no events are emitted, and the longest time until an event is in the view.
+const IDLE: Duration = Duration::from_millis(500);
 
-/// How soon to look again after something has happened.
-pub const BUSY: Duration = Duration::from_millis(200);
+/// The pause after a pass that added events.
+const BUSY: Duration = Duration::from_millis(200);
 
-/// Entries of one outbox that one pass follows.
+/// Entries of one outbox that one pass reads.
 const ROWS: usize = 100;
 
-/// How far before its cursor an outbox is followed again that has lost what was followed, in milliseconds: further than a
-/// replica that takes over lacks entries, and than its clock may be behind.
-const TURN_BACK_MS: u64 = 3_600_000;
+/// How far before its cursor an outbox is read again after it lost entries, in milliseconds: more than a replica that takes
+/// over can lack, and than its clock can be behind.
+const REWIND_MS: u64 = 3_600_000;
 
-/// Entries of outboxes whose facts are read at once.
+/// Pointers whose events are read at once.
 const READ_ROWS: usize = 500;
 
-/// What one pass came to.
+/// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Follow {
+pub struct ViewPass {
     /// Events added.
     pub added: usize,
-    /// Pointers and facts that are damaged or gone.
-    pub passed_over: usize,
-    /// Whether an outbox had more: go on at once.
+    /// Pointers and events that are damaged or gone.
+    pub skipped: usize,
+    /// Whether an outbox has more.
     pub more: bool,
-    /// All that happened before this time of the store's clock is in the view, in all partitions; milliseconds.
+    /// The view has every event of all partitions before this time of Redis's clock, in milliseconds.
     pub watermark_ms: i64,
 }
 
-impl Follow {
-    /// How long to wait before the next pass.
-    pub fn pause(&self) -> Duration {
+impl ViewPass {
+    /// When to start the next pass.
+    pub fn next(&self) -> Next {
         match (self.more, self.added) {
-            (true, _) => Duration::ZERO,
-            (false, 0) => QUIET,
-            (false, _) => BUSY,
+            (true, _) => Next::Now,
+            (false, 0) => Next::After(IDLE),
+            (false, _) => Next::After(BUSY),
         }
     }
 }
 
-/// Follows outboxes under the leases that it is given. Needs no fence: a cursor that has moved stops whoever is late.
+/// Keeps the view of events. Needs no fencing: a script refuses rows read from a cursor that has moved since.
 pub struct EventFollower {
     store: Store,
     keep: Duration,
     metrics: ViewMetrics,
 }
 
-/// What one outbox has beyond its cursor.
+/// The entries of one outbox after its cursor.
 struct Outbox {
     partition: Partition,
     cursor: Option<EntryId>,
     pointers: Vec<Pointer>,
-    /// Whether that is all.
-    whole: bool,
+    /// Whether these are all.
+    complete: bool,
 }
 
 impl EventFollower {
-    /// Over a store. `keep`: for how long event logs are kept.
+    /// A worker over `store`, whose event logs are kept for `keep`.
     pub fn new(store: Store, keep: Duration, metrics: ViewMetrics) -> Self {
         Self {
             store,
@@ -85,116 +87,114 @@ impl EventFollower {
         }
     }
 
-    /// One pass over the partitions of `leases`.
+    /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable, or the view takes no rows. What cannot be read is logged, counted and passed
-    /// over instead.
-    pub async fn run_once(&self, leases: &[Lease]) -> Result<Follow, StoreError> {
-        let mut pass = Follow::default();
-        // Before the outboxes are read: what they do not hold by then happens later, on the clock of any node.
+    /// [`StoreError`] when Redis is unavailable or the view takes no rows. Unreadable entries are logged, counted and
+    /// skipped.
+    pub async fn run_once(&self, leases: &[Lease]) -> Result<ViewPass, StoreError> {
+        let mut pass = ViewPass::default();
+        // Before the outboxes are read: events that they lack are later than this, by the clock of any node.
         let times = self.store.node_times().await?;
         let now_ms = times.iter().map(|(_, ms)| *ms).min().unwrap_or(0);
         let outboxes = self.outboxes(leases).await?;
-        pass.more = outboxes.iter().any(|outbox| !outbox.whole);
+        pass.more = outboxes.iter().any(|outbox| !outbox.complete);
         let mut reached: BTreeSet<Partition> = outboxes
             .iter()
-            .filter(|outbox| outbox.whole)
+            .filter(|outbox| outbox.complete)
             .map(|outbox| outbox.partition)
             .collect();
-        let followed = self.follow_all(outboxes, &mut reached, &mut pass).await;
-        if followed.is_err() {
+        let added = self.add_all(outboxes, &mut reached, &mut pass).await;
+        if added.is_err() {
             reached.clear();
         }
         let reached: Vec<_> = reached.into_iter().map(|p| (p, now_ms)).collect();
-        // Also after a failure: how far the view is behind must show.
+        // Also after a failure, so that the lag metric shows how far the view is behind.
         pass.watermark_ms = self.store.set_watermarks(View::Events, &reached).await?;
         self.count(&pass, now_ms);
-        followed.map(|()| pass)
+        added.map(|()| pass)
     }
 
     async fn outboxes(&self, leases: &[Lease]) -> Result<Vec<Outbox>, StoreError> {
-        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+        let partitions = partitions(leases);
         let cursors = self.store.view_cursors(&partitions).await?;
         let cursors: Vec<_> = partitions.into_iter().zip(cursors).collect();
         let mut found = self.store.read_outboxes(&cursors, ROWS).await?;
-        self.turn_back(&cursors, &mut found).await?;
+        self.rewind(&cursors, &mut found).await?;
         let outbox = |((partition, cursor), beyond): (_, Option<Beyond>)| {
-            // Its node is out of reach; the others need not wait.
+            // Where the node is out of reach, the others need not wait.
             let pointers = beyond?.pointers;
             Some(Outbox {
                 partition,
                 cursor,
-                whole: pointers.len() < ROWS,
+                complete: pointers.len() < ROWS,
                 pointers,
             })
         };
         Ok(cursors.into_iter().zip(found).filter_map(outbox).collect())
     }
 
-    /// Reads those outboxes again that have lost what was followed, from further back: a replica that took over without the
-    /// last entries gives their places anew, and earlier ones where its clock is behind. What was followed before changes
-    /// nothing.
-    async fn turn_back(
+    /// Reads outboxes that lost entries before their cursor again, from further back: a replica that took over without the
+    /// last entries reuses their ids, and earlier ones when its clock is behind. Rows that the view has change nothing.
+    async fn rewind(
         &self,
         cursors: &[(Partition, Option<EntryId>)],
         found: &mut [Option<Beyond>],
     ) -> Result<(), StoreError> {
         let turned_back = |beyond: &Option<Beyond>| beyond.as_ref().is_some_and(|b| b.turned_back);
-        let places: Vec<usize> = (0..found.len())
-            .filter(|place| turned_back(&found[*place]))
+        let positions: Vec<usize> = (0..found.len())
+            .filter(|position| turned_back(&found[*position]))
             .collect();
-        if places.is_empty() {
+        if positions.is_empty() {
             return Ok(());
         }
-        let earlier = |place: &usize| {
-            let (partition, cursor) = cursors[*place];
+        let earlier = |position: &usize| {
+            let (partition, cursor) = cursors[*position];
             let cursor = cursor.map(|cursor| EntryId {
-                ms: cursor.ms.saturating_sub(TURN_BACK_MS),
+                ms: cursor.ms.saturating_sub(REWIND_MS),
                 sequence: 0,
             });
             (partition, cursor)
         };
-        let earlier: Vec<_> = places.iter().map(earlier).collect();
+        let earlier: Vec<_> = positions.iter().map(earlier).collect();
         let again = self.store.read_outboxes(&earlier, ROWS).await?;
-        for ((place, beyond), (partition, _)) in places.into_iter().zip(again).zip(earlier) {
+        for ((position, beyond), (partition, _)) in positions.into_iter().zip(again).zip(earlier) {
             if beyond.as_ref().is_some_and(|b| !b.pointers.is_empty()) {
                 warn!(
                     partition = %partition,
-                    "the outbox of {partition} has lost entries that were followed; it is followed again from an hour before"
+                    "the outbox of {partition} lost entries that the view has; it is read again from an hour before"
                 );
             }
-            found[place] = beyond;
+            found[position] = beyond;
         }
         Ok(())
     }
 
-    /// Adds what outboxes point to, some at a time.
-    async fn follow_all(
+    /// Adds the events that outboxes point to, some at a time.
+    async fn add_all(
         &self,
         outboxes: Vec<Outbox>,
         reached: &mut BTreeSet<Partition>,
-        pass: &mut Follow,
+        pass: &mut ViewPass,
     ) -> Result<(), StoreError> {
         let (mut some, mut count) = (Vec::new(), 0);
         for outbox in outboxes.into_iter().filter(|o| !o.pointers.is_empty()) {
             count += outbox.pointers.len();
             some.push(outbox);
             if count >= READ_ROWS {
-                self.follow(std::mem::take(&mut some), reached, pass)
-                    .await?;
+                self.add(std::mem::take(&mut some), reached, pass).await?;
                 count = 0;
             }
         }
-        self.follow(some, reached, pass).await
+        self.add(some, reached, pass).await
     }
 
-    /// Adds what some outboxes point to. Those that are not followed to their end leave `reached`.
-    async fn follow(
+    /// Adds the events that some outboxes point to. Outboxes that are not read to their end leave `reached`.
+    async fn add(
         &self,
         outboxes: Vec<Outbox>,
         reached: &mut BTreeSet<Partition>,
-        pass: &mut Follow,
+        pass: &mut ViewPass,
     ) -> Result<(), StoreError> {
         let target = |outbox: &Outbox, pointer: &Pointer| {
             let target = pointer.target.clone()?;
@@ -212,21 +212,21 @@ impl EventFollower {
         .into_iter();
         let mut batch = Batch::default();
         for outbox in outboxes {
-            let mut part = Part::of(&outbox);
+            let mut rows = PendingRows::of(&outbox);
             let mut cut = false;
             for pointer in outbox.pointers {
                 let facts = match &pointer.target {
                     None => Some(Vec::new()),
                     Some(_) => found.next().flatten(),
                 };
-                // Its node is out of reach, or another has come first: the rest of the outbox waits.
+                // The node is out of reach, or another dispatcher was faster: the rest of the outbox waits.
                 cut |= facts.is_none();
                 let Some(facts) = facts.filter(|_| !cut) else {
                     continue;
                 };
-                part.take(outbox.partition, &pointer, facts, pass);
-                if batch.rows + part.rows.len() >= BATCH_ROWS {
-                    batch.push(part.split());
+                rows.take(outbox.partition, &pointer, facts, pass);
+                if batch.rows + rows.rows.len() >= BATCH_ROWS {
+                    batch.push(rows.split());
                     cut = !self
                         .send(&mut batch, reached, pass)
                         .await?
@@ -236,19 +236,19 @@ impl EventFollower {
             if cut {
                 reached.remove(&outbox.partition);
             }
-            if part.moved() {
-                batch.push(part.split());
+            if rows.next.is_some() {
+                batch.push(rows.split());
             }
         }
         self.send(&mut batch, reached, pass).await.map(drop)
     }
 
-    /// Sends a batch; answers the partitions whose cursors are where it put them.
+    /// Sends a batch and returns the partitions whose cursors it moved.
     async fn send(
         &self,
         batch: &mut Batch,
         reached: &mut BTreeSet<Partition>,
-        pass: &mut Follow,
+        pass: &mut ViewPass,
     ) -> Result<Vec<Partition>, StoreError> {
         let Batch { parts, .. } = std::mem::take(batch);
         if parts.is_empty() {
@@ -264,28 +264,41 @@ impl EventFollower {
                 pass.added += part.rows.len();
                 moved.push(part.partition);
             } else {
-                // Followed by another meanwhile, perhaps not as far.
+                // Another dispatcher moved the cursor meanwhile, perhaps not as far.
                 reached.remove(&part.partition);
             }
         }
         Ok(moved)
     }
 
-    fn count(&self, pass: &Follow, now_ms: i64) {
+    fn count(&self, pass: &ViewPass, now_ms: i64) {
         let view = [View::Events.as_str()];
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let metrics = &self.metrics;
         metrics
-            .rows
+            .added
             .with_label_values(&view)
             .inc_by(count(pass.added));
-        let passed_over = metrics.passed_over.with_label_values(&view);
-        passed_over.inc_by(count(pass.passed_over));
+        let skipped = metrics.skipped.with_label_values(&view);
+        skipped.inc_by(count(pass.skipped));
         metrics.lag(View::Events, now_ms, pass.watermark_ms);
     }
 }
 
-/// What one call adds.
+impl LeaseWorker for EventFollower {
+    const NAME: &'static str = "views";
+    const PERIOD: Duration = Duration::from_millis(200);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        _: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(self.run_once(leases).await?.next())
+    }
+}
+
+/// The rows of one call.
 #[derive(Default)]
 struct Batch {
     parts: Vec<Followed>,
@@ -299,15 +312,15 @@ impl Batch {
     }
 }
 
-/// What was followed of one outbox and not sent yet.
-struct Part {
+/// Rows of one outbox that are not sent yet.
+struct PendingRows {
     partition: Partition,
     read: Option<EntryId>,
     next: Option<EntryId>,
     rows: Vec<NewRow>,
 }
 
-impl Part {
+impl PendingRows {
     fn of(outbox: &Outbox) -> Self {
         Self {
             partition: outbox.partition,
@@ -317,11 +330,7 @@ impl Part {
         }
     }
 
-    fn moved(&self) -> bool {
-        self.next.is_some()
-    }
-
-    /// Takes what was followed so far; the next part begins where it ends.
+    /// Takes the rows so far; the next ones begin where they end.
     fn split(&mut self) -> Followed {
         let next = self.next.take().unwrap_or_default();
         Followed {
@@ -332,34 +341,33 @@ impl Part {
         }
     }
 
-    /// The rows of a pointer's facts. What is damaged or gone keeps no other from being added.
+    /// Adds the rows of a pointer's events. Damaged or missing events do not stop the others.
     fn take(
         &mut self,
         partition: Partition,
         pointer: &Pointer,
         facts: Vec<(EntryId, Record)>,
-        pass: &mut Follow,
+        pass: &mut ViewPass,
     ) {
         self.next = Some(pointer.entry);
-        let mut pass_over = |count: usize, why: &str| {
-            pass.passed_over += count;
+        let mut skip = |count: usize, why: &str| {
+            pass.skipped += count;
             error!(
                 partition = %partition, outbox.entry = %pointer.entry, count,
-                "{count} events behind the entry {} of the outbox of {partition} are missing in the view over all \
-                 tenants: {why}", pointer.entry
+                "the view over all tenants skips {count} events of entry {} in the outbox of {partition}: {why}", pointer.entry
             );
         };
         let Some(target) = &pointer.target else {
-            return pass_over(1, "the entry is damaged");
+            return skip(1, "the entry is damaged");
         };
         let gone = target.count.saturating_sub(facts.len());
         if gone > 0 {
-            pass_over(gone, "the log does not hold them any more");
+            skip(gone, "the log has lost them");
         }
         for (entry, facts) in facts {
             match new_row(partition, target, entry, &facts) {
                 Ok(row) => self.rows.push(row),
-                Err(damage) => pass_over(1, &damage.to_string()),
+                Err(damage) => skip(1, &damage.to_string()),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The row of an event, from its facts.
+//! Builds the row of an event in the view over all tenants.
 
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventType;
@@ -12,7 +12,10 @@ use crate::store::dispatcher::views::{
     CORRELATION_ID, Denials, NewRow, REQUEST_ID, Row, TRACE_ID, id_digest,
 };
 
-/// The row of an event.
+/// Builds the row of an event.
+///
+/// # Errors
+/// [`RecordError`] names the field that is missing or malformed.
 pub(super) fn new_row(
     partition: Partition,
     target: &Target,
@@ -62,7 +65,7 @@ pub(super) fn new_row(
     })
 }
 
-/// The denials that an event tells of.
+/// The denials that an event reports; `None` for events of other types.
 fn denials(event_type: &str, facts: &Record) -> Result<Option<Denials>, RecordError> {
     if event_type != EventType::ReservationDenied.as_str() {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Denials above the rate are only counted, and told when their minute is over.
 
-use budget_authority::dispatcher::Sums;
+use budget_authority::dispatcher::Rollups;
 
 use crate::harness::past::Past;
 use crate::harness::redis::shared;
@@ -38,7 +38,7 @@ async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
         .run::<i64>(&["ZADD", &index, &(past.now_ms + 60_000).to_string(), "later"])
         .await;
 
-    let sums = Sums::new(
+    let sums = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
@@ -48,12 +48,12 @@ async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!((flush.told, flush.failed, flush.more), (1, 0, false));
+    assert_eq!((flush.emitted, flush.failed, flush.more), (1, 0, false));
     let again = sums
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!(again.told, 0);
+    assert_eq!(again.emitted, 0);
 
     let log = keys.events(past.lease.partition, "acme", store.today());
     let entries: Vec<(String, Vec<String>)> = past.tenant.run(&["XRANGE", &log, "-", "+"]).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::retention::{Pass, Periods, Retention, RetentionMetrics};
+use budget_authority::config::RetentionConfig;
+use budget_authority::dispatcher::retention::{Retention, RetentionMetrics, RetentionPass};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::tools::verify::verify;
@@ -22,8 +23,8 @@ fn retention_after(store: &Store, records: Duration) -> Retention {
     let registry = prometheus::Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
     let metrics = RetentionMetrics::register(&registry).expect("a fresh registry");
-    let periods = Periods {
-        records,
+    let periods = RetentionConfig {
+        reservations: records,
         events: DAY * 90,
         audit: DAY * 400,
         outbox: DAY * 7,
@@ -32,16 +33,16 @@ fn retention_after(store: &Store, records: Duration) -> Retention {
 }
 
 /// Passes until nothing due is left; answers the sum.
-pub async fn run(retention: &Retention, lease: Lease) -> Pass {
-    let mut sum = Pass::default();
+pub async fn run(retention: &Retention, lease: Lease) -> RetentionPass {
+    let mut sum = RetentionPass::default();
     loop {
         let pass = retention
             .run_once(&[lease], |_| {})
             .await
             .expect("Redis answers");
-        sum.looks += pass.looks;
+        sum.processed += pass.processed;
         sum.reservations += pass.reservations;
-        sum.posts += pass.posts;
+        sum.usage_events += pass.usage_events;
         sum.events += pass.events;
         sum.audit += pass.audit;
         sum.outbox += pass.outbox;
@@ -142,7 +143,7 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
         "{}",
         again - past.now_ms
     );
-    assert_eq!(run(&retention(&store), past.lease).await.looks, 0);
+    assert_eq!(run(&retention(&store), past.lease).await.processed, 0);
 }
 
 #[tokio::test]
@@ -153,7 +154,10 @@ async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() 
     let post = past.post().await;
     let retention = retention_after(&store, DAY);
     let pass = run(&retention, past.lease).await;
-    assert_eq!((pass.reservations, pass.posts, pass.failed), (1, 0, 0));
+    assert_eq!(
+        (pass.reservations, pass.usage_events, pass.failed),
+        (1, 0, 0)
+    );
     assert!(past.exists(&post).await);
     let again = past.look_again_at().await.expect("still registered");
     let over = past.day.start_ms() + 7 * DAY_MS;
@@ -161,7 +165,7 @@ async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() 
 
     let mut past = Past::new(&store, 9).await;
     let post = past.post().await;
-    assert_eq!(run(&retention, past.lease).await.posts, 1);
+    assert_eq!(run(&retention, past.lease).await.usage_events, 1);
     assert!(!past.exists(&post).await);
 }
 
@@ -235,7 +239,7 @@ async fn a_present_day_stays_registered_even_while_it_has_nothing() {
         .run::<i64>(&["ZADD", &days, "1", &past.member()])
         .await;
     let pass = run(&retention(&store), past.lease).await;
-    assert_eq!((pass.looks, pass.days), (1, 0));
+    assert_eq!((pass.processed, pass.days), (1, 0));
     assert_eq!(
         past.look_again_at().await,
         Some(past.day.plus(2).start_ms())
@@ -290,7 +294,7 @@ async fn what_cannot_be_believed_is_kept_and_put_off() {
     assert!(past.exists(&key).await && past.exists(&other_key).await);
     assert_eq!(
         run(&retention(&store), past.lease).await,
-        Pass::default(),
+        RetentionPass::default(),
         "not again at once"
     );
 }

@@ -161,7 +161,7 @@ async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
         let response = probes.clone().oneshot(request).await.expect("an answer");
         (
             response.status().as_u16(),
-            store.metrics().unreachable_masters.get(),
+            store.metrics().unreachable_primaries.get(),
         )
     };
     assert_eq!(probe().await, (200, 0));

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::retention::{Periods, Retention, RetentionMetrics};
+use budget_authority::config::RetentionConfig;
+use budget_authority::dispatcher::retention::{Retention, RetentionMetrics};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
-use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Sums};
+use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Rollups};
 use budget_authority::store::{RedisOptions, Store};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ struct Workers {
     keeper: LeaseKeeper,
     sweeper: Sweeper,
     retention: Retention,
-    denials: Sums,
+    denials: Rollups,
 }
 
 impl Workers {
@@ -30,8 +31,8 @@ impl Workers {
         let sweep = SweepMetrics::register(&registry).expect("fresh");
         let retention = RetentionMetrics::register(&registry).expect("fresh");
         let leases = LeaseMetrics::register(&registry).expect("fresh");
-        let periods = Periods {
-            records: DAY,
+        let periods = RetentionConfig {
+            reservations: DAY,
             events: DAY,
             audit: DAY,
             outbox: DAY,
@@ -41,7 +42,7 @@ impl Workers {
                 .with_lease(Duration::from_secs(4)),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
             retention: Retention::new(store.clone(), clock, periods, retention),
-            denials: Sums::new(store.clone(), "test", &registry).expect("fresh"),
+            denials: Rollups::new(store.clone(), "test", &registry).expect("fresh"),
         }
     }
 }

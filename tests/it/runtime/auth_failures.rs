@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::api::auth::failures::AuthFailures;
-use budget_authority::dispatcher::Sums;
+use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::api_key::secret::KeyId;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::event::StoredEvent;
@@ -159,7 +159,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
 
     let member = format!("acme:{key_id}");
     let lease = holds::lease(&store, partition, "d", Duration::from_secs(60)).await;
-    let sums = Sums::new(
+    let sums = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
@@ -169,7 +169,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
         .run_once(&[lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!(early.told, 0, "the minute is not over");
+    assert_eq!(early.emitted, 0, "the minute is not over");
     backdate(&world, partition, &member).await;
     let stale = Lease {
         token: lease.token - 1,
@@ -177,13 +177,13 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
     };
     let mut lost = Vec::new();
     let fenced = sums.run_once(&[stale], |lease| lost.push(lease)).await;
-    assert_eq!((fenced.expect("Redis answers").told, lost.len()), (0, 1));
+    assert_eq!((fenced.expect("Redis answers").emitted, lost.len()), (0, 1));
     for expected in [1, 0] {
         let flush = sums
             .run_once(&[lease], |_| {})
             .await
             .expect("Redis answers");
-        assert_eq!((flush.told, flush.failed), (expected, 0));
+        assert_eq!((flush.emitted, flush.failed), (expected, 0));
     }
     let events = told(&world, partition, "acme").await;
     assert_eq!(counts(&events), [3, 2_004]);

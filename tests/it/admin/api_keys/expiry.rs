@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::admin::NewApiKey;
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{Expired, KeyExpiry};
+use budget_authority::dispatcher::{Emitted, KeyExpiry};
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::{Lease, Store};
 use prometheus::Registry;
@@ -72,7 +72,7 @@ async fn lease(desk: &Desk) -> Lease {
     holds::lease(&desk.store, partition, "d", Duration::from_secs(60)).await
 }
 
-async fn pass(worker: &KeyExpiry, lease: Lease) -> Expired {
+async fn pass(worker: &KeyExpiry, lease: Lease) -> Emitted {
     let pass = worker
         .run_once(&[lease], |_| panic!("the lease is ours"))
         .await;
@@ -99,10 +99,10 @@ async fn an_expiry_is_told_once_with_what_the_key_was() {
     let (desk, ids) = desk(1, 0).await;
     let open = key(&desk).await;
     let (worker, lease) = (worker(&desk.store), lease(&desk).await);
-    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(pass(&worker, lease).await.emitted, 1);
     for _ in 0..2 {
         let pass = pass(&worker, lease).await;
-        assert_eq!((pass.told, pass.failed, pass.more), (0, 0, false));
+        assert_eq!((pass.emitted, pass.failed, pass.more), (0, 0, false));
     }
     let events = desk.events("acme");
     assert_eq!(told(&events), ids);
@@ -138,10 +138,10 @@ async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
     .await;
     run(&desk.store, &["SET", &keys.days(partition), "no registry"]).await;
     let failed = pass(&worker, lease).await;
-    assert_eq!((failed.told, failed.failed), (0, 1));
+    assert_eq!((failed.emitted, failed.failed), (0, 1));
     assert_eq!(told(&desk.events("acme")), [""; 0]);
     run(&desk.store, &["DEL", &keys.days(partition)]).await;
-    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(pass(&worker, lease).await.emitted, 1);
     assert_eq!(told(&desk.events("acme")), ids);
 }
 
@@ -157,9 +157,9 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     let created = desk.admin.create_api_key(&soon, &ask().request()).await;
     let id = created.expect("a key").key.key_id().to_string();
     let (worker, lease) = (worker(&desk.store), lease(&desk).await);
-    assert_eq!(pass(&worker, lease).await.told, 0);
+    assert_eq!(pass(&worker, lease).await.emitted, 0);
     within(Duration::from_secs(10), "it is told", async || {
-        (pass(&worker, lease).await.told == 1).then_some(())
+        (pass(&worker, lease).await.emitted == 1).then_some(())
     })
     .await;
     assert!(holds::now_ms(&desk.store).await >= now_ms + 1_500);
@@ -178,7 +178,7 @@ async fn a_revoked_key_is_not_told_and_leaves_the_index() {
     )
     .await;
     let (worker, lease) = (worker(&desk.store), lease(&desk).await);
-    assert_eq!(pass(&worker, lease).await.told, 2);
+    assert_eq!(pass(&worker, lease).await.emitted, 2);
     assert_eq!(sorted(told(&desk.events("acme"))), sorted(ids));
     let index = desk.store.keys().expiring(partition);
     assert_eq!(desk.redis().run::<i64>(&["ZCARD", &index]), 0);
@@ -189,8 +189,8 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once(
     let (desk, ids) = desk(1, 0).await;
     desk.set_status("acme", "CLOSED");
     let (worker, lease) = (worker(&desk.store), lease(&desk).await);
-    assert_eq!(pass(&worker, lease).await.told, 1);
-    assert_eq!(pass(&worker, lease).await.told, 0);
+    assert_eq!(pass(&worker, lease).await.emitted, 1);
+    assert_eq!(pass(&worker, lease).await.emitted, 0);
     assert_eq!(told(&desk.events("acme")), ids);
     let query = budget_authority::admin::ApiKeyQuery {
         tenant_id: Some("acme".to_owned()),
@@ -215,10 +215,10 @@ async fn a_former_owner_of_the_partition_tells_nothing() {
     };
     let mut lost = Vec::new();
     let pass_of_former = worker.run_once(&[stale], |lease| lost.push(lease)).await;
-    assert_eq!(pass_of_former.expect("Redis answers").told, 0);
+    assert_eq!(pass_of_former.expect("Redis answers").emitted, 0);
     assert_eq!(lost, [stale]);
     assert!(told(&desk.events("acme")).is_empty());
-    assert_eq!(pass(&worker, lease).await.told, 1);
+    assert_eq!(pass(&worker, lease).await.emitted, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,7 +232,7 @@ async fn many_who_tell_at_once_tell_each_key_once() {
             let mut told = 0;
             loop {
                 let pass = pass(&worker, lease).await;
-                told += pass.told;
+                told += pass.emitted;
                 if !pass.more {
                     return told;
                 }
@@ -251,7 +251,7 @@ async fn what_names_no_key_is_reported_and_holds_nobody_up() {
     run(&desk.store, &["ZADD", &index, "0", "nonsense"]).await;
     let (worker, lease) = (worker(&desk.store), lease(&desk).await);
     let pass = pass(&worker, lease).await;
-    assert_eq!((pass.told, pass.failed), (1, 1));
+    assert_eq!((pass.emitted, pass.failed), (1, 1));
     assert_eq!(told(&desk.events("acme")), ids);
 }
 

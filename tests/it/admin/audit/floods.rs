@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::Sums;
+use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 
@@ -98,7 +98,7 @@ async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
     app.set(&counter, &first).await;
     let due = keys.audit_failures_due(Partition::FIRST);
     app.read::<i64>(&["ZADD", &due, "1", "__unauth__"]).await;
-    let sums = Sums::new(
+    let sums = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
@@ -107,7 +107,7 @@ async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
     let lease = holds::lease(store, Partition::FIRST, "d", Duration::from_secs(60)).await;
     for expected in [1, 0] {
         let flush = sums.run_once(&[lease], |_| {}).await;
-        assert_eq!(flush.expect("Redis answers").told, expected);
+        assert_eq!(flush.expect("Redis answers").emitted, expected);
     }
     let entries = booked(&app).await;
     assert_eq!(entries.len(), 1);

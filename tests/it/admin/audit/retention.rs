@@ -75,7 +75,7 @@ async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
             .await;
     }
     let pass = run(&retention(&store), past.lease).await;
-    assert_eq!((pass.looks, pass.audit, pass.days), (2, 1, 1));
+    assert_eq!((pass.processed, pass.audit, pass.days), (2, 1, 1));
     assert!(
         !past
             .exists(&keys.audit(partition, "__unauth__", past.day))

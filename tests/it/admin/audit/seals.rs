@@ -100,7 +100,7 @@ async fn killed_after_any_step_another_comes_to_the_same_chain() {
         assert_eq!(tail.entries.len(), 3);
         if killed_after > 0 {
             sealer
-                .show(trail.partition(), trail.tenant, &tail)
+                .add_to_view(trail.partition(), trail.tenant, &tail)
                 .await
                 .expect("rows");
         }
@@ -293,7 +293,7 @@ async fn a_chain_that_is_put_off_stays_in_the_lag() {
         let told = TextEncoder::new().encode_to_string(&registry.gather());
         let told = told.expect("metrics");
         let mut lines = told.lines();
-        let lag = lines.find_map(|line| line.strip_prefix("budget_audit_unsealed_lag_seconds "));
+        let lag = lines.find_map(|line| line.strip_prefix("budget_audit_seal_lag_seconds "));
         let lag: f64 = lag.expect("a metric").parse().expect("a number");
         assert!(lag >= 0.03, "{lag}");
     }

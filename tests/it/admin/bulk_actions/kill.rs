@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use budget_authority::admin::bulk_actions::run::{Runner, Turn};
-use budget_authority::dispatcher::Bulks;
+use budget_authority::dispatcher::BulkActions;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
 use budget_authority::domain::ids::TenantId;
@@ -175,7 +175,7 @@ async fn a_death_after_any_number_of_scripts_is_made_up_for_by_a_dispatcher() {
         let body = fund("umbra", "CREDIT", 7, "k");
         let claim = claimed(&desk, &body).await;
         assert!(!die_after(&desk, &claim, steps).await);
-        let bulks = Bulks::new(desk.store.clone(), &Registry::new()).expect("names");
+        let bulks = BulkActions::new(desk.store.clone(), &Registry::new()).expect("names");
         let lease = lease(&desk.store).await;
         desk.store.node_times().await.expect("a clock");
         eventually("the lease is over", || async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::bulk_actions::run::{Runner, Turn};
-use budget_authority::dispatcher::Bulks;
+use budget_authority::dispatcher::BulkActions;
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::admin::bulk::BulkPlace;
@@ -146,7 +146,7 @@ async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
     let body = fund("umbra", "CREDIT", 3, "k");
     let said = bulk(&app, BUDGETS, &body).await;
     assert_eq!(said.error(), (500, "INTERNAL_ERROR"), "{said:?}");
-    let bulks = Bulks::new(desk.store.clone(), &Registry::new()).expect("names");
+    let bulks = BulkActions::new(desk.store.clone(), &Registry::new()).expect("names");
     let lease = lease(&desk.store).await;
     eventually("a dispatcher tries", || async {
         let pass = bulks.run_once(&[lease]).await.expect("Redis answers");

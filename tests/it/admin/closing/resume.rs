@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::Turn;
-use budget_authority::dispatcher::Closings;
+use budget_authority::dispatcher::Closes;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::store::Lease;
@@ -30,7 +30,7 @@ pub async fn lease(estate: &Estate) -> Lease {
 
 /// Passes of a dispatcher's worker until nothing is due within the next second.
 pub async fn reconcile(estate: &Estate) {
-    let closings = Closings::new(estate.desk.store.clone(), &Registry::new()).expect("names");
+    let closings = Closes::new(estate.desk.store.clone(), &Registry::new()).expect("names");
     let lease = lease(estate).await;
     let index = estate.keys().closings(estate.tenant.partition());
     loop {
@@ -80,7 +80,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     estate.flip().await;
     let mut stale = lease(&estate).await;
     stale.token -= 1;
-    let closings = Closings::new(estate.desk.store.clone(), &Registry::new()).expect("names");
+    let closings = Closes::new(estate.desk.store.clone(), &Registry::new()).expect("names");
     let mut lost = 0;
     // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
     for _ in 0..2_000 {

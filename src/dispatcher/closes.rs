@@ -1,0 +1,152 @@
+//! Resumes the closes of tenants that their requests left unfinished, because they took too long or their process died.
+//!
+//! A close is resumed [`crate::admin::tenants::closing::TAKE_OVER`] after its request changed the status, at the latest;
+//! at once when the request has handed it over. A close that cannot finish is retried after 30 s, then after twice as long
+//! each time, up to half an hour.
+
+use std::time::Duration;
+
+use prometheus::{
+    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
+};
+use tracing::{error, info};
+
+use super::due::{DueRows, partitions};
+use super::workers::{LeaseWorker, Next};
+use crate::admin::tenants::closing::{Closer, Turn};
+use crate::domain::ids::TenantId;
+use crate::store::{Lease, Store, StoreError};
+
+/// Tenants examined in each partition in one pass.
+const ROWS: usize = 8;
+
+/// The longest time that a pass spends on one tenant.
+const TENANT_LIMIT: Duration = Duration::from_secs(2);
+
+/// What one pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClosePass {
+    /// Closes that finished.
+    pub closed: usize,
+    /// Closes that left something open.
+    pub incomplete: usize,
+    /// Whether more is due.
+    pub more: bool,
+}
+
+/// Resumes closes of tenants.
+pub struct Closes {
+    store: Store,
+    finished: IntCounter,
+    incomplete: IntCounter,
+    lag_seconds: Gauge,
+}
+
+impl Closes {
+    /// A worker with the metrics `budget_tenant_closes_finished_total`, `budget_tenant_closes_incomplete_total` and
+    /// `budget_tenant_close_lag_seconds`.
+    ///
+    /// # Errors
+    /// When one of the names is taken in `registry`.
+    pub fn new(store: Store, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            store,
+            finished: register_int_counter_with_registry!(
+                "budget_tenant_closes_finished_total",
+                "Closes of tenants that this dispatcher finished.",
+                registry
+            )?,
+            incomplete: register_int_counter_with_registry!(
+                "budget_tenant_closes_incomplete_total",
+                "Attempts to finish the close of a tenant that left something open.",
+                registry
+            )?,
+            lag_seconds: register_gauge_with_registry!(
+                "budget_tenant_close_lag_seconds",
+                "By how much the earliest due close was overdue at the last pass.",
+                registry
+            )?,
+        })
+    }
+
+    /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable; a failure of one tenant alone is logged and retried.
+    pub async fn run_once(
+        &self,
+        leases: &[Lease],
+        mut lost: impl FnMut(Lease),
+    ) -> Result<ClosePass, StoreError> {
+        let mut pass = ClosePass::default();
+        let polled = self.store.poll_closings(&partitions(leases), ROWS).await?;
+        let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
+        self.lag_seconds.set(due.lag_seconds);
+        for (lease, members) in due.by_lease {
+            for member in members {
+                let Some(tenant) = TenantId::parse(&member.member) else {
+                    error!(partition = %lease.partition, "the index of closes holds a name that is no tenant id");
+                    continue;
+                };
+                match self.resume(&tenant, lease, &mut pass).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        lost(lease);
+                        break;
+                    }
+                    Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                    Err(failure) => error!(
+                        tenant.id = %tenant, error = %failure,
+                        "cannot resume the close of tenant `{tenant}`; it is retried: {failure}"
+                    ),
+                }
+            }
+        }
+        Ok(pass)
+    }
+
+    /// Resumes one close; false when another dispatcher holds the lease.
+    async fn resume(
+        &self,
+        tenant: &TenantId,
+        lease: Lease,
+        pass: &mut ClosePass,
+    ) -> Result<bool, StoreError> {
+        let mut closer = Closer::new(&self.store, tenant, Some(lease));
+        match closer.run(TENANT_LIMIT).await? {
+            Turn::Closed => {
+                pass.closed += 1;
+                self.finished.inc();
+                info!(tenant.id = %tenant, "everything that the closed tenant `{tenant}` owned has ended");
+            }
+            Turn::Paused => pass.more = true,
+            Turn::Incomplete {
+                again_in_ms,
+                failed,
+            } => {
+                pass.incomplete += 1;
+                self.incomplete.inc();
+                let (failed, retry_in_ms) = (failed.join(" "), again_in_ms);
+                error!(
+                    tenant.id = %tenant, retry_in_ms,
+                    "tenant `{tenant}` is closed, but these could not be: {failed}"
+                );
+            }
+            Turn::Fenced => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl LeaseWorker for Closes {
+    const NAME: &'static str = "tenant_closes";
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    async fn pass(
+        &mut self,
+        leases: &[Lease],
+        lost: impl FnMut(Lease) + Send,
+    ) -> Result<Next, StoreError> {
+        Ok(Next::more(self.run_once(leases, lost).await?.more))
+    }
+}
