@@ -11,6 +11,8 @@ pub mod store;
 
 pub mod egress;
 
+pub mod listing;
+
 pub mod admin;
 pub mod ledger;
 

@@ -11,6 +11,7 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::ids::TenantId;
+use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::scope::ScopeFilter;
@@ -94,7 +95,7 @@ impl Events {
     /// A page of events.
     ///
     /// # Errors
-    /// Refusals of a tenant's key; [`AdminRefusal::TooManyEvents`] for a sort without an index.
+    /// Refusals of a tenant's key; [`AdminRefusal::TooManyToSort`] for a sort without an index.
     pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, AdminError> {
         if query.filter.is_void() {
             self.check_key(caller, query).await?;
@@ -175,7 +176,7 @@ impl Events {
             );
             for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
                 if count > bound {
-                    return refuse(AdminRefusal::TooManyEvents { bound });
+                    return Err(too_many(bound).into());
                 }
             }
         }
@@ -221,6 +222,14 @@ fn key_of(caller: &Caller) -> Option<&RuntimeCaller> {
     match caller {
         Caller::Tenant(caller) => Some(caller),
         Caller::Admin(_) => None,
+    }
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "events",
+        bound,
+        advice: "narrow the list with from and to, or sort by timestamp",
     }
 }
 

@@ -8,6 +8,7 @@ pub mod events;
 pub mod log_walk;
 mod overview;
 mod policies;
+mod records;
 pub mod tenants;
 pub mod webhooks;
 
@@ -34,7 +35,7 @@ pub use overview::{
     FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
 };
 pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
-pub use tenants::{TenantPage, TenantPlace, TenantQuery, TenantSort};
+pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::cause::Cause;
@@ -144,6 +145,13 @@ impl Parts {
             idempotency: self.idempotency.as_deref(),
         }
     }
+}
+
+/// Whether a list was refused because it cannot be sorted.
+fn is_too_many<T>(page: &Result<T, AdminError>) -> bool {
+    let refusal = page.as_ref().err();
+    refusal
+        .is_some_and(|error| matches!(error, AdminError::Refused(AdminRefusal::TooManyToSort(_))))
 }
 
 fn refuse<T>(refusal: AdminRefusal) -> Result<T, AdminError> {

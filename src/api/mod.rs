@@ -8,6 +8,7 @@ pub mod cursor;
 pub mod dialect;
 pub mod errors;
 pub mod extract;
+pub mod list;
 pub mod openapi;
 pub mod ops;
 pub mod query;

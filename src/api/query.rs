@@ -20,33 +20,36 @@ pub const SEARCH_CHARS_MAX: usize = 128;
 #[derive(Debug, Clone)]
 pub struct Query<'q> {
     pairs: Vec<(Cow<'q, str>, Cow<'q, str>)>,
-    wording: Wording,
+    plane: Plane,
 }
 
-/// How a plane words its refusals.
+/// A plane of the API: each words its refusals in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wording {
+pub enum Plane {
+    /// `Invalid limit: …`
     Runtime,
+    /// `Invalid value for parameter 'limit': …`
     Admin,
 }
 
 impl<'q> Query<'q> {
     /// Reads the part of a URI after `?`, for an operation of the runtime plane.
     pub fn parse(query: &'q str) -> Self {
-        Self::worded(query, Wording::Runtime)
+        Self::of_plane(query, Plane::Runtime)
     }
 
     /// The same for the admin plane.
     pub fn parse_admin(query: &'q str) -> Self {
-        Self::worded(query, Wording::Admin)
+        Self::of_plane(query, Plane::Admin)
     }
 
-    fn worded(query: &'q str, wording: Wording) -> Self {
+    /// The same for either plane.
+    pub fn of_plane(query: &'q str, plane: Plane) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes());
         let pairs = pairs.filter(|(_, value)| !value.trim().is_empty());
         Self {
             pairs: pairs.collect(),
-            wording,
+            plane,
         }
     }
 
@@ -130,9 +133,9 @@ impl<'q> Query<'q> {
 
     /// 400 naming a parameter and what is wrong with it.
     pub fn refusal(&self, name: &str, what: &str) -> ApiError {
-        ApiError::invalid(match self.wording {
-            Wording::Runtime => format!("Invalid {name}: {what}"),
-            Wording::Admin => format!("Invalid value for parameter '{name}': {what}"),
+        ApiError::invalid(match self.plane {
+            Plane::Runtime => format!("Invalid {name}: {what}"),
+            Plane::Admin => format!("Invalid value for parameter '{name}': {what}"),
         })
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::fields::Value;
+use super::words::Word;
 
 /// What a budget counts. The order is that of lists and of `expected_units`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
@@ -31,7 +32,7 @@ impl Unit {
     ];
 
     /// The name on the wire and in keys.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::UsdMicrocents => "USD_MICROCENTS",
             Self::Tokens => "TOKENS",
@@ -53,6 +54,23 @@ impl Unit {
     /// Reads the member of a request.
     pub fn read(value: Value<'_>) -> Option<Self> {
         value.one_of(Self::parse, &Self::ALL.map(Self::as_str))
+    }
+}
+
+impl Word for Unit {
+    const WORDS: &'static [&'static str] = &[
+        Self::UsdMicrocents.as_str(),
+        Self::Tokens.as_str(),
+        Self::Credits.as_str(),
+        Self::RiskPoints.as_str(),
+    ];
+
+    fn as_str(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod ids;
 pub mod amount;
 pub mod policy;
 pub mod scope;
+pub mod search;
 pub mod subject;
 
 pub mod action;
@@ -35,4 +36,4 @@ pub mod seal;
 pub mod dialect;
 pub mod fields;
 pub mod printable;
-pub(crate) mod words;
+pub mod words;

@@ -1,5 +1,16 @@
 //! Enumerations whose variants are one word each, the same on the wire, in records and in messages.
 
+/// A closed set of words.
+pub trait Word: Copy + PartialEq + Send + Sync + 'static {
+    /// Every word, in order.
+    const WORDS: &'static [&'static str];
+
+    /// The word.
+    fn as_str(self) -> &'static str;
+    /// Reads the word, whose case counts.
+    fn parse(text: &str) -> Option<Self>;
+}
+
 /// Declares such an enumeration: `words! { /// Doc. Name { /// Doc. Variant = "WORD", … } }`.
 ///
 /// The words are case-sensitive. What follows from them (the list of all, reading, writing, the schema) is made here.
@@ -32,6 +43,18 @@ macro_rules! words {
             /// Reads the member of a request.
             pub fn read(value: $crate::domain::fields::Value<'_>) -> Option<Self> {
                 value.one_of(Self::parse, Self::WORDS)
+            }
+        }
+
+        impl $crate::domain::words::Word for $name {
+            const WORDS: &'static [&'static str] = Self::WORDS;
+
+            fn as_str(self) -> &'static str {
+                self.as_str()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                Self::parse(text)
             }
         }
 

@@ -10,7 +10,13 @@ use crate::domain::moment::Window;
 use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
+use crate::listing::SortKey;
 use crate::store::ExtraTrip;
+
+impl SortKey for ReservationSort {
+    const DEFAULT: Self = Self::CreatedAtMs;
+    const TIES_ASCEND: bool = true;
+}
 
 /// Where a page ended: the sort value and id of its last row.
 #[derive(Debug, Clone, PartialEq, Eq)]

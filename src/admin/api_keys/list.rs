@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use tracing::error;
 
-use crate::admin::{Admin, AdminError, refuse};
+use crate::admin::{Admin, AdminError};
 use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TooManyToSort;
 use crate::domain::words::words;
 use crate::store::admin::api_key_lists::KeyEntry;
 use crate::store::{Store, StoreError};
@@ -99,7 +99,7 @@ impl Admin {
     /// A page of one tenant's keys, or of all. A tenant that does not exist has none.
     ///
     /// # Errors
-    /// [`AdminRefusal::TooManyKeys`] for a sort that has no index.
+    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for a sort that has no index.
     pub async fn list_api_keys(&self, query: &ApiKeyQuery) -> Result<ApiKeyPage, AdminError> {
         let tenant = match query.tenant_id.as_deref() {
             None => None,
@@ -184,7 +184,7 @@ impl Admin {
             examined += step.examined;
             if matches > SORT_MATCHES_MAX || (examined >= SORT_ROWS_MAX && !step.complete) {
                 let bound = SORT_MATCHES_MAX;
-                return refuse(AdminRefusal::TooManyKeys { bound });
+                return Err(too_many(bound).into());
             }
             if step.complete {
                 break;
@@ -196,6 +196,14 @@ impl Admin {
             next: rows.last().filter(|_| more).map(|(place, _)| place.clone()),
             keys: rows.into_iter().map(|(_, key)| key).collect(),
         })
+    }
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "API keys",
+        bound,
+        advice: "narrow the list by tenant_id, status or search, or sort by created_at",
     }
 }
 

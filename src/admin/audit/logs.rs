@@ -6,12 +6,12 @@
 
 use tracing::error;
 
+use crate::admin::AdminError;
 use crate::admin::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
-use crate::admin::{AdminError, refuse};
 use crate::domain::audit::AuditEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TooManyToSort;
 use crate::domain::reservation::Record;
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
@@ -71,7 +71,7 @@ impl AuditLogs {
     /// A page of entries.
     ///
     /// # Errors
-    /// [`AdminRefusal::TooManyAuditEntries`] for a sort without an index.
+    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for a sort without an index.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, AdminError> {
         if query.filter.is_void() {
             return Ok(AuditPage::default());
@@ -136,7 +136,7 @@ impl AuditLogs {
             );
             for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
                 if count > bound {
-                    return refuse(AdminRefusal::TooManyAuditEntries { bound });
+                    return Err(too_many(bound).into());
                 }
             }
         }
@@ -166,6 +166,14 @@ impl AuditLogs {
             (found, entry)
         });
         Ok(told.collect())
+    }
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "audit entries",
+        bound,
+        advice: "narrow the list with from and to, or sort by timestamp",
     }
 }
 

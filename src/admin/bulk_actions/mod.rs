@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::webhooks::{WebhookQuery, list};
-use super::{Admin, AdminError, BudgetFilter, Request, TenantQuery, refuse};
+use super::tenants::list::TenantWalk;
+use super::webhooks::WebhookFilter;
+use super::webhooks::list::WebhookWalk;
+use super::{Admin, AdminError, BudgetFilter, Request, TenantFilter, refuse};
 use crate::admin::bulk_actions::run::{LEASE, REQUEST_PART, Runner, Turn};
 use crate::domain::bulk::{
     Bulk, BulkAction, BulkFunding, ROWS_MAX, Row, TenantAction, WebhookAction,
@@ -16,7 +18,9 @@ use crate::domain::bulk::{
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::NO_TENANT;
-use crate::domain::webhook::Owner;
+use crate::domain::tenant::record::Tenant;
+use crate::domain::webhook::{Owner, Subscription};
+use crate::listing::each;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkPlace, BulkState};
 
 /// For how long a request waits for another under the same key.
@@ -70,7 +74,7 @@ impl Admin {
     /// was expected; the action is still on its way.
     pub async fn bulk_tenants(
         &self,
-        query: &TenantQuery,
+        filter: &TenantFilter,
         action: TenantAction,
         asked: &BulkRequest<'_>,
     ) -> Result<BulkAnswer, AdminError> {
@@ -80,21 +84,20 @@ impl Admin {
             scope: NO_TENANT.to_owned(),
             audit_tenant: NO_TENANT.to_owned(),
         };
-        self.bulk(plan, asked, self.matched_tenants(query)).await
+        self.bulk(plan, asked, self.matched_tenants(filter)).await
     }
 
-    /// Pauses, resumes or deletes webhook subscriptions. `tenant`: whose are meant, as it was sent.
+    /// Pauses, resumes or deletes webhook subscriptions.
     ///
     /// # Errors
     /// As for [`Admin::bulk_tenants`].
     pub async fn bulk_webhooks(
         &self,
-        query: &WebhookQuery,
-        tenant: Option<&str>,
+        filter: &WebhookFilter,
         action: WebhookAction,
         asked: &BulkRequest<'_>,
     ) -> Result<BulkAnswer, AdminError> {
-        let owner = query.owner.as_ref();
+        let owner = filter.owner.owner();
         let partition = owner.map_or(Partition::FIRST, Owner::partition);
         let is_known = match owner.and_then(Owner::tenant) {
             Some(tenant) => self.store.get_tenant(tenant).await?.is_some(),
@@ -107,9 +110,7 @@ impl Admin {
             scope: named.to_owned(),
             audit_tenant: if is_known { named } else { NO_TENANT }.to_owned(),
         };
-        let nobody = tenant.is_some() && owner.is_none();
-        let matches = self.matched_webhooks(query, nobody);
-        self.bulk(plan, asked, matches).await
+        self.bulk(plan, asked, self.matched_webhooks(filter)).await
     }
 
     /// Funds ledgers of one tenant.
@@ -221,42 +222,21 @@ impl Admin {
         }
     }
 
-    async fn matched_tenants(&self, query: &TenantQuery) -> Result<Matches, AdminError> {
-        let (mut matches, mut after) = (Matches::default(), None::<String>);
-        loop {
-            let (tenants, last) = self.directory_step(query, after.as_deref()).await?;
-            for tenant in tenants {
-                matches.push(|| Row::tenant(&tenant.tenant_id));
-            }
-            match last {
-                Some(last) => after = Some(last),
-                None => return Ok(matches),
-            }
-        }
+    async fn matched_tenants(&self, filter: &TenantFilter) -> Result<Matches, AdminError> {
+        let (mut walk, mut matches) = (TenantWalk::new(&self.store, filter), Matches::default());
+        let push = |tenant: Tenant| matches.push(|| Row::tenant(&tenant.tenant_id));
+        each(&mut walk, push).await?;
+        Ok(matches)
     }
 
-    async fn matched_webhooks(
-        &self,
-        query: &WebhookQuery,
-        nobody: bool,
-    ) -> Result<Matches, AdminError> {
-        let (mut matches, mut after) = (Matches::default(), None::<String>);
-        if nobody {
-            return Ok(matches);
-        }
-        loop {
-            let (found, last) = list::step(&self.store, query, after.as_deref()).await?;
-            for found in found {
-                matches.push(|| Row {
-                    id: found.subscription_id.to_string(),
-                    place: found.owner.to_string(),
-                });
-            }
-            match last {
-                Some(last) => after = Some(last),
-                None => return Ok(matches),
-            }
-        }
+    async fn matched_webhooks(&self, filter: &WebhookFilter) -> Result<Matches, AdminError> {
+        let (mut walk, mut matches) = (WebhookWalk::new(&self.store, filter), Matches::default());
+        let row = |found: Subscription| Row {
+            id: found.subscription_id.to_string(),
+            place: found.owner.to_string(),
+        };
+        each(&mut walk, |found| matches.push(|| row(found))).await?;
+        Ok(matches)
     }
 
     async fn matched_budgets(

@@ -1,22 +1,19 @@
-//! Lists of subscriptions: a tenant's in the order of their ids, and the operator's view of all.
-
-use std::cmp::Ordering;
+//! Lists of subscriptions: a tenant's in the order of their ids, and the operator's of all.
 
 use super::{WebhookError, Webhooks};
-use crate::admin::{AdminError, refuse};
+use crate::admin::{AdminError, records};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TooManyToSort;
+use crate::domain::reservation::Record;
+use crate::domain::search::Search;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId, WebhookStatus};
 use crate::domain::words::words;
-use crate::store::{Store, StoreError};
-use tracing::error;
-
-/// Entries of the directory that are read at once.
-const STEP_ROWS: usize = 500;
-/// Matches that a sort gathers, and entries that it looks at for them.
-const MATCHES_MAX: usize = 10_000;
-const ROWS_MAX: usize = 50_000;
+use crate::listing::{
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, SortKey, Step, Walk, gather,
+    readable,
+};
+use crate::store::Store;
 
 words! {
     /// What a list of subscriptions can be sorted by.
@@ -32,82 +29,109 @@ words! {
     }
 }
 
+impl SortKey for WebhookSort {
+    const DEFAULT: Self = Self::ConsecutiveFailures;
+}
+
 impl WebhookSort {
-    /// The text by which rows are compared; numbers with all their digits.
-    fn value(self, subscription: &Subscription) -> String {
+    fn position(self, subscription: &Subscription) -> Position {
+        let id = &subscription.subscription_id;
         match self {
-            Self::Url => subscription.url.clone(),
-            Self::TenantId => subscription.owner.to_string(),
-            Self::Status => subscription.status.as_str().to_owned(),
-            Self::ConsecutiveFailures => {
-                format!("{:019}", subscription.consecutive_failures.max(0))
-            }
+            Self::Url => Position::new(subscription.url.as_str(), id),
+            Self::TenantId => Position::new(subscription.owner.as_str(), id),
+            Self::Status => Position::new(subscription.status.as_str(), id),
+            Self::ConsecutiveFailures => Position::new(subscription.consecutive_failures, id),
         }
     }
 }
 
-/// A row's place in the order of a list.
+/// Whose subscriptions are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookPlace {
-    /// Its value of what the list is sorted by.
-    pub value: String,
-    /// Its id.
-    pub id: String,
+pub enum OwnerFilter {
+    /// Everybody's.
+    All,
+    /// Those of one owner.
+    Of(Owner),
+    /// Those of a tenant that cannot exist.
+    Nobody,
 }
 
-/// Subscriptions that are asked for.
+impl OwnerFilter {
+    /// Whom a request names, if anybody.
+    pub fn named(tenant: Option<&str>) -> Self {
+        match tenant.map(Owner::parse) {
+            None => Self::All,
+            Some(Some(owner)) => Self::Of(owner),
+            Some(None) => Self::Nobody,
+        }
+    }
+
+    /// The one owner.
+    pub fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::Of(owner) => Some(owner),
+            Self::All | Self::Nobody => None,
+        }
+    }
+}
+
+/// Which subscriptions are asked for; all of it must hold.
 #[derive(Debug, Clone)]
-pub struct WebhookQuery {
+pub struct WebhookFilter {
     /// Of this owner.
-    pub owner: Option<Owner>,
+    pub owner: OwnerFilter,
     /// Of this status.
     pub status: Option<WebhookStatus>,
     /// Which name this type.
     pub event_type: Option<String>,
-    /// Whose id or address contains this, whatever the case.
-    pub search: Option<String>,
-    /// The order.
-    pub sort: WebhookSort,
-    /// Largest first.
-    pub descending: bool,
-    /// Where the last page ended.
-    pub after: Option<WebhookPlace>,
-    /// Rows at most, at least 1.
-    pub limit: usize,
+    /// Whose id or address contains this.
+    pub search: Option<Search>,
 }
 
-/// A page of subscriptions.
-#[derive(Debug)]
-pub struct WebhookPage {
-    /// In order.
-    pub subscriptions: Vec<Subscription>,
-    /// Behind which place the next page starts, when there may be one.
-    pub next: Option<WebhookPlace>,
+impl WebhookFilter {
+    fn matches(&self, subscription: &Subscription) -> bool {
+        let texts = [subscription.subscription_id.as_str(), &subscription.url];
+        let found = |search: &Search| search.finds_any(texts);
+        let names = |wanted: &String| {
+            let mut types = subscription.event_types.iter();
+            types.any(|name| name.as_str() == wanted)
+        };
+        let status = subscription.status;
+        self.status.is_none_or(|wanted| wanted == status)
+            && self.event_type.as_ref().is_none_or(names)
+            && self.search.as_ref().is_none_or(found)
+    }
 }
+
+/// Which subscriptions of one tenant are asked for.
+#[derive(Debug, Clone)]
+pub struct TenantWebhookFilter {
+    /// The owner, as it was sent.
+    pub tenant: Option<String>,
+    /// Of this status.
+    pub status: Option<WebhookStatus>,
+}
+
+/// What is asked of the list of all subscriptions.
+pub type WebhookQuery = ListQuery<WebhookFilter, WebhookSort>;
+/// What is asked of the list of a tenant's subscriptions.
+pub type TenantWebhookQuery = ListQuery<TenantWebhookFilter, OneOrder>;
 
 impl Webhooks {
     /// A page of all subscriptions.
     ///
     /// # Errors
-    /// [`AdminRefusal::TooManyToSort`].
-    pub async fn list(&self, query: &WebhookQuery) -> Result<WebhookPage, AdminError> {
-        let (mut rows, mut examined, mut after) = (Vec::new(), 0, None::<String>);
-        loop {
-            let (found, last) = step(&self.store, query, after.as_deref()).await?;
-            rows.extend(found);
-            examined += STEP_ROWS;
-            if rows.len() > MATCHES_MAX || (examined > ROWS_MAX && last.is_some()) {
-                let bound = MATCHES_MAX;
-                return refuse(AdminRefusal::TooManyWebhooks { bound });
-            }
-            if last.is_none() {
-                return Ok(page(rows, query));
-            }
-            after = last;
-        }
+    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`].
+    pub async fn list(
+        &self,
+        query: &WebhookQuery,
+    ) -> Result<Page<Subscription, WebhookSort>, AdminError> {
+        let mut walk = WebhookWalk::new(&self.store, &query.filter);
+        let position = |row: &Subscription| query.sort.by.position(row);
+        gather(&mut walk, query, Bounds::default(), position, too_many).await
     }
 
-    /// A page of one tenant's subscriptions, in the order of their ids.
+    /// A page of one tenant's subscriptions, in the order of their ids. With a sparse filter it may be short.
     ///
     /// # Errors
     /// Refusals of the key.
@@ -115,119 +139,72 @@ impl Webhooks {
         &self,
         caller: &Caller,
         tenant: &TenantId,
-        status: Option<WebhookStatus>,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<WebhookPage, WebhookError> {
-        let status = status.map(WebhookStatus::as_str);
-        let found = self
+        query: &TenantWebhookQuery,
+    ) -> Result<Page<Subscription, OneOrder>, WebhookError> {
+        let after = query.after.as_ref().map(|after| after.id.as_str());
+        let status = query.filter.status.map(WebhookStatus::as_str);
+        let listed = self
             .store
-            .list_webhooks(caller, tenant, after, limit, status)
-            .await?;
-        let subscriptions = found.records.iter().filter_map(|record| {
+            .list_webhooks(caller, tenant, after, query.limit, status);
+        let listed = listed.await?;
+        let page = Page {
+            rows: listed.records,
+            sort: query.sort,
+            next: listed.last.map(Position::of_id),
+        };
+        Ok(page.filter_map(|record| {
             let id = record.get("subscription_id").unwrap_or_default();
-            readable(id, Subscription::from_record(record))
-        });
-        Ok(WebhookPage {
-            subscriptions: subscriptions.collect(),
-            next: found.last.map(|id| WebhookPlace {
-                value: id.clone(),
-                id,
-            }),
-        })
+            readable("webhook", id, Subscription::from_record(&record))
+        }))
     }
 }
 
-/// The matches among the next entries of the index, and the last of these entries unless the index ends there.
-pub(in crate::admin) async fn step(
-    store: &Store,
-    query: &WebhookQuery,
-    after: Option<&str>,
-) -> Result<(Vec<Subscription>, Option<String>), StoreError> {
-    let owner = query.owner.as_ref();
-    let mut entries = store.webhook_entries(owner, after, STEP_ROWS).await?;
-    let ids: Vec<SubscriptionId> = entries
-        .iter()
-        .filter_map(|entry| SubscriptionId::parse(entry))
-        .collect();
-    let mut found = Vec::new();
-    for (id, record) in ids.iter().zip(store.webhook_records(&ids).await?) {
-        let subscription = record.map_err(AdminError::from).and_then(|record| {
-            // The directory has learnt of it, and the record is not yet written or already gone.
-            let written = (!record.is_empty()).then_some(record);
-            Ok(written
-                .as_ref()
-                .map(Subscription::from_record)
-                .transpose()?)
-        });
-        let subscription = readable(id.as_str(), subscription).flatten();
-        found.extend(subscription.filter(|found| query.matches(found)));
-    }
-    let last = entries.pop().filter(|_| entries.len() + 1 == STEP_ROWS);
-    Ok((found, last))
-}
-
-/// What was read of a record. One that is damaged must not take the whole list away.
-fn readable<T>(id: &str, read: Result<T, impl std::fmt::Display>) -> Option<T> {
-    read.inspect_err(|damage| {
-        error!(
-            webhook.id = id, error = %damage,
-            "the webhook `{id}` is left out of lists: {damage}"
-        );
-    })
-    .ok()
-}
-
-impl WebhookQuery {
-    fn matches(&self, subscription: &Subscription) -> bool {
-        let search = self.search.as_ref().map(|search| search.to_lowercase());
-        let found = |text: &str, search: &str| text.to_lowercase().contains(search);
-        self.status
-            .is_none_or(|status| subscription.status == status)
-            && self.event_type.as_ref().is_none_or(|wanted| {
-                let types = &subscription.event_types;
-                types.iter().any(|name| name.as_str() == wanted)
-            })
-            && search.is_none_or(|search| {
-                found(subscription.subscription_id.as_str(), &search)
-                    || found(&subscription.url, &search)
-            })
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "webhooks",
+        bound,
+        advice: "narrow the list by tenant_id, status, event_type or search",
     }
 }
 
-/// The page behind the query's place. Equal values stand by id, in the same direction.
-fn page(rows: Vec<Subscription>, query: &WebhookQuery) -> WebhookPage {
-    let order = |a: (&str, &str), b: (&str, &str)| match query.descending {
-        true => b.cmp(&a),
-        false => a.cmp(&b),
-    };
-    let mut rows: Vec<(String, Subscription)> = rows
-        .into_iter()
-        .map(|subscription| (query.sort.value(&subscription), subscription))
-        .collect();
-    if let Some(after) = &query.after {
-        let place = (after.value.as_str(), after.id.as_str());
-        rows.retain(|(value, row)| {
-            order((value, row.subscription_id.as_str()), place) == Ordering::Greater
-        });
+/// A walk along the subscriptions of one owner, or of all, in the order of their ids.
+pub(in crate::admin) struct WebhookWalk<'a> {
+    store: &'a Store,
+    filter: &'a WebhookFilter,
+    after: Option<String>,
+}
+
+impl<'a> WebhookWalk<'a> {
+    /// From the first id on.
+    pub fn new(store: &'a Store, filter: &'a WebhookFilter) -> Self {
+        Self {
+            store,
+            filter,
+            after: None,
+        }
     }
-    rows.sort_by(|(a_value, a), (b_value, b)| {
-        order(
-            (a_value, a.subscription_id.as_str()),
-            (b_value, b.subscription_id.as_str()),
-        )
-    });
-    let more = rows.len() > query.limit;
-    rows.truncate(query.limit);
-    let next = rows
-        .last()
-        .filter(|_| more)
-        .map(|(value, row)| WebhookPlace {
-            value: value.clone(),
-            id: row.subscription_id.to_string(),
+}
+
+impl Walk for WebhookWalk<'_> {
+    type Row = Subscription;
+    type Error = AdminError;
+
+    async fn step(&mut self) -> Result<Step<Subscription>, AdminError> {
+        let (owner, after) = (self.filter.owner.owner(), self.after.as_deref());
+        let entries = match self.filter.owner {
+            OwnerFilter::Nobody => Vec::new(),
+            _ => self.store.webhook_entries(owner, after, STEP_ROWS).await?,
+        };
+        let complete = entries.len() < STEP_ROWS;
+        let ids = records::ids(&entries, SubscriptionId::parse);
+        let found = self.store.webhook_records(&ids).await?;
+        let read = |_: &SubscriptionId, record: &Record| Subscription::from_record(record);
+        let rows = records::rows("webhook", &entries, &ids, found, read);
+        self.after = entries.last().cloned();
+        let entries = entries.into_iter().zip(rows).map(|(entry, row)| Entry {
+            position: Position::of_id(entry),
+            row: row.filter(|row| self.filter.matches(row)),
         });
-    WebhookPage {
-        subscriptions: rows.into_iter().map(|(_, row)| row).collect(),
-        next,
+        Ok(Step::new(entries.collect(), complete))
     }
 }

@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use tracing::{error, warn};
 
-pub use deliveries::{DeliveryPage, DeliveryPlace, DeliveryQuery};
-pub use list::{WebhookPage, WebhookPlace, WebhookQuery, WebhookSort};
+pub use deliveries::{DeliveryFilter, DeliveryQuery};
+pub use list::{
+    OwnerFilter, TenantWebhookFilter, TenantWebhookQuery, WebhookFilter, WebhookQuery, WebhookSort,
+};
 pub use replay::{Replay, Replayed};
 pub use security::SecuritySettings;
 pub use test::TestOutcome;

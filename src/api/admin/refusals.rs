@@ -168,53 +168,18 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
                 printable(asked.key)
             ),
         ),
-        R::TooManyKeys { bound } => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!(
-                "Invalid sort_by: more than {bound} API keys match, too many to sort; \
-                 narrow the list by tenant_id, status or search, or sort by created_at"
-            ),
-        ),
         R::ExpiresInThePast => {
             ApiError::invalid("Validation failed: expires_at: must lie in the future")
         }
-        R::TooManyToSort { bound } => ApiError::new(
+        R::TooManyToSort(refusal) => ApiError::new(
             StatusCode::BAD_REQUEST,
             Code::LimitExceeded,
-            format!(
-                "Invalid sort_by: more than {bound} tenants match, too many to sort; \
-                 narrow the filters, or sort by tenant_id"
-            ),
-        ),
-        R::TooManyBudgets { bound } => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!(
-                "Invalid sort_by: there are more than {bound} budgets, too many to sort; \
-                 narrow the list by tenant_id or scope_prefix, or sort by scope"
-            ),
+            format!("Invalid sort_by: {refusal}"),
         ),
         R::EventNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::EventNotFound,
             format!("There is no event {}", printable(asked.event)),
-        ),
-        R::TooManyEvents { bound } => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!(
-                "Invalid value for parameter 'sort_by': more than {bound} events match or would have to be looked at; \
-                 narrow the list with from and to, or sort by timestamp"
-            ),
-        ),
-        R::TooManyAuditEntries { bound } => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!(
-                "Invalid value for parameter 'sort_by': more than {bound} audit entries match or would have to be looked \
-                 at; narrow the list with from and to, or sort by timestamp"
-            ),
         ),
         R::TooManyMatched { total } => ApiError::new(
             StatusCode::BAD_REQUEST,
@@ -253,13 +218,6 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             "Validation failed: headers.{}: the mask keeps a value, and there is none to be kept",
             printable(&name)
         )),
-        R::TooManyWebhooks { bound } => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!(
-                "More than {bound} webhooks match, too many to sort; narrow the list by tenant_id, status, event_type or search"
-            ),
-        ),
         R::PauseOfDisabled => ApiError::invalid(
             "Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED",
         ),

@@ -1,11 +1,9 @@
 //! The operations on webhook subscriptions, on both planes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::operation::{
-    Key, Operation, cursor, no_content, path, query, schema_of, text, words, words_or,
-};
-use crate::admin::webhooks::WebhookSort;
+use super::operation::{Key, Operation, no_content, path, query, schema_of, text};
+use crate::api::admin::webhooks::queries::{AllWebhooks, Deliveries, TenantWebhooks};
 use crate::api::admin::webhooks::requests::{
     WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
 };
@@ -14,9 +12,7 @@ use crate::api::admin::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
     WebhookSubscription, WebhookTestResponse,
 };
-use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
-use crate::domain::event::types::EventType;
-use crate::domain::webhook::{DeliveryStatus, WebhookStatus};
+use crate::api::list;
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = of_admin();
@@ -56,7 +52,7 @@ fn of_admin() -> Vec<Operation> {
             id: "listWebhookSubscriptions",
             summary: "Lists webhook subscriptions",
             keys: KEYS,
-            parameters: list_parameters(),
+            parameters: list::parameters::<AllWebhooks>(),
             request: None,
             answers: &[(
                 200,
@@ -139,16 +135,7 @@ fn of_tenants() -> Vec<Operation> {
             id: "listTenantWebhooks",
             summary: "Lists a tenant's webhook subscriptions",
             keys: KEYS,
-            parameters: vec![
-                query(
-                    "tenant",
-                    "Whose. Required with the admin key; must be absent with an API key.",
-                    text(),
-                ),
-                status(),
-                limit(),
-                cursor(),
-            ],
+            parameters: list::parameters::<TenantWebhooks>(),
             request: None,
             answers: &[(
                 200,
@@ -234,25 +221,15 @@ fn test(path: &'static str, name: &'static str, keys: &'static [Key]) -> Operati
 }
 
 fn deliveries(path: &'static str, name: &'static str, keys: &'static [Key]) -> Operation {
-    let moment = || json!({"type": "string", "format": "date-time"});
+    let mut parameters = vec![id()];
+    parameters.extend(list::parameters::<Deliveries>());
     Operation {
         method: "get",
         path,
         id: name,
         summary: "Lists the deliveries to a webhook subscription, newest first",
         keys,
-        parameters: vec![
-            id(),
-            query(
-                "status",
-                "What has become of them.",
-                words(DeliveryStatus::WORDS),
-            ),
-            query("from", "Not queued before.", moment()),
-            query("to", "Not queued after.", moment()),
-            limit(),
-            cursor(),
-        ],
+        parameters,
         request: None,
         answers: &[(
             200,
@@ -263,61 +240,6 @@ fn deliveries(path: &'static str, name: &'static str, keys: &'static [Key]) -> O
     }
 }
 
-fn list_parameters() -> Vec<Value> {
-    vec![
-        query(
-            "tenant_id",
-            "Whose; `__system__` for the operator's own.",
-            text(),
-        ),
-        status(),
-        query(
-            "event_type",
-            "Which select this type by name.",
-            words(EventType::WORDS),
-        ),
-        query(
-            "search",
-            "What id or address must contain, whatever the case.",
-            json!({"type": "string", "maxLength": SEARCH_CHARS_MAX}),
-        ),
-        query(
-            "sort_by",
-            "What the rows are sorted by.",
-            words_or(WebhookSort::WORDS, "consecutive_failures"),
-        ),
-        query(
-            "sort_dir",
-            "Which come first.",
-            words_or(&["asc", "desc"], "desc"),
-        ),
-        limit(),
-        cursor(),
-    ]
-}
-
 fn id() -> Value {
     path("subscription_id", "Names the subscription.", text())
-}
-
-fn status() -> Value {
-    query(
-        "status",
-        "Whether they get events.",
-        words(WebhookStatus::WORDS),
-    )
-}
-
-fn limit() -> Value {
-    let limit = json!({
-        "type": "integer",
-        "minimum": 1,
-        "maximum": ADMIN_PAGE_LIMIT_MAX,
-        "default": PAGE_LIMIT_DEFAULT,
-    });
-    query(
-        "limit",
-        "Most rows on the page; what is outside the bounds is cut to them.",
-        limit,
-    )
 }

@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use crate::domain::api_key::permission::ApiKeyStatus;
-use crate::domain::refusal::BadKey;
+use crate::domain::refusal::{BadKey, TooManyToSort};
 
 /// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,35 +72,12 @@ pub enum AdminRefusal {
     KeyRevoked,
     /// The API key is not good any more, so it cannot be changed.
     KeyEnded(ApiKeyStatus),
-    /// More API keys match than a sort without an index can look at.
-    TooManyKeys {
-        /// How many can be.
-        bound: usize,
-    },
     /// The key to be created would be dead.
     ExpiresInThePast,
-    /// More rows match than a sort without an index can look at.
-    TooManyToSort {
-        /// How many can be.
-        bound: usize,
-    },
-    /// There are more ledgers than a sort without an index can look at.
-    TooManyBudgets {
-        /// How many can be.
-        bound: usize,
-    },
+    /// More rows of a list than can be sorted.
+    TooManyToSort(TooManyToSort),
     /// There is no such event.
     EventNotFound,
-    /// More events match, or must be looked at, than a sort without an index can.
-    TooManyEvents {
-        /// How many can be.
-        bound: usize,
-    },
-    /// More audit entries match, or must be looked at, than a sort without an index can.
-    TooManyAuditEntries {
-        /// How many can be.
-        bound: usize,
-    },
     /// More rows match than a bulk action may have.
     TooManyMatched {
         /// How many match.
@@ -123,11 +100,6 @@ pub enum AdminRefusal {
     HiddenSelector(String),
     /// The mask of a header's value stands where there is no value to be kept.
     MaskedHeader(String),
-    /// More subscriptions match than a sort can look at.
-    TooManyWebhooks {
-        /// How many can be.
-        bound: usize,
-    },
     /// A disabled subscription cannot be paused, only activated.
     PauseOfDisabled,
     /// A replay of the subscription is being queued.

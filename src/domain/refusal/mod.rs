@@ -8,6 +8,18 @@ use super::amount::Unit;
 use super::ids::TenantId;
 use super::reservation::Status;
 
+/// More rows than may be sorted: the order that a list should have is not that of an index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("more than {bound} {rows} match or must be looked at, too many to sort; {advice}")]
+pub struct TooManyToSort {
+    /// What the rows are, in the plural.
+    pub rows: &'static str,
+    /// How many can be sorted, or looked at for that.
+    pub bound: usize,
+    /// How to ask instead.
+    pub advice: &'static str,
+}
+
 /// Why an API key is not good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadKey {

@@ -26,8 +26,8 @@ use super::{Arg, Lane, Store};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::moment::Moment;
-use crate::domain::refusal::BadKey;
 use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{BadKey, TooManyToSort};
 use crate::domain::reservation::{Record, RecordError};
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
@@ -50,6 +50,12 @@ pub enum AdminError {
     /// A record cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
+}
+
+impl From<TooManyToSort> for AdminError {
+    fn from(refusal: TooManyToSort) -> Self {
+        Self::Refused(AdminRefusal::TooManyToSort(refusal))
+    }
 }
 
 impl From<AdminRefusal> for AdminError {

@@ -10,6 +10,7 @@ use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::{AdminCaller, Caller};
 use crate::domain::ids::TenantId;
+use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::words::words;
 use walk::{Row, Step, Walk};
@@ -185,7 +186,7 @@ impl Admin {
     ///
     /// # Errors
     /// Refusals: of the key; a prefix outside of its scopes; a `tenant_id` that is missing;
-    /// [`AdminRefusal::TooManyBudgets`] for a sort that must be kept and has no index.
+    /// [`AdminRefusal::TooManyToSort`] for a sort that must be kept and has no index.
     pub async fn list_budgets(
         &self,
         caller: &Caller,
@@ -213,9 +214,7 @@ impl Admin {
             None if query.any_order && query.after.is_none() => {
                 self.budgets_by_scope(caller, query, owner).await
             }
-            None => refuse(AdminRefusal::TooManyBudgets {
-                bound: SORT_ROWS_MAX,
-            }),
+            None => Err(too_many(SORT_ROWS_MAX).into()),
         }
     }
 
@@ -296,6 +295,14 @@ impl Admin {
             let ledgers = rows.into_iter().filter_map(|row| row.ledger);
             found.extend(ledgers.filter(|ledger| query.filter.matches(ledger)));
         }
+    }
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "budgets",
+        bound,
+        advice: "narrow the list by tenant_id or scope_prefix, or sort by scope",
     }
 }
 

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::admin::webhooks::{WebhookQuery, WebhookSort};
-use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request, TenantQuery, TenantSort};
+use crate::admin::webhooks::{OwnerFilter, WebhookFilter};
+use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request, TenantFilter};
 use crate::api::admin::bulk_actions::{
     BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,
 };
@@ -26,6 +26,7 @@ use crate::domain::bulk::BulkFunding;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::search::Search;
 use crate::domain::webhook::Owner;
 use crate::store::admin::bulk::BulkAnswer;
 
@@ -38,15 +39,10 @@ pub async fn tenants(
 ) -> Result<Response, ApiError> {
     let sent = body.request;
     let key = idempotency_key(&headers, Some(&sent.idempotency_key))?;
-    let query = TenantQuery {
+    let filter = TenantFilter {
         status: sent.filter.status,
         parent_tenant_id: sent.filter.parent_tenant_id.clone(),
-        search: sent.filter.search.clone(),
-        sort: TenantSort::TenantId,
-        descending: false,
-        any_order: true,
-        after: None,
-        limit: 1,
+        search: sent.filter.search.as_deref().map(Search::new),
     };
     let payload_hash = PayloadHash::of_body(&body.sent);
     let request = Request {
@@ -55,7 +51,7 @@ pub async fn tenants(
         payload_hash: &payload_hash,
     };
     let asked = asked(&state, request, sent.expected_count, &sent.filter);
-    let done = state.admin.bulk_tenants(&query, sent.action, &asked).await;
+    let done = state.admin.bulk_tenants(&filter, sent.action, &asked).await;
     Ok(answered(&state, done, None))
 }
 
@@ -68,22 +64,14 @@ pub async fn webhooks(
 ) -> Result<Response, ApiError> {
     let sent = body.request;
     let key = idempotency_key(&headers, Some(&sent.idempotency_key))?;
-    let tenant = sent.filter.tenant_id.as_deref();
-    let owner = tenant.and_then(Owner::parse);
-    let about = owner.as_ref().and_then(Owner::tenant).cloned();
-    let query = WebhookQuery {
+    let owner = OwnerFilter::named(sent.filter.tenant_id.as_deref());
+    let about = owner.owner().and_then(Owner::tenant).cloned();
+    let event_type = sent.filter.event_type.as_ref();
+    let filter = WebhookFilter {
         owner,
         status: sent.filter.status,
-        event_type: sent
-            .filter
-            .event_type
-            .as_ref()
-            .map(|name| name.as_str().to_owned()),
-        search: sent.filter.search.clone(),
-        sort: WebhookSort::TenantId,
-        descending: false,
-        after: None,
-        limit: 1,
+        event_type: event_type.map(|name| name.as_str().to_owned()),
+        search: sent.filter.search.as_deref().map(Search::new),
     };
     let payload_hash = PayloadHash::of_body(&body.sent);
     let request = Request {
@@ -92,9 +80,7 @@ pub async fn webhooks(
         payload_hash: &payload_hash,
     };
     let asked = asked(&state, request, sent.expected_count, &sent.filter);
-    let done = state
-        .admin
-        .bulk_webhooks(&query, tenant, sent.action, &asked);
+    let done = state.admin.bulk_webhooks(&filter, sent.action, &asked);
     Ok(answered(&state, done.await, about))
 }
 

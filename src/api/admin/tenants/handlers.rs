@@ -3,17 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::admin::{Request, TenantPlace, TenantQuery, TenantSort};
+use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, Because, Declined, KeyHeader, Named, Outcome};
 use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::shown;
-use crate::api::admin::tenants::{
-    Tenant, TenantCreateRequest, TenantListQuery, TenantListResponse,
-};
+use crate::api::admin::tenants::{Tenant, TenantCreateRequest, TenantListResponse, Tenants};
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, RawQuery};
+use crate::api::list::ListRequest;
 use crate::api::refusals::store_error;
-use crate::api::sort::{Last, Sort, SortKey};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
@@ -85,37 +83,12 @@ pub async fn list_tenants(
     State(state): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Answer<TenantListResponse>, ApiError> {
-    let query = TenantListQuery::parse(&query)?;
+    let list = ListRequest::<Tenants>::parse(&query)?;
     let secret = state.store.secret().await.map_err(store_error)?;
-    let start = query.start(secret)?;
-    let unknown = || ApiError::internal("a sort that the lists do not know");
-    let asked = TenantQuery {
-        status: query.status,
-        parent_tenant_id: query.parent_tenant_id.clone(),
-        search: query.search.clone(),
-        sort: TenantSort::parse(start.sort.by.word()).ok_or_else(unknown)?,
-        descending: start.sort.descending,
-        any_order: query.leaves_order_open(),
-        after: start.after.map(|last| TenantPlace {
-            value: last.value,
-            id: last.id,
-        }),
-        limit: query.limit,
-    };
-    let page = state.admin.list_tenants(&asked).await;
+    let page = state.admin.list_tenants(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &Asked::default()))?;
-    let sort = Sort {
-        by: SortKey::read(page.sort.as_str()).ok_or_else(unknown)?,
-        descending: start.sort.descending,
-    };
-    let next = page.next.map(|place| {
-        let last = Last {
-            value: place.value,
-            id: place.id,
-        };
-        query.next_cursor(sort, last, secret)
-    });
-    let tenants = page.tenants.into_iter().map(shown::tenant).collect();
+    let next = list.next_cursor(&page, secret);
+    let tenants = page.rows.into_iter().map(shown::tenant).collect();
     Ok(Answer(
         StatusCode::OK,
         TenantListResponse::new(tenants, next),

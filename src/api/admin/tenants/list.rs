@@ -1,159 +1,62 @@
-//! Lists of tenants: `GET /v1/admin/tenants`.
+//! The list of tenants: `GET /v1/admin/tenants`.
 
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde_json::json;
 
 use super::Tenant;
+use crate::admin::{TenantFilter, TenantSort};
 use crate::api::errors::ApiError;
-use crate::api::query::{self, Query};
-use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
-use crate::domain::ids::DeploymentSecret;
-use crate::domain::tenant::TenantStatus;
-use crate::domain::words::words;
+use crate::api::list::{List, Parameters, list_response};
 
-/// A page of tenants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct TenantListResponse {
-    /// The tenants.
-    pub tenants: Vec<Tenant>,
-    /// Leads to the next page. Absent on the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page.
-    #[schema(required = false)]
-    pub has_more: bool,
-}
-
-impl TenantListResponse {
-    /// With a cursor there is more; without one there is not.
-    pub fn new(tenants: Vec<Tenant>, next_cursor: Option<String>) -> Self {
-        Self {
-            tenants,
-            has_more: next_cursor.is_some(),
-            next_cursor,
-        }
+list_response! {
+    /// A page of tenants.
+    TenantListResponse {
+        /// The tenants.
+        tenants: Tenant,
+        #[schema(required = false)]
+        has_more,
     }
 }
 
-words! {
-    /// What a list of tenants can be sorted by.
-    TenantSort {
-        /// The id.
-        TenantId = "tenant_id",
-        /// The name.
-        Name = "name",
-        /// The status.
-        Status = "status",
-        /// The time at which it was made.
-        CreatedAt = "created_at",
-    }
-}
+/// The list of tenants.
+#[derive(Debug)]
+pub struct Tenants;
 
-impl SortKey for TenantSort {
-    const DEFAULT: Self = Self::CreatedAt;
-    const WORDS: &'static [&'static str] = Self::WORDS;
+impl List for Tenants {
+    const NAME: &'static str = "tenants";
+    type Filter = TenantFilter;
+    type Sort = TenantSort;
 
-    fn word(self) -> &'static str {
-        self.as_str()
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        Self::parse(text)
-    }
-}
-
-/// Which tenants an operator asks for, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TenantListQuery {
-    /// Whether they may act.
-    pub status: Option<TenantStatus>,
-    /// Their parent, exactly.
-    pub parent_tenant_id: Option<String>,
-    /// What id or name must contain, whatever the case; trimmed.
-    pub search: Option<String>,
-    /// Rows on a page.
-    pub limit: usize,
-    order: OrderQuery<TenantSort>,
-}
-
-impl TenantListQuery {
-    const LIST: &'static str = "tenants";
-
-    /// Reads the query string.
-    ///
-    /// # Errors
-    /// 400 naming the parameter.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
-        let query = Query::parse_admin(query);
-        Ok(Self {
-            status: query.word("status", TenantStatus::parse, TenantStatus::WORDS)?,
-            parent_tenant_id: query.get("parent_tenant_id")?.map(str::to_owned),
-            search: query
-                .text("search", query::SEARCH_CHARS_MAX)?
-                .map(|text| text.trim().to_owned()),
-            limit: query::admin_page_limit(&query)?,
-            order: OrderQuery::parse(&query)?,
+    fn filter(parameters: &mut Parameters<'_>) -> Result<TenantFilter, ApiError> {
+        let status = parameters.word("status", "The status of the tenants.")?;
+        let about = "The parent of the tenants, exactly.";
+        let parent_tenant_id = parameters.text("parent_tenant_id", about)?;
+        parameters.ignored("observe_mode", || json!({"type": "string"}));
+        let about = "What id or name must contain, whatever the case.";
+        Ok(TenantFilter {
+            status,
+            parent_tenant_id,
+            search: parameters.search(about)?,
         })
-    }
-
-    /// The order, and the place after which the page starts. Equal values stand by ascending id, in either direction.
-    ///
-    /// # Errors
-    /// 400 when the cursor was not made for this query.
-    pub fn start(&self, secret: &DeploymentSecret) -> Result<Start<TenantSort>, ApiError> {
-        self.order.start(Self::LIST, &self.bound(), secret)
-    }
-
-    /// Whether the request asks for no sort, so that another order may stand in.
-    pub fn leaves_order_open(&self) -> bool {
-        self.order.leaves_key_open()
-    }
-
-    /// The cursor of the page after a row: its value of what the list is sorted by, and its id.
-    pub fn next_cursor(
-        &self,
-        sort: Sort<TenantSort>,
-        last: Last,
-        secret: &DeploymentSecret,
-    ) -> String {
-        sort.cursor_after(last, Self::LIST, &self.bound(), secret)
-    }
-
-    fn bound(&self) -> Vec<(&'static str, String)> {
-        vec![
-            (
-                "status",
-                self.status
-                    .map(TenantStatus::as_str)
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
-            (
-                "parent_tenant_id",
-                self.parent_tenant_id.clone().unwrap_or_default(),
-            ),
-            ("search", self.search.clone().unwrap_or_default()),
-        ]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::list::ListRequest;
+    use crate::domain::ids::DeploymentSecret;
 
     #[test]
     fn lists_clamp_their_limit_and_name_wrong_parameters() {
-        let parse = |query: &str| TenantListQuery::parse(query);
+        let parse = |query: &str| {
+            let query = ListRequest::<Tenants>::parse(query)?;
+            query.query(&DeploymentSecret::generate())
+        };
         assert_eq!(parse("limit=1000").unwrap().limit, 100);
         assert_eq!(parse("limit=-5").unwrap().limit, 1);
-        assert_eq!(
-            parse("observe_mode=x&search=%20a%20")
-                .unwrap()
-                .search
-                .as_deref(),
-            Some("a")
-        );
+        let searched = parse("observe_mode=x&search=%20a%20").unwrap();
+        let search = searched.filter.search.expect("a search");
+        assert_eq!(search.as_str(), "a");
         for (query, message) in [
             (
                 "limit=x",

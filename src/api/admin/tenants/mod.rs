@@ -4,7 +4,7 @@ pub mod handlers;
 mod list;
 pub mod update;
 
-pub use list::{TenantListQuery, TenantListResponse, TenantSort};
+pub use list::{TenantListResponse, Tenants};
 
 use std::collections::BTreeMap;
 

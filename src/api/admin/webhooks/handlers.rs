@@ -9,7 +9,7 @@ use crate::admin::webhooks::{Replay, SecuritySettings, WebhookError};
 use crate::api::admin::extract::{AdminJson, Because, Declined, KeyHeader, Named, Outcome};
 use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::webhooks::queries::{
-    DeliveryListQuery, OwnerQuery, TenantWebhooksQuery, WebhookListQuery,
+    AllWebhooks, Deliveries, OwnerQuery, TenantWebhooks, listed_tenant,
 };
 use crate::api::admin::webhooks::requests::{
     WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
@@ -21,6 +21,7 @@ use crate::api::admin::webhooks::{
 };
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, ByEither, Judged204, RawQuery};
+use crate::api::list::ListRequest;
 use crate::api::refusals::store_error;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -105,15 +106,12 @@ pub async fn list(
     State(state): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Answer<WebhookListResponse>, ApiError> {
-    let query = WebhookListQuery::parse(&query)?;
+    let list = ListRequest::<AllWebhooks>::parse(&query)?;
     let secret = state.store.secret().await.map_err(store_error)?;
-    let (asked, sort) = query.asked(secret)?;
-    let page = state.webhooks.list(&asked).await;
+    let page = state.webhooks.list(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &Asked::default()))?;
-    let next = page
-        .next
-        .map(|place| query.next_cursor(sort, place, secret));
-    Ok(Answer(StatusCode::OK, listed(page.subscriptions, next)))
+    let next = list.next_cursor(&page, secret);
+    Ok(Answer(StatusCode::OK, listed(page.rows, next)))
 }
 
 /// `GET /v1/webhooks`
@@ -122,28 +120,23 @@ pub async fn list_own(
     ByEither(caller): ByEither,
     RawQuery(query): RawQuery,
 ) -> Result<Outcome<WebhookListResponse>, ApiError> {
-    let query = TenantWebhooksQuery::parse(&query, &caller)?;
+    let mut list = ListRequest::<TenantWebhooks>::parse(&query)?;
     // A tenant that cannot exist has nothing.
-    let Some(tenant) = TenantId::parse(&query.tenant) else {
+    let Some(tenant) = TenantId::parse(&listed_tenant(&list.filter, &caller)?) else {
         return Ok(Ok(Answer(StatusCode::OK, listed(Vec::new(), None))));
     };
+    list.bind("tenant", &tenant);
     let secret = state.store.secret().await.map_err(store_error)?;
-    let after = query.after(secret)?;
+    let query = list.query(secret)?;
     let page = state
         .webhooks
-        .list_of_tenant(
-            &caller,
-            &tenant,
-            query.status,
-            after.as_deref(),
-            query.limit,
-        )
+        .list_of_tenant(&caller, &tenant, &query)
         .await;
     Ok(page
         .map_err(|error| declined(error, tenant.as_str(), ""))
         .map(|page| {
-            let next = page.next.map(|place| query.next_cursor(place, secret));
-            Answer(StatusCode::OK, listed(page.subscriptions, next))
+            let next = list.next_cursor(&page, secret);
+            Answer(StatusCode::OK, listed(page.rows, next))
         }))
 }
 
@@ -245,18 +238,18 @@ pub async fn deliveries(
     Named(id): Named,
     RawQuery(query): RawQuery,
 ) -> Result<Outcome<WebhookDeliveryListResponse>, ApiError> {
-    let query = DeliveryListQuery::parse(&query)?;
+    let mut list = ListRequest::<Deliveries>::parse(&query)?;
+    list.bind("subscription_id", &id);
     let secret = state.store.secret().await.map_err(store_error)?;
-    let asked = query.asked(&id, secret)?;
-    let page = state.webhooks.deliveries(&caller, &id, &asked).await;
+    let query = list.query(secret)?;
+    let page = state.webhooks.deliveries(&caller, &id, &query).await;
     Ok(page.map_err(|error| declined(error, "", &id)).map(|page| {
-        let next = page.next.map(|place| query.next_cursor(&id, place, secret));
-        let response = WebhookDeliveryListResponse {
-            deliveries: page.deliveries.into_iter().map(Into::into).collect(),
-            has_more: next.is_some(),
-            next_cursor: next,
-        };
-        Answer(StatusCode::OK, response)
+        let next = list.next_cursor(&page, secret);
+        let deliveries = page.rows.into_iter().map(Into::into).collect();
+        Answer(
+            StatusCode::OK,
+            WebhookDeliveryListResponse::new(deliveries, next),
+        )
     }))
 }
 
@@ -336,11 +329,8 @@ fn listed(
     subscriptions: Vec<crate::domain::webhook::Subscription>,
     next_cursor: Option<String>,
 ) -> WebhookListResponse {
-    WebhookListResponse {
-        subscriptions: subscriptions.into_iter().map(Into::into).collect(),
-        has_more: next_cursor.is_some(),
-        next_cursor,
-    }
+    let subscriptions = subscriptions.into_iter().map(Into::into).collect();
+    WebhookListResponse::new(subscriptions, next_cursor)
 }
 
 /// The operation's name on the plane that was called: only operators' operations are the admin's own.

@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::api::list::list_response;
 use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
@@ -153,17 +154,13 @@ impl std::fmt::Debug for WebhookCreateResponse {
     }
 }
 
-/// A page of subscriptions.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct WebhookListResponse {
-    /// The subscriptions.
-    pub subscriptions: Vec<WebhookSubscription>,
-    /// Leads to the next page. Absent on the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page.
-    pub has_more: bool,
+list_response! {
+    /// A page of subscriptions.
+    WebhookListResponse {
+        /// The subscriptions.
+        subscriptions: WebhookSubscription,
+        has_more,
+    }
 }
 
 /// The delivery of one event.
@@ -245,17 +242,13 @@ impl From<domain::Delivery> for WebhookDelivery {
     }
 }
 
-/// A page of deliveries.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct WebhookDeliveryListResponse {
-    /// The deliveries, newest first.
-    pub deliveries: Vec<WebhookDelivery>,
-    /// Leads to the next page. Absent on the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page.
-    pub has_more: bool,
+list_response! {
+    /// A page of deliveries.
+    WebhookDeliveryListResponse {
+        /// The deliveries, newest first.
+        deliveries: WebhookDelivery,
+        has_more,
+    }
 }
 
 /// What came of a test.

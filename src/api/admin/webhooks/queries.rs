@@ -1,18 +1,19 @@
 //! Query strings of the operations on webhook subscriptions.
 
+use serde_json::json;
+
 use crate::admin::webhooks::{
-    DeliveryPlace, DeliveryQuery, WebhookPlace, WebhookQuery, WebhookSort,
+    DeliveryFilter, OwnerFilter, TenantWebhookFilter, WebhookFilter, WebhookSort,
 };
-use crate::api::cursor::{Cursor, CursorError};
 use crate::api::errors::ApiError;
-use crate::api::query::{self, Query};
-use crate::api::sort::{Last, OrderQuery, Sort, SortKey};
+use crate::api::list::{List, Parameters};
+use crate::api::query::Query;
 use crate::domain::caller::Caller;
-use crate::domain::event::types::EventTypeName;
-use crate::domain::ids::{DeploymentSecret, TenantId};
-use crate::domain::moment::{Moment, Window};
+use crate::domain::event::types::EventType;
+use crate::domain::ids::TenantId;
 use crate::domain::printable::printable;
-use crate::domain::webhook::{DeliveryStatus, Owner, WebhookStatus};
+use crate::domain::webhook::Owner;
+use crate::listing::OneOrder;
 
 /// Whose subscription is to be made.
 #[derive(Debug)]
@@ -52,271 +53,89 @@ impl OwnerQuery {
     }
 }
 
-impl SortKey for WebhookSort {
-    const DEFAULT: Self = Self::ConsecutiveFailures;
-    const WORDS: &'static [&'static str] = Self::WORDS;
-
-    fn word(self) -> &'static str {
-        self.as_str()
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        Self::parse(text)
-    }
-}
-
-/// Which subscriptions an operator asks for.
+/// The list of all subscriptions: `GET /v1/admin/webhooks`.
 #[derive(Debug)]
-pub struct WebhookListQuery {
-    tenant_id: Option<String>,
-    status: Option<WebhookStatus>,
-    event_type: Option<String>,
-    search: Option<String>,
-    limit: usize,
-    order: OrderQuery<WebhookSort>,
-}
+pub struct AllWebhooks;
 
-impl WebhookListQuery {
-    const LIST: &'static str = "webhooks";
+impl List for AllWebhooks {
+    const NAME: &'static str = "webhooks";
+    type Filter = WebhookFilter;
+    type Sort = WebhookSort;
 
-    /// Reads the query string.
-    ///
-    /// # Errors
-    /// 400 naming the parameter.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
-        let query = Query::parse_admin(query);
-        let known = |text: &str| EventTypeName::parse(text).map(|_| text.to_owned());
-        Ok(Self {
-            tenant_id: query.get("tenant_id")?.map(str::to_owned),
-            status: query.word("status", WebhookStatus::parse, WebhookStatus::WORDS)?,
-            // The set of types is open: one that is not known is in no list.
-            event_type: query
-                .get("event_type")?
-                .map(|text| known(text).unwrap_or_else(|| text.to_owned())),
-            search: query
-                .text("search", query::SEARCH_CHARS_MAX)?
-                .map(|text| text.trim().to_owned()),
-            limit: query::admin_page_limit(&query)?,
-            order: OrderQuery::parse(&query)?,
+    fn filter(parameters: &mut Parameters<'_>) -> Result<WebhookFilter, ApiError> {
+        let about = "The owner: a tenant, or `__system__` for the operator.";
+        let tenant = parameters.text("tenant_id", about)?;
+        let status = parameters.word("status", ABOUT_STATUS)?;
+        // The set of types is open: one that is not known is in no list.
+        let schema = || json!({"type": "string", "enum": EventType::WORDS});
+        let about = "The event type that subscriptions select by name.";
+        let any = |text: &str| Some(text.to_owned());
+        let event_type =
+            parameters.parsed("event_type", about, schema, (any, ""), String::clone)?;
+        let about = "What id or address must contain, whatever the case.";
+        Ok(WebhookFilter {
+            owner: match tenant.as_deref() {
+                Some("system") => OwnerFilter::Of(Owner::System),
+                tenant => OwnerFilter::named(tenant),
+            },
+            status,
+            event_type,
+            search: parameters.search(about)?,
         })
     }
-
-    /// What is asked for, and its order.
-    ///
-    /// # Errors
-    /// 400 when the cursor was not made for this query.
-    pub fn asked(
-        &self,
-        secret: &DeploymentSecret,
-    ) -> Result<(WebhookQuery, Sort<WebhookSort>), ApiError> {
-        let start = self.order.start(Self::LIST, &self.bound(), secret)?;
-        let owner = self.tenant_id.as_ref().map(|tenant| match tenant.as_str() {
-            "system" => Some(Owner::System),
-            tenant => Owner::parse(tenant),
-        });
-        let none = matches!(owner, Some(None));
-        let query = WebhookQuery {
-            owner: owner.flatten(),
-            status: self.status,
-            // No type reads like this, so a tenant that cannot exist has nothing.
-            event_type: if none {
-                Some(String::new())
-            } else {
-                self.event_type.clone()
-            },
-            search: self.search.clone(),
-            sort: start.sort.by,
-            descending: start.sort.descending,
-            after: start.after.map(|last| WebhookPlace {
-                value: last.value,
-                id: last.id,
-            }),
-            limit: self.limit,
-        };
-        Ok((query, start.sort))
-    }
-
-    /// The cursor of the page after a place.
-    pub fn next_cursor(
-        &self,
-        sort: Sort<WebhookSort>,
-        place: WebhookPlace,
-        secret: &DeploymentSecret,
-    ) -> String {
-        let last = Last {
-            value: place.value,
-            id: place.id,
-        };
-        sort.cursor_after(last, Self::LIST, &self.bound(), secret)
-    }
-
-    fn bound(&self) -> Vec<(&'static str, String)> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let status = self.status.map_or("", WebhookStatus::as_str);
-        vec![
-            ("tenant_id", text(&self.tenant_id)),
-            ("status", status.to_owned()),
-            ("event_type", text(&self.event_type)),
-            ("search", text(&self.search)),
-        ]
-    }
 }
 
-/// Which subscriptions of one tenant are asked for.
+const ABOUT_STATUS: &str = "The status of the subscriptions.";
+
+/// The list of one tenant's subscriptions: `GET /v1/webhooks`.
 #[derive(Debug)]
-pub struct TenantWebhooksQuery {
-    /// Whose.
-    pub tenant: String,
-    /// Of which status.
-    pub status: Option<WebhookStatus>,
-    /// Rows on a page.
-    pub limit: usize,
-    cursor: Option<String>,
-}
+pub struct TenantWebhooks;
 
-impl TenantWebhooksQuery {
-    const LIST: &'static str = "tenant webhooks";
+impl List for TenantWebhooks {
+    const NAME: &'static str = "tenant webhooks";
+    const SORTABLE: bool = false;
+    type Filter = TenantWebhookFilter;
+    type Sort = OneOrder;
 
-    /// Reads the query string. The admin names a tenant; a tenant's key names its own by itself.
-    ///
-    /// # Errors
-    /// 400 naming the parameter.
-    pub fn parse(query: &str, caller: &Caller) -> Result<Self, ApiError> {
-        let query = Query::parse_admin(query);
-        let tenant = match caller {
-            Caller::Admin(_) => query.required("tenant")?.to_owned(),
-            Caller::Tenant(caller) => {
-                if query.get("tenant")?.is_some() {
-                    let message = "Invalid value for parameter 'tenant': it must be absent with an API key, which names \
-                                   its tenant itself";
-                    return Err(ApiError::invalid(message));
-                }
-                caller.tenant.to_string()
-            }
-        };
-        Ok(Self {
-            tenant,
-            status: query.word("status", WebhookStatus::parse, WebhookStatus::WORDS)?,
-            limit: query::admin_page_limit(&query)?,
-            cursor: query.get("cursor")?.map(str::to_owned),
+    fn filter(parameters: &mut Parameters<'_>) -> Result<TenantWebhookFilter, ApiError> {
+        let about = "The tenant. Required with the admin key; must be absent with an API key.";
+        Ok(TenantWebhookFilter {
+            tenant: parameters.unbound_text("tenant", about)?,
+            status: parameters.word("status", ABOUT_STATUS)?,
         })
     }
+}
 
-    /// The id after which the page starts.
-    ///
-    /// # Errors
-    /// 400 when the cursor was not made for this query.
-    pub fn after(&self, secret: &DeploymentSecret) -> Result<Option<String>, ApiError> {
-        let Some(text) = &self.cursor else {
-            return Ok(None);
-        };
-        let cursor = Cursor::open(text, Self::LIST, &self.bound(), secret)?;
-        Ok(Some(cursor.last.id))
-    }
-
-    /// The cursor of the page after a place.
-    pub fn next_cursor(&self, place: WebhookPlace, secret: &DeploymentSecret) -> String {
-        let cursor = Cursor {
-            sort: "subscription_id".to_owned(),
-            descending: false,
-            last: Last {
-                value: place.value,
-                id: place.id,
-            },
-        };
-        cursor.seal(Self::LIST, &self.bound(), secret)
-    }
-
-    fn bound(&self) -> Vec<(&'static str, String)> {
-        let status = self.status.map_or("", WebhookStatus::as_str);
-        vec![
-            ("tenant", self.tenant.clone()),
-            ("status", status.to_owned()),
-        ]
+/// Whose subscriptions are listed. The admin names a tenant; a tenant's key names its own by itself.
+///
+/// # Errors
+/// 400 when the parameter is missing, or must not be there.
+pub fn listed_tenant(filter: &TenantWebhookFilter, caller: &Caller) -> Result<String, ApiError> {
+    match (caller, &filter.tenant) {
+        (Caller::Admin(_), Some(tenant)) => Ok(tenant.clone()),
+        (Caller::Admin(_), None) => Err(ApiError::invalid("Missing required parameter: tenant")),
+        (Caller::Tenant(caller), None) => Ok(caller.tenant.to_string()),
+        (Caller::Tenant(_), Some(_)) => Err(ApiError::invalid(
+            "Invalid value for parameter 'tenant': it must be absent with an API key, which names its tenant itself",
+        )),
     }
 }
 
-/// Which deliveries are asked for.
+/// The list of the deliveries to a subscription: `GET …/deliveries`.
 #[derive(Debug)]
-pub struct DeliveryListQuery {
-    status: Option<DeliveryStatus>,
-    window: Window,
-    limit: usize,
-    cursor: Option<String>,
-}
+pub struct Deliveries;
 
-impl DeliveryListQuery {
-    const LIST: &'static str = "deliveries";
+impl List for Deliveries {
+    const NAME: &'static str = "deliveries";
+    const SORTABLE: bool = false;
+    type Filter = DeliveryFilter;
+    type Sort = OneOrder;
 
-    /// Reads the query string.
-    ///
-    /// # Errors
-    /// 400 naming the parameter.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
-        let query = Query::parse_admin(query);
-        let moment = |name: &str| {
-            // The `+` of an offset that was not escaped arrives as a blank.
-            let read = |text: &str| Moment::parse(&text.trim().replace(' ', "+"));
-            let wanted = "it must be a date and time such as 2026-07-04T12:00:00Z";
-            query.parsed(name, read, wanted)
-        };
-        Ok(Self {
-            status: query.word("status", DeliveryStatus::parse, DeliveryStatus::WORDS)?,
-            // From after to is an empty page here, not a mistake.
-            window: Window {
-                from_ms: moment("from")?.map(Moment::as_ms),
-                to_ms: moment("to")?.map(Moment::as_ms),
-            },
-            limit: query::admin_page_limit(&query)?,
-            cursor: query.get("cursor")?.map(str::to_owned),
+    fn filter(parameters: &mut Parameters<'_>) -> Result<DeliveryFilter, ApiError> {
+        let about = ["Not queued before.", "Not queued after."];
+        Ok(DeliveryFilter {
+            status: parameters.word("status", "The status of the deliveries.")?,
+            window: parameters.window(["from", "to"], about)?,
         })
-    }
-
-    /// What is asked for.
-    ///
-    /// # Errors
-    /// 400 when the cursor was not made for this query.
-    pub fn asked(&self, id: &str, secret: &DeploymentSecret) -> Result<DeliveryQuery, ApiError> {
-        let after = match &self.cursor {
-            None => None,
-            Some(text) => {
-                let cursor = Cursor::open(text, Self::LIST, &self.bound(id), secret)?;
-                let at_ms = cursor.last.value.parse();
-                Some(DeliveryPlace {
-                    at_ms: at_ms.map_err(|_| CursorError::Unreadable)?,
-                    id: cursor.last.id,
-                })
-            }
-        };
-        Ok(DeliveryQuery {
-            status: self.status,
-            window: self.window,
-            after,
-            limit: self.limit,
-        })
-    }
-
-    /// The cursor of the page after a place.
-    pub fn next_cursor(&self, id: &str, place: DeliveryPlace, secret: &DeploymentSecret) -> String {
-        let cursor = Cursor {
-            sort: "attempted_at".to_owned(),
-            descending: true,
-            last: Last {
-                value: place.at_ms.to_string(),
-                id: place.id,
-            },
-        };
-        cursor.seal(Self::LIST, &self.bound(id), secret)
-    }
-
-    fn bound(&self, id: &str) -> Vec<(&'static str, String)> {
-        let ms = |ms: Option<i64>| ms.map(|ms| ms.to_string()).unwrap_or_default();
-        let status = self.status.map_or("", DeliveryStatus::as_str);
-        vec![
-            ("subscription_id", id.to_owned()),
-            ("status", status.to_owned()),
-            ("from", ms(self.window.from_ms)),
-            ("to", ms(self.window.to_ms)),
-        ]
     }
 }

@@ -7,18 +7,16 @@ mod policies;
 
 use serde_json::{Value, json};
 
-use super::operation::{
-    Key, Operation, cursor, path, query, required_query, schema_of, text, words, words_or,
-};
+use super::operation::{Key, Operation, path, query, required_query, schema_of, text, words};
 use crate::api::admin::budgets::states::{BudgetStatusTransitionRequest, BudgetUpdateRequest};
 use crate::api::admin::budgets::{
     BudgetCreateRequest, BudgetFundingRequest, BudgetFundingResponse, BudgetLedger,
 };
 use crate::api::admin::tenants::update::TenantUpdateRequest;
-use crate::api::admin::tenants::{Tenant, TenantCreateRequest, TenantListResponse, TenantSort};
-use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
+use crate::api::admin::tenants::{Tenant, TenantCreateRequest, TenantListResponse, Tenants};
+use crate::api::list;
+use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT};
 use crate::domain::amount::Unit;
-use crate::domain::tenant::TenantStatus;
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = own_operations();
@@ -55,7 +53,7 @@ fn own_operations() -> Vec<Operation> {
             id: "listTenants",
             summary: "Lists tenants",
             keys: &[Key::Admin],
-            parameters: list_tenants_parameters(),
+            parameters: list::parameters::<Tenants>(),
             request: None,
             answers: &[(200, "A page of tenants.", schema_of::<TenantListResponse>)],
             errors: &[400],
@@ -166,35 +164,6 @@ pub(super) fn idempotency_header() -> Value {
         `idempotency_key` too, the two must be equal."
             .into();
     header
-}
-
-fn list_tenants_parameters() -> Vec<Value> {
-    vec![
-        query(
-            "status",
-            "Whether they may act.",
-            words(TenantStatus::WORDS),
-        ),
-        query("parent_tenant_id", "Their parent, exactly.", text()),
-        query("observe_mode", "Without effect.", text()),
-        query(
-            "search",
-            "What id or name must contain, whatever the case.",
-            json!({"type": "string", "maxLength": SEARCH_CHARS_MAX}),
-        ),
-        query(
-            "sort_by",
-            "What the rows are sorted by.",
-            words_or(TenantSort::WORDS, "created_at"),
-        ),
-        query(
-            "sort_dir",
-            "Which come first.",
-            words_or(&["asc", "desc"], "desc"),
-        ),
-        page_limit(),
-        cursor(),
-    ]
 }
 
 fn page_limit() -> Value {

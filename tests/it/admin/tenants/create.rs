@@ -1,7 +1,8 @@
 //! Creating, reading and listing tenants.
 
-use budget_authority::admin::{TenantQuery, TenantSort};
+use budget_authority::admin::{TenantFilter, TenantQuery, TenantSort};
 use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::search::Search;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::NewTenant;
 
@@ -135,31 +136,22 @@ async fn a_tenant_is_read_whatever_its_status() {
 }
 
 fn query(sort: TenantSort, descending: bool) -> TenantQuery {
-    TenantQuery {
-        status: None,
-        parent_tenant_id: None,
-        search: None,
-        sort,
-        descending,
-        any_order: false,
-        after: None,
-        limit: 3,
-    }
+    TenantQuery::new(TenantFilter::default(), sort, descending, 3)
 }
 
 async fn walk(desk: &Desk, mut query: TenantQuery) -> Vec<String> {
     let mut ids = Vec::new();
     loop {
         let page = desk.admin.list_tenants(&query).await.expect("a page");
-        assert!(page.tenants.len() <= query.limit);
+        assert!(page.rows.len() <= query.limit);
         assert_eq!(page.sort, query.sort);
         ids.extend(
-            page.tenants
+            page.rows
                 .into_iter()
                 .map(|tenant| tenant.tenant_id.to_string()),
         );
         match page.next {
-            Some(place) => query.after = Some(place),
+            Some(next) => query.after = Some(next),
             None => return ids,
         }
     }
@@ -184,14 +176,10 @@ async fn lists_are_paged_in_every_order_without_loss() {
     ] {
         assert_eq!(walk(&desk, query(sort, descending)).await, ids, "{sort:?}");
     }
-    let suspended = TenantQuery {
-        status: Some(TenantStatus::Suspended),
-        ..query(TenantSort::TenantId, true)
-    };
+    let mut suspended = query(TenantSort::TenantId, true);
+    suspended.filter.status = Some(TenantStatus::Suspended);
     assert_eq!(walk(&desk, suspended).await, ["ddd"]);
-    let searched = TenantQuery {
-        search: Some("BB".to_owned()),
-        ..query(TenantSort::Name, false)
-    };
+    let mut searched = query(TenantSort::Name, false);
+    searched.filter.search = Some(Search::new("BB"));
     assert_eq!(walk(&desk, searched).await, ["bbb"]);
 }

@@ -109,7 +109,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         let asked = query(EventSort::Scope, filter.clone());
         let refused = refusal(events.list(&admin_key(), &asked).await);
         assert!(
-            matches!(refused, AdminRefusal::TooManyEvents { bound: 30 }),
+            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 30),
             "{refused:?}"
         );
         // The order of time has no such bound.
@@ -135,7 +135,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         let asked = query(EventSort::TenantId, filter);
         let refused = refusal(events.list(&admin_key(), &asked).await);
         assert!(
-            matches!(refused, AdminRefusal::TooManyEvents { bound: 60 }),
+            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 60),
             "{refused:?}"
         );
     }

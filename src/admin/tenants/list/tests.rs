@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::moment::Moment;
+use crate::listing::Sorted;
 
 fn tenant(id: &str, name: &str, created_at_ms: i64) -> Tenant {
     Tenant {
@@ -20,37 +21,22 @@ fn tenant(id: &str, name: &str, created_at_ms: i64) -> Tenant {
     }
 }
 
-fn query(sort: TenantSort, descending: bool) -> TenantQuery {
-    TenantQuery {
-        status: None,
-        parent_tenant_id: None,
-        search: None,
-        sort,
-        descending,
-        any_order: false,
-        after: None,
-        limit: 1,
-    }
-}
-
 /// All pages of a sort, as one list of ids.
 fn walked(sort: TenantSort, descending: bool) -> Vec<String> {
-    let tenants = || {
-        vec![
-            tenant("bbb", "same", 9),
-            tenant("aaa", "same", 10),
-            tenant("ccc", "other", 10),
-            tenant("ddd", "Zed", 2),
-        ]
-    };
-    let (mut query, mut ids) = (query(sort, descending), Vec::new());
+    let tenants = [
+        tenant("bbb", "same", 9),
+        tenant("aaa", "same", 10),
+        tenant("ccc", "other", 10),
+        tenant("ddd", "Zed", 2),
+    ];
+    let mut query = TenantQuery::new(TenantFilter::default(), sort, descending, 1);
+    let mut ids = Vec::new();
     loop {
-        let page = sorted_page(tenants(), &query);
-        ids.extend(
-            page.tenants
-                .into_iter()
-                .map(|tenant| tenant.tenant_id.to_string()),
-        );
+        let mut sorted = Sorted::new(&query);
+        let rows = tenants.iter();
+        sorted.extend(rows.map(|tenant| (sort.position(tenant), tenant.tenant_id.to_string())));
+        let page = sorted.into_page();
+        ids.extend(page.rows);
         if page.next.is_none() {
             return ids;
         }
@@ -81,17 +67,17 @@ fn pages_follow_the_order_and_ties_the_ascending_id() {
 #[test]
 fn filters_and_search_must_all_hold() {
     let acme = tenant("acme", "Größe GmbH", 1);
-    let query = |search: &str| TenantQuery {
-        search: Some(search.to_owned()),
+    let filter = |search: &str| TenantFilter {
+        search: Some(Search::new(search)),
         status: Some(TenantStatus::Active),
-        ..query(TenantSort::Name, false)
+        parent_tenant_id: None,
     };
     for (search, matches) in [("ACM", true), ("größe g", true), ("x", false)] {
-        assert_eq!(query(search).matches(&acme), matches, "{search}");
+        assert_eq!(filter(search).matches(&acme), matches, "{search}");
     }
-    let parent = TenantQuery {
+    let parent = TenantFilter {
         parent_tenant_id: Some("holding".to_owned()),
-        ..query("acme")
+        ..filter("acme")
     };
     assert!(!parent.matches(&acme));
 }

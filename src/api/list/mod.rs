@@ -1,0 +1,201 @@
+//! Lists over HTTP. A list declares its filters once: from that follow the reading of its query string, the parameters of
+//! the description, and what its cursors are bound to.
+//!
+//! ```ignore
+//! struct Tenants;
+//!
+//! impl List for Tenants {
+//!     const NAME: &'static str = "tenants";
+//!     type Filter = TenantFilter;
+//!     type Sort = TenantSort;
+//!
+//!     fn filter(parameters: &mut Parameters<'_>) -> Result<TenantFilter, ApiError> {
+//!         Ok(TenantFilter {
+//!             status: parameters.word("status", "Status of the tenants.")?,
+//!             search: parameters.search("Text that id or name must contain.")?,
+//!         })
+//!     }
+//! }
+//! ```
+//!
+//! Of `?status=ACTIVE&sort_by=name`, `ListRequest::<Tenants>::parse` makes the filter, the order and the binding
+//! `[("status", "ACTIVE"), ("search", "")]`. `parameters::<Tenants>()` runs the same declaration without a query string and
+//! keeps name, description and schema of each parameter, then those of `sort_by`, `sort_dir`, `limit` and `cursor`.
+
+mod cursor;
+mod parameters;
+
+use serde_json::Value;
+
+use crate::api::errors::ApiError;
+use crate::api::query::Plane;
+use crate::domain::ids::DeploymentSecret;
+use crate::listing::{ListQuery, Page, Position, Sort, SortKey};
+use cursor::{Binding, CursorError};
+pub use parameters::{Limit, Parameters};
+
+/// Declares the response of a list: the rows, where the next page starts, and whether there is one.
+///
+/// `list_response! { /// Doc. Name { /// Doc. rows: Row, #[schema(…)] has_more } }` makes a struct that is serialized as
+/// `{"rows": […], "next_cursor"?: "…", "has_more": …}`, and `Name::new(rows, next_cursor)`.
+macro_rules! list_response {
+    ($(#[$attr:meta])* $name:ident {
+        $(#[$rows_attr:meta])* $rows:ident: $row:ty,
+        $(#[$has_more_attr:meta])* has_more $(,)?
+    }) => {
+        $(#[$attr])*
+        #[derive(Debug, serde::Serialize, utoipa::ToSchema)]
+        pub struct $name {
+            $(#[$rows_attr])*
+            pub $rows: Vec<$row>,
+            /// Leads to the next page. Absent on the last.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schema(nullable = false)]
+            pub next_cursor: Option<String>,
+            /// Whether there is a next page; it may be empty.
+            $(#[$has_more_attr])*
+            pub has_more: bool,
+        }
+
+        impl $name {
+            /// With a cursor there is more; without one there is not.
+            pub fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
+                Self {
+                    $rows,
+                    has_more: next_cursor.is_some(),
+                    next_cursor,
+                }
+            }
+        }
+    };
+}
+pub(crate) use list_response;
+
+/// A list of the API.
+pub trait List {
+    /// Names the list in its cursors.
+    const NAME: &'static str;
+    /// How its refusals are worded.
+    const PLANE: Plane = Plane::Admin;
+    /// How many rows a page may have.
+    const LIMIT: Limit = Limit::CutTo(100);
+    /// Whether a request may choose the order.
+    const SORTABLE: bool = true;
+    /// Describes `sort_by`.
+    const ABOUT_SORT: &'static str = "What the rows are sorted by.";
+    /// Which rows are asked for.
+    type Filter: Clone;
+    /// What the rows can be sorted by.
+    type Sort: SortKey;
+
+    /// Declares the parameters that select rows, and reads them.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    fn filter(parameters: &mut Parameters<'_>) -> Result<Self::Filter, ApiError>;
+}
+
+/// What a request asks of a list.
+#[derive(Debug)]
+pub struct ListRequest<L: List> {
+    /// Which rows.
+    pub filter: L::Filter,
+    limit: usize,
+    by: Option<L::Sort>,
+    descending: Option<bool>,
+    cursor: Option<String>,
+    binding: Binding,
+}
+
+impl<L: List> ListRequest<L> {
+    /// Reads a query string. Parameters that the list does not have are ignored; a blank one is as good as absent.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    pub fn parse(query: &str) -> Result<Self, ApiError> {
+        let mut parameters = Parameters::reading(query, L::PLANE);
+        let filter = L::filter(&mut parameters)?;
+        let (by, descending) = match L::SORTABLE {
+            true => parameters.order(L::ABOUT_SORT)?,
+            false => (None, None),
+        };
+        Ok(Self {
+            filter,
+            limit: parameters.limit(L::LIMIT)?,
+            by,
+            descending,
+            cursor: parameters.cursor()?,
+            binding: Binding {
+                list: L::NAME,
+                filters: parameters.bound(),
+            },
+        })
+    }
+
+    /// Binds cursors to something that the query string does not say, such as the caller's own tenant.
+    pub fn bind(&mut self, name: &'static str, value: impl ToString) {
+        self.binding.filters.push((name, value.to_string()));
+    }
+
+    /// What is asked for. What the request leaves open of the order, its cursor says; without one the default holds.
+    ///
+    /// # Errors
+    /// 400 when the cursor was not made for this list, these filters and this order.
+    pub fn query(
+        &self,
+        secret: &DeploymentSecret,
+    ) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
+        let (sort, after) = self.start(secret)?;
+        Ok(ListQuery {
+            filter: self.filter.clone(),
+            sort,
+            any_order: self.by.is_none(),
+            after,
+            limit: self.limit,
+        })
+    }
+
+    fn start(
+        &self,
+        secret: &DeploymentSecret,
+    ) -> Result<(Sort<L::Sort>, Option<Position>), CursorError> {
+        let Some(cursor) = &self.cursor else {
+            let by = self.by.unwrap_or(L::Sort::DEFAULT);
+            let descending = self.descending.unwrap_or(true);
+            return Ok((Sort { by, descending }, None));
+        };
+        let (sort, after) = self.binding.open::<L::Sort>(cursor, secret)?;
+        let is_same = self.by.is_none_or(|by| by == sort.by)
+            && self
+                .descending
+                .is_none_or(|turned| turned == sort.descending);
+        match is_same {
+            true => Ok((sort, Some(after))),
+            false => Err(CursorError::Stale),
+        }
+    }
+
+    /// The cursor of the page after this one, `None` after the last.
+    pub fn next_cursor<T>(
+        &self,
+        page: &Page<T, L::Sort>,
+        secret: &DeploymentSecret,
+    ) -> Option<String> {
+        let next = page.next.as_ref()?;
+        Some(self.binding.seal(page.sort, next, secret))
+    }
+}
+
+/// The parameters of a list, as the description of the API has them.
+pub fn parameters<L: List>() -> Vec<Value> {
+    let mut parameters = Parameters::describing(L::PLANE);
+    let declared = L::filter(&mut parameters).map(drop);
+    let order = match L::SORTABLE {
+        true => parameters.order::<L::Sort>(L::ABOUT_SORT).map(drop),
+        false => Ok(()),
+    };
+    let page = parameters.limit(L::LIMIT).map(drop);
+    let cursor = parameters.cursor().map(drop);
+    debug_assert!([declared, order, page, cursor].iter().all(Result::is_ok));
+    parameters.described()
+}

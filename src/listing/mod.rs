@@ -1,0 +1,103 @@
+//! Lists: what is asked of one, and the page that answers it.
+//!
+//! Along an index, a page costs in proportion to its rows ([`page_along`]). Any other order gathers all rows that match,
+//! within bounds, and sorts them ([`gather`]). What a list is made of is a [`Walk`]: it knows the index, reads the records
+//! and says which of them match.
+
+mod position;
+mod sorted;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::fmt::Display;
+
+use tracing::error;
+
+pub use position::{OneOrder, Position, Sort, SortKey, SortValue};
+pub use sorted::{Sorted, gather};
+pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};
+
+/// What is asked of a list.
+#[derive(Debug, Clone)]
+pub struct ListQuery<F, K> {
+    /// Which rows.
+    pub filter: F,
+    /// In which order.
+    pub sort: Sort<K>,
+    /// Whether an order that has an index may stand in where there are too many rows to sort.
+    pub any_order: bool,
+    /// Where the last page ended, in the same order; `None` for the first page.
+    pub after: Option<Position>,
+    /// Rows on the page at most, at least 1.
+    pub limit: usize,
+}
+
+impl<F, K: SortKey> ListQuery<F, K> {
+    /// The first page in one order.
+    pub fn new(filter: F, by: K, descending: bool, limit: usize) -> Self {
+        Self {
+            filter,
+            sort: Sort { by, descending },
+            any_order: false,
+            after: None,
+            limit,
+        }
+    }
+
+    /// Whether an order that has an index may stand in for this one. An order that was begun is kept.
+    pub fn may_fall_back(&self) -> bool {
+        self.any_order && self.after.is_none()
+    }
+
+    /// Entries that the first step along an index should read: one more than the page where every entry comes onto it, to
+    /// know whether another page follows; else `rows`.
+    pub fn first_step(&self, filtered: bool, rows: usize) -> usize {
+        match filtered {
+            true => rows,
+            false => rows.min(self.limit + 1),
+        }
+    }
+
+    /// The page without any row.
+    pub fn empty_page<T>(&self) -> Page<T, K> {
+        Page {
+            rows: Vec::new(),
+            sort: self.sort,
+            next: None,
+        }
+    }
+}
+
+/// A part of a list.
+#[derive(Debug, Clone)]
+pub struct Page<T, K> {
+    /// In order.
+    pub rows: Vec<T>,
+    /// The order that they stand in.
+    pub sort: Sort<K>,
+    /// After which position the next page starts; `None` on the last page. The next page may turn out to be empty.
+    pub next: Option<Position>,
+}
+
+impl<T, K> Page<T, K> {
+    /// The same page of other rows; rows without a counterpart are left out.
+    pub fn filter_map<U>(self, row: impl FnMut(T) -> Option<U>) -> Page<U, K> {
+        Page {
+            rows: self.rows.into_iter().filter_map(row).collect(),
+            sort: self.sort,
+            next: self.next,
+        }
+    }
+}
+
+/// What was read of a record, `None` of a damaged one: it must not take a whole list away, so it is logged and left out.
+pub fn readable<T>(kind: &str, id: &str, read: Result<T, impl Display>) -> Option<T> {
+    let left_out = |damage: &_| {
+        error!(
+            record.kind = kind, record.id = id, error = %damage,
+            "the {kind} `{id}` is left out of lists: {damage}"
+        );
+    };
+    read.inspect_err(left_out).ok()
+}

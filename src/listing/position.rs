@@ -1,0 +1,126 @@
+//! The order of a list, and where in it a row stands.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::words::Word;
+
+/// What a row is sorted by. All rows of a list have a value of the same kind; one that has none comes after all others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SortValue {
+    /// Compared as a number.
+    Number(i64),
+    /// Compared by code point.
+    Text(String),
+    /// There is none.
+    Absent,
+}
+
+impl From<i64> for SortValue {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for SortValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl<T: Into<SortValue>> From<Option<T>> for SortValue {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Absent, T::into)
+    }
+}
+
+/// Where in the order of a list a row stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// What the list is sorted by, of this row.
+    pub value: SortValue,
+    /// Names the row: decides between equal values.
+    pub id: String,
+}
+
+impl Position {
+    /// The position of a row with a value.
+    pub fn new(value: impl Into<SortValue>, id: impl ToString) -> Self {
+        Self {
+            value: value.into(),
+            id: id.to_string(),
+        }
+    }
+
+    /// The position of a row in a list that is sorted by the id alone.
+    pub fn of_id(id: impl ToString) -> Self {
+        Self::new(SortValue::Absent, id)
+    }
+
+    /// The value, if it is a number.
+    pub fn number(&self) -> Option<i64> {
+        match self.value {
+            SortValue::Number(number) => Some(number),
+            SortValue::Text(_) | SortValue::Absent => None,
+        }
+    }
+
+    /// The value, if it is a text.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            SortValue::Text(text) => Some(text),
+            SortValue::Number(_) | SortValue::Absent => None,
+        }
+    }
+}
+
+/// What a list can be sorted by; the words are those of `sort_by`.
+pub trait SortKey: Word {
+    /// The order of a request that names none; largest first.
+    const DEFAULT: Self;
+    /// Whether rows of one value stand by ascending id in both directions. Else their ids turn round with the values.
+    const TIES_ASCEND: bool = false;
+}
+
+/// The order of a list that has only one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneOrder;
+
+impl Word for OneOrder {
+    const WORDS: &'static [&'static str] = &[""];
+
+    fn as_str(self) -> &'static str {
+        ""
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.is_empty().then_some(Self)
+    }
+}
+
+impl SortKey for OneOrder {
+    const DEFAULT: Self = Self;
+}
+
+/// The order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sort<K> {
+    /// By what.
+    pub by: K,
+    /// Whether the largest come first.
+    pub descending: bool,
+}
+
+impl<K: SortKey> Sort<K> {
+    /// Which of two rows comes first.
+    pub fn compare(self, a: &Position, b: &Position) -> Ordering {
+        let (values, ids) = (a.value.cmp(&b.value), a.id.cmp(&b.id));
+        match (self.descending, K::TIES_ASCEND) {
+            (false, _) => values.then(ids),
+            (true, true) => values.reverse().then(ids),
+            (true, false) => values.then(ids).reverse(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Pages in an order that has no index: all rows that match are gathered, and those of the page kept.
+
+use std::cmp::Ordering;
+
+use super::{Bounds, ListQuery, Page, Position, SortKey, Walk};
+use crate::domain::refusal::TooManyToSort;
+
+/// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
+pub struct Sorted<'q, T, F, K> {
+    query: &'q ListQuery<F, K>,
+    rows: Vec<(Position, T)>,
+}
+
+impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
+    /// None so far.
+    pub fn new(query: &'q ListQuery<F, K>) -> Self {
+        Self {
+            query,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds rows and keeps those that come first. Rows up to the last page's end are dropped.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = (Position, T)>) {
+        let query = self.query;
+        let is_behind = |(position, _): &(Position, T)| {
+            let order = |after| query.sort.compare(position, after);
+            let after = query.after.as_ref();
+            after.is_none_or(|after| order(after) == Ordering::Greater)
+        };
+        self.rows.extend(rows.into_iter().filter(is_behind));
+        self.rows.sort_by(|(a, _), (b, _)| query.sort.compare(a, b));
+        self.rows.truncate(query.limit + 1);
+    }
+
+    /// How many of the rows come before a position.
+    pub fn before(&self, position: &Position) -> usize {
+        let order = |row: &Position| self.query.sort.compare(row, position);
+        self.rows
+            .partition_point(|(row, _)| order(row) == Ordering::Less)
+    }
+
+    /// The page.
+    pub fn into_page(mut self) -> Page<T, K> {
+        let more = self.rows.len() > self.query.limit;
+        self.rows.truncate(self.query.limit);
+        let last = self.rows.last().filter(|_| more);
+        let next = last.map(|(position, _)| position.clone());
+        self.page(next)
+    }
+
+    /// The page of the first `rows` rows, after which the list goes on at `next`.
+    pub fn into_short_page(mut self, rows: usize, next: Position) -> Page<T, K> {
+        self.rows.truncate(rows.min(self.query.limit));
+        self.page(Some(next))
+    }
+
+    fn page(self, next: Option<Position>) -> Page<T, K> {
+        Page {
+            rows: self.rows.into_iter().map(|(_, row)| row).collect(),
+            sort: self.query.sort,
+            next,
+        }
+    }
+}
+
+/// A page of all rows of a walk, sorted as the query says. `position` is a row's in that order; `too_many` makes the refusal of
+/// more rows than may be sorted.
+///
+/// # Errors
+/// Those of the walk; [`TooManyToSort`] above `bounds.matches` matches or `bounds.rows` entries.
+pub async fn gather<W: Walk, F, K: SortKey>(
+    walk: &mut W,
+    query: &ListQuery<F, K>,
+    bounds: Bounds,
+    position: impl Fn(&W::Row) -> Position,
+    too_many: impl Fn(usize) -> TooManyToSort,
+) -> Result<Page<W::Row, K>, W::Error>
+where
+    W::Error: From<TooManyToSort>,
+{
+    let (mut sorted, mut matches, mut examined) = (Sorted::new(query), 0, 0);
+    loop {
+        let step = walk.step().await?;
+        examined += step.examined();
+        let rows = step.entries.into_iter().filter_map(|entry| entry.row);
+        let rows = rows.inspect(|_| matches += 1);
+        sorted.extend(rows.map(|row| (position(&row), row)));
+        for (bound, count) in [(bounds.matches, matches), (bounds.rows, examined)] {
+            if count > bound {
+                return Err(too_many(bound).into());
+            }
+        }
+        if step.complete {
+            return Ok(sorted.into_page());
+        }
+    }
+}

@@ -1,0 +1,253 @@
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::domain::refusal::TooManyToSort;
+use crate::domain::words::Word;
+
+/// An order whose ties ascend in both directions; those of [`OneOrder`] turn round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stable;
+
+impl Word for Stable {
+    const WORDS: &'static [&'static str] = &["stable"];
+
+    fn as_str(self) -> &'static str {
+        "stable"
+    }
+
+    fn parse(_: &str) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+impl SortKey for Stable {
+    const DEFAULT: Self = Self;
+    const TIES_ASCEND: bool = true;
+}
+
+#[derive(Debug, PartialEq)]
+enum Failure {
+    TooMany(TooManyToSort),
+}
+
+impl From<TooManyToSort> for Failure {
+    fn from(refusal: TooManyToSort) -> Self {
+        Self::TooMany(refusal)
+    }
+}
+
+/// Numbers in the order of an index. What `lost` names has an entry and no row.
+struct Numbers {
+    left: Vec<i64>,
+    step: usize,
+    lost: fn(i64) -> bool,
+}
+
+impl Walk for Numbers {
+    type Row = i64;
+    type Error = Failure;
+
+    async fn step(&mut self) -> Result<Step<i64>, Failure> {
+        let rest = self.left.split_off(self.step.min(self.left.len()));
+        let numbers = std::mem::replace(&mut self.left, rest);
+        let entry = |number: i64| Entry {
+            position: at(number),
+            row: Some(number).filter(|number| !(self.lost)(*number)),
+        };
+        Ok(Step::new(
+            numbers.into_iter().map(entry).collect(),
+            self.left.is_empty(),
+        ))
+    }
+}
+
+/// Three numbers have one value.
+fn at(number: i64) -> Position {
+    Position::new(number / 3, format!("{number:03}"))
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "numbers",
+        bound,
+        advice: "take fewer",
+    }
+}
+
+const BOUNDS: Bounds = Bounds {
+    page_rows: 20,
+    matches: 30,
+    rows: 60,
+};
+
+/// Nothing here waits.
+fn done<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn query<K: SortKey>(descending: bool, limit: usize) -> ListQuery<(), K> {
+    ListQuery::new((), K::DEFAULT, descending, limit)
+}
+
+/// All pages, as one list, with the number of those that were short although more followed.
+fn pages<K: SortKey>(
+    mut query: ListQuery<(), K>,
+    page: impl Fn(&ListQuery<(), K>) -> Page<i64, K>,
+) -> (Vec<i64>, usize) {
+    let (mut found, mut short) = (Vec::new(), 0);
+    loop {
+        let page = page(&query);
+        assert!(page.rows.len() <= query.limit);
+        short += usize::from(page.rows.len() < query.limit && page.next.is_some());
+        found.extend(page.rows);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return (found, short),
+        }
+    }
+}
+
+/// The index from the query's position on, in steps of `step`.
+fn along(
+    query: &ListQuery<(), OneOrder>,
+    step: usize,
+    lost: fn(i64) -> bool,
+) -> Page<i64, OneOrder> {
+    let behind = |number: &i64| {
+        let after = query.after.as_ref();
+        after.is_none_or(|after| query.sort.compare(&at(*number), after).is_gt())
+    };
+    let mut left: Vec<i64> = (0..100).filter(behind).collect();
+    if query.sort.descending {
+        left.reverse();
+    }
+    let mut walk = Numbers { left, step, lost };
+    done(page_along(&mut walk, query, OneOrder, BOUNDS)).expect("a page")
+}
+
+#[test]
+fn pages_along_an_index_show_each_row_once() {
+    for (descending, step) in [(false, 1), (false, 7), (true, 10), (true, 200)] {
+        for limit in [1, 9, 10, 99, 100, 101] {
+            let (found, _) = pages(query(descending, limit), |query| {
+                along(query, step, |_| false)
+            });
+            let mut expected: Vec<i64> = (0..100).collect();
+            if descending {
+                expected.reverse();
+            }
+            assert_eq!(found, expected, "{descending} {step} {limit}");
+        }
+    }
+}
+
+#[test]
+fn entries_without_a_row_make_pages_short_and_end_no_list() {
+    let lost = |number| number % 33 != 5;
+    for step in [1, 5, 20, 100] {
+        let (found, short) = pages(query(false, 2), |query| along(query, step, lost));
+        assert_eq!(found, [5, 38, 71], "{step}");
+        assert_eq!(short > 0, step < 100, "{step}");
+    }
+    let (found, _) = pages(query(true, 1), |query| along(query, 5, |_| true));
+    assert!(found.is_empty());
+}
+
+fn gathered<K: SortKey>(
+    query: &ListQuery<(), K>,
+    count: i64,
+    lost: fn(i64) -> bool,
+) -> Result<Page<i64, K>, Failure> {
+    // Against the order, so that the last to come is the first.
+    let left = (0..count).rev().collect();
+    let mut walk = Numbers {
+        left,
+        step: 4,
+        lost,
+    };
+    done(gather(
+        &mut walk,
+        query,
+        BOUNDS,
+        |number| at(*number),
+        too_many,
+    ))
+}
+
+#[test]
+fn sorted_pages_show_each_row_once_and_ids_decide_between_equal_values() {
+    let up: Vec<i64> = (0..30).collect();
+    let down: Vec<i64> = (0..30).rev().collect();
+    let stable: Vec<i64> = (0..10)
+        .rev()
+        .flat_map(|n| [3 * n, 3 * n + 1, 3 * n + 2])
+        .collect();
+    for limit in [1, 2, 3, 29, 30, 31] {
+        let turning = |query: &_| gathered::<OneOrder>(query, 30, |_| false).expect("a page");
+        assert_eq!(pages(query(false, limit), turning).0, up, "{limit}");
+        assert_eq!(pages(query(true, limit), turning).0, down, "{limit}");
+        let ascending = |query: &_| gathered::<Stable>(query, 30, |_| false).expect("a page");
+        assert_eq!(pages(query(false, limit), ascending).0, up, "{limit}");
+        assert_eq!(pages(query(true, limit), ascending).0, stable, "{limit}");
+    }
+}
+
+#[test]
+fn above_either_bound_nothing_is_sorted() {
+    let first = query::<OneOrder>(false, 5);
+    let refused = |count, lost| gathered(&first, count, lost).err();
+    assert_eq!(refused(31, |_| false), Some(too_many(30).into()));
+    assert_eq!(refused(60, |number| number % 2 == 0), None);
+    assert_eq!(
+        refused(61, |number| number % 2 == 0),
+        Some(too_many(60).into())
+    );
+    // What was shown before counts as well: a list does not change its mind on a later page.
+    let mut later = query::<OneOrder>(false, 5);
+    later.after = Some(at(29));
+    assert_eq!(
+        gathered(&later, 31, |_| false).err(),
+        Some(too_many(30).into())
+    );
+}
+
+#[test]
+fn every_row_is_visited_whatever_the_bounds() {
+    let mut walk = Numbers {
+        left: (0..1_000).collect(),
+        step: 7,
+        lost: |number| number % 10 == 0,
+    };
+    let mut visited = 0;
+    done(each(&mut walk, |_| visited += 1)).expect("visited");
+    assert_eq!(visited, 900);
+}
+
+#[test]
+fn a_row_without_a_value_comes_after_all_others() {
+    let none = SortValue::from(None::<i64>);
+    let sort = |descending| Sort {
+        by: OneOrder,
+        descending,
+    };
+    for value in [SortValue::from(i64::MAX), SortValue::from("\u{10ffff}")] {
+        let (row, absent) = (Position::new(value, "z"), Position::new(none.clone(), "a"));
+        assert!(sort(false).compare(&row, &absent).is_lt());
+        assert!(sort(true).compare(&row, &absent).is_gt());
+    }
+    for (value, json) in [
+        (SortValue::from(i64::MIN), "-9223372036854775808"),
+        (SortValue::from("7"), "\"7\""),
+        (none, "null"),
+    ] {
+        assert_eq!(serde_json::to_string(&value).expect("JSON"), json);
+        assert_eq!(
+            serde_json::from_str::<SortValue>(json).expect("a value"),
+            value
+        );
+    }
+}
