@@ -107,6 +107,7 @@ async fn watch(shared: Arc<Shared>, progress: bool) {
 
 /// Processor time that the calling thread has taken so far.
 #[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library has no such clock")]
 fn thread_cpu() -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -43,6 +43,10 @@ pub fn spawn(command: Command) -> io::Result<Child> {
 }
 
 /// Asks a child to end (`SIGTERM`) and waits for it, at most `patience`; then kills it.
+#[expect(
+    unsafe_code,
+    reason = "the standard library sends no signal but SIGKILL"
+)]
 pub fn stop(child: &mut Child, patience: Duration) {
     // SAFETY: the child is ours and has not been waited for, so the id is still its own.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
@@ -65,6 +69,10 @@ fn apart(command: &mut Command) {
 }
 
 #[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "only the child itself can ask for a signal at its parent's death"
+)]
 fn tie_to_parent(command: &mut Command) {
     use std::os::unix::process::CommandExt;
 
