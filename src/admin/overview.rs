@@ -140,7 +140,7 @@ impl Admin {
         let debt_scopes = ledgers(&debt.worst, |ledger| ledger.debt > 0);
         let budgets = |status: &BudgetStatus| {
             let of_unit = |unit: Unit| totals.count(&format!("budget {unit} {status}"));
-            Unit::ALL.into_iter().map(of_unit).sum()
+            Unit::ALL.iter().copied().map(of_unit).sum()
         };
         let of_unit = |unit: Unit| {
             let of_status =
@@ -160,7 +160,7 @@ impl Admin {
                 .iter()
                 .map(|status| (status.as_str(), budgets(status)))
                 .collect(),
-            budgets_by_unit: Unit::ALL.into_iter().filter_map(of_unit).collect(),
+            budgets_by_unit: Unit::ALL.iter().copied().filter_map(of_unit).collect(),
             webhooks: by_word(WebhookStatus::WORDS, |word| {
                 totals.count(&format!("webhook {word}"))
             }),

@@ -15,19 +15,13 @@ use crate::api::auth::runtime as identify;
 use crate::api::auth::runtime::Judged;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
-use crate::domain::fields::Problems;
+use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
-use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::BadCredential;
 
 /// A request body of the runtime plane.
-pub trait RuntimeBody: Sized + Send {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    fn from_json(body: Json) -> Result<Self, Problems>;
+pub trait RuntimeBody: Read + Send {
     /// The key that a header may repeat.
     fn idempotency_key(&self) -> &IdempotencyKey;
 }
@@ -35,9 +29,6 @@ pub trait RuntimeBody: Sized + Send {
 macro_rules! runtime_body {
     ($($request:path),* $(,)?) => {
         $(impl RuntimeBody for $request {
-            fn from_json(body: Json) -> Result<Self, Problems> {
-                Self::from_json(body)
-            }
             fn idempotency_key(&self) -> &IdempotencyKey {
                 &self.idempotency_key
             }
@@ -63,7 +54,7 @@ pub struct ApiJson<T> {
 }
 
 impl<T: RuntimeBody> ApiJson<T> {
-    async fn read(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
+    async fn of(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
         Ok(Self {
@@ -82,7 +73,7 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let json = Self::read(&parts, body, state).await?;
+        let json = Self::of(&parts, body, state).await?;
         json.check_key(&parts.headers)?;
         Ok(json)
     }
@@ -97,7 +88,7 @@ impl<T: RuntimeBody> FromRequest<AppState> for OnReservation<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let json = ApiJson::read(&parts, body, state).await?;
+        let json = ApiJson::of(&parts, body, state).await?;
         let OfPath(id) = OfPath::from_request_parts(&mut parts, state).await?;
         json.check_key(&parts.headers)?;
         Ok(Self(id, json))

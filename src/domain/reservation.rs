@@ -8,6 +8,9 @@ use super::moment::Moment;
 use super::scope::ScopePath;
 use super::words::words;
 
+/// Shortest and longest lifetime of a reservation, in milliseconds.
+pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
+
 words! {
     /// What has become of a reservation.
     Status {

@@ -2,85 +2,45 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-use utoipa::openapi::Object;
-
-use super::fields::{Value, schema};
+use super::fields::{Form, Text, object};
 use super::scope::{Level, is_segment_value};
 
-/// The place in the hierarchy for which an action is taken; values exactly as they were sent.
-///
-/// At least one level is named. Only the scopes derived from it are lower-cased.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Subject {
-    /// The customer; must be the tenant of the API key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    tenant: Option<String>,
-    /// A part of the tenant, such as an environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    workspace: Option<String>,
-    /// An application.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    app: Option<String>,
-    /// A workflow inside an application.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    workflow: Option<String>,
-    /// An agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    agent: Option<String>,
-    /// A set of tools.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = "^[A-Za-z0-9_.-]+$",
-        nullable = false
-    )]
-    toolset: Option<String>,
-    /// Labels of the client's own; stored and returned, without influence on budgets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = dimensions_schema, required = false)]
-    dimensions: Option<BTreeMap<String, String>>,
+/// The value of a level, as it is sent.
+static VALUE: Form = Form {
+    wanted: "1 to 128 characters of A-Z a-z 0-9 _ . -",
+    accepts: is_segment_value,
+    published: Some(("^[A-Za-z0-9_.-]+$", 1..=128)),
+};
+
+object! {
+    /// Whom a request charges; values exactly as they were sent.
+    ///
+    /// At least one level is named. Only the scopes derived from it are lower-cased.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Subject: Read + Show {
+        /// The customer; must be the tenant of the API key.
+        tenant: Option<String> { form: &VALUE },
+        /// A part of the tenant, such as an environment.
+        workspace: Option<String> { form: &VALUE },
+        /// An application.
+        app: Option<String> { form: &VALUE },
+        /// A workflow inside an application.
+        workflow: Option<String> { form: &VALUE },
+        /// An agent.
+        agent: Option<String> { form: &VALUE },
+        /// A set of tools.
+        toolset: Option<String> { form: &VALUE },
+        /// Labels that the client chooses; stored and returned, without influence on budgets.
+        dimensions: Option<BTreeMap<String, String>> { entries: ..=16, values: Text::chars(..=256) },
+    }
+    check |subject, object| {
+        if !subject.names_a_level() {
+            object.refuse("must name at least one of tenant, workspace, app, workflow, agent, toolset");
+        }
+    }
 }
 
 impl Subject {
-    /// Most entries in `dimensions`.
-    pub const DIMENSIONS_MAX: usize = 16;
-    /// Most characters of a dimension's value.
-    pub const DIMENSION_CHARS_MAX: usize = 256;
-
     /// From levels and values; `None` if no level is named or a value breaks the character set.
     pub fn from_values(values: impl IntoIterator<Item = (Level, String)>) -> Option<Self> {
         let mut subject = Self::default();
@@ -110,34 +70,6 @@ impl Subject {
         self.dimensions.as_ref()
     }
 
-    /// Reads the member of a request.
-    pub fn read(value: Value<'_>) -> Option<Self> {
-        value.object(|object| {
-            let mut subject = Self::default();
-            // A level whose value is wrong is reported as such, and counts as named here.
-            let named = Level::ALL
-                .into_iter()
-                .any(|level| object.has(level.as_str()));
-            for level in Level::ALL {
-                *subject.field(level) = object.optional(level.as_str(), |value| {
-                    value.checked_string(
-                        is_segment_value,
-                        "must be 1 to 128 characters of A-Z a-z 0-9 _ . -",
-                    )
-                });
-            }
-            subject.dimensions = object.optional("dimensions", |value| {
-                value.string_map(Self::DIMENSIONS_MAX, Self::DIMENSION_CHARS_MAX)
-            });
-            if !named {
-                object.refuse(
-                    "must name at least one of tenant, workspace, app, workflow, agent, toolset",
-                );
-            }
-            Some(subject)
-        })
-    }
-
     fn names_a_level(&self) -> bool {
         Level::ALL
             .into_iter()
@@ -154,14 +86,4 @@ impl Subject {
             Level::Toolset => &mut self.toolset,
         }
     }
-}
-
-fn dimensions_schema() -> Object {
-    let description =
-        "Labels of the client's own; stored and returned, without influence on budgets.";
-    schema::string_map(
-        description,
-        Subject::DIMENSIONS_MAX,
-        Some(Subject::DIMENSION_CHARS_MAX),
-    )
 }

@@ -15,9 +15,13 @@ pub trait Word: Copy + PartialEq + Send + Sync + 'static {
 ///
 /// The words are case-sensitive. What follows from them (the list of all, reading, writing, the schema) is made here.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:tt),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, utoipa::ToSchema)]
+    (
+        $(#[doc = $doc:expr])* $(#[expect($($lint:tt)*)])?
+        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:tt),+ $(,)? }
+    ) => {
+        $(#[doc = $doc])*
+        $(#[expect($($lint)*)])?
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
         pub enum $name {
             $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
         }
@@ -39,11 +43,6 @@ macro_rules! words {
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == text)
             }
-
-            /// Reads the member of a request.
-            pub fn read(value: $crate::domain::fields::Value<'_>) -> Option<Self> {
-                value.one_of(Self::parse, Self::WORDS)
-            }
         }
 
         impl $crate::domain::words::Word for $name {
@@ -63,6 +62,30 @@ macro_rules! words {
                 f.write_str(self.as_str())
             }
         }
+
+        impl $crate::domain::fields::Field for $name {
+            type Rules = ();
+            type Inner = Self;
+
+            fn schema(
+                _: &(),
+                components: &mut $crate::domain::fields::Components,
+            ) -> $crate::domain::fields::Schema {
+                components.refer_words(stringify!($name), concat!($($doc, "\n"),*), Self::WORDS)
+            }
+
+            fn absent(default: Option<Self>) -> Option<Self> {
+                default
+            }
+        }
+
+        impl $crate::domain::fields::Read for $name {
+            fn read(value: $crate::domain::fields::Value<'_>, _: &()) -> Option<Self> {
+                value.one_of(Self::parse, Self::WORDS)
+            }
+        }
+
+        $crate::domain::fields::derived_schema!($name);
     };
 }
 pub(crate) use words;

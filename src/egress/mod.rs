@@ -20,7 +20,7 @@ pub use pattern::{PatternError, UrlPattern};
 pub use policy::SecurityPolicy;
 pub use resolver::Resolver;
 pub use tls::{RootsError, TrustedRoots};
-pub use url::{ReceiverUrl, URL_CHARS_MAX, UrlForm};
+pub use url::{ReceiverUrl, UrlForm};
 
 /// The way out. Cheap to clone.
 #[derive(Clone)]

@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-/// Most characters of an address.
-pub const URL_CHARS_MAX: usize = 2048;
+use crate::domain::webhook::URL_CHARS_MAX;
 
 /// An address whose form is right: absolute, `http` or `https`, a host, no user, no fragment.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What a record keeps of a request, as names and values; and how it reads back.
 
 use crate::domain::action::{Action, Metrics};
-use crate::domain::fields::read_body;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::fields::Read as _;
+use crate::domain::json::FreeObject;
 use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
@@ -54,12 +54,7 @@ pub fn subject_of(record: &Record) -> Result<Subject, RecordError> {
     let Some(stored) = record.get("subject") else {
         return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
     };
-    let subject = Json::parse(stored.as_bytes()).ok();
-    let body = subject.map(|subject| Json::Object(vec![("subject".to_owned(), subject)]));
-    let subject = body.map(|body| read_body(body, |body| body.required("subject", Subject::read)));
-    subject
-        .and_then(Result::ok)
-        .ok_or_else(|| RecordError::of("subject"))
+    Subject::from_text(stored).ok_or_else(|| RecordError::of("subject"))
 }
 
 fn of_path(path: &ScopePath) -> Option<Subject> {

@@ -8,6 +8,7 @@ use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
+use crate::domain::fields::Read as _;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::PayloadHash;
@@ -183,7 +184,7 @@ fn captured(selection: &PolicySelection) -> Facts {
         return Facts::new();
     };
     let mut kept = vec![("policy_id", policy.id.to_string())];
-    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.stored())));
+    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.to_text())));
     if policy.max_commits_per_minute.is_some() {
         kept.push(("counting_policy", policy.id.to_string()));
     }
@@ -211,7 +212,7 @@ fn held_before(
         } else {
             0
         },
-        caps: record.optional_word("caps", Caps::from_stored)?,
+        caps: record.optional_word("caps", Caps::from_text)?,
         balances: record.balances("create")?,
     })
 }

@@ -8,7 +8,7 @@ use budget_authority::api::runtime::events::EventCreateRequest;
 use budget_authority::api::runtime::extend::ReservationExtendRequest;
 use budget_authority::api::runtime::release::ReleaseRequest;
 use budget_authority::api::runtime::reserve::ReservationCreateRequest;
-use budget_authority::domain::fields::Problems;
+use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use serde::Serialize;

@@ -51,13 +51,13 @@ pub struct ApiKeyChanges {
     /// The operator's name for it.
     pub name: Option<String>,
     /// The operator's words about it.
-    pub description: Option<Patch<String>>,
+    pub description: Patch<String>,
     /// What it may do from now on. An empty list: nothing.
     pub permissions: Option<Vec<Permission>>,
     /// To which scopes it is restricted from now on.
     pub scope_filter: Option<ScopeFilter>,
     /// The operator's own.
-    pub metadata: Option<Patch<FreeObject>>,
+    pub metadata: Patch<FreeObject>,
 }
 
 /// A key that was just issued, the only time that its text is known.
@@ -262,16 +262,10 @@ impl Admin {
 impl ApiKeyChanges {
     /// The fields of the record that are set; `None` takes one out.
     fn fields(&self) -> Vec<(&'static str, Option<String>)> {
-        fn patched<T>(patch: &Patch<T>, text: impl Fn(&T) -> String) -> Option<String> {
-            match patch {
-                Patch::Set(value) => Some(text(value)),
-                Patch::Clear => None,
-            }
-        }
         let mut fields = Vec::new();
         fields.extend(self.name.clone().map(|name| ("name", Some(name))));
-        if let Some(description) = &self.description {
-            fields.push(("description", patched(description, String::clone)));
+        if let Some(description) = self.description.change() {
+            fields.push(("description", description.cloned()));
         }
         if let Some(permissions) = &self.permissions {
             fields.push(("permissions", Some(stored_permissions(permissions))));
@@ -280,9 +274,9 @@ impl ApiKeyChanges {
             let restricted = !filter.is_unrestricted();
             fields.push(("scope_filter", restricted.then(|| filter.lines())));
         }
-        if let Some(metadata) = &self.metadata {
-            let text = |free: &FreeObject| free.as_str().to_owned();
-            fields.push(("metadata", patched(metadata, text)));
+        if let Some(metadata) = self.metadata.change() {
+            let text = metadata.map(|free| free.as_str().to_owned());
+            fields.push(("metadata", text));
         }
         fields
     }

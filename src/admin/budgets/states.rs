@@ -33,7 +33,7 @@ impl Admin {
                 .overdraft_limit
                 .map(|limit| ("metadata.overdraft_limit", limit.to_string())),
         );
-        if let Some(Patch::Set(policy)) = &update.commit_overage_policy {
+        if let Patch::Set(policy) = &update.commit_overage_policy {
             let policy = policy.as_str().to_owned();
             audit.push(("metadata.commit_overage_policy", policy));
         }

@@ -1,6 +1,6 @@
 //! What a policy is made of, and what becomes of it: from members of a request to fields of the record.
 
-use crate::domain::fields::Patch;
+use crate::domain::fields::{Patch, Read as _};
 use crate::domain::moment::Moment;
 use crate::domain::policy::{
     Caps, OveragePolicy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
@@ -40,30 +40,30 @@ pub struct NewPolicy {
 #[expect(missing_docs, reason = "the members are those of a policy")]
 pub struct PolicyChanges {
     pub name: Option<String>,
-    pub description: Option<Patch<String>>,
+    pub description: Patch<String>,
     pub priority: Option<i64>,
-    pub caps: Option<Patch<Caps>>,
-    pub commit_overage_policy: Option<Patch<OveragePolicy>>,
+    pub caps: Patch<Caps>,
+    pub commit_overage_policy: Patch<OveragePolicy>,
     pub reservation_ttl_override: Option<ReservationTtlOverride>,
     pub rate_limits: Option<RateLimits>,
     pub status: Option<PolicyStatus>,
-    pub effective_from: Option<Patch<Moment>>,
-    pub effective_until: Option<Patch<Moment>>,
+    pub effective_from: Patch<Moment>,
+    pub effective_until: Patch<Moment>,
 }
 
 /// What the record keeps of a new policy besides its name and pattern.
 pub(super) fn fields(new: &NewPolicy) -> Pairs {
     let changes = PolicyChanges {
         name: None,
-        description: new.description.clone().map(Patch::Set),
+        description: new.description.clone().into(),
         priority: Some(new.priority),
-        caps: new.caps.clone().map(Patch::Set),
-        commit_overage_policy: new.commit_overage_policy.map(Patch::Set),
+        caps: new.caps.clone().into(),
+        commit_overage_policy: new.commit_overage_policy.into(),
         reservation_ttl_override: Some(new.reservation_ttl_override),
         rate_limits: Some(new.rate_limits),
         status: None,
-        effective_from: new.effective_from.map(Patch::Set),
-        effective_until: new.effective_until.map(Patch::Set),
+        effective_from: new.effective_from.into(),
+        effective_until: new.effective_until.into(),
     };
     field_changes(&changes)
         .into_iter()
@@ -84,18 +84,18 @@ pub(super) fn field_changes(changes: &PolicyChanges) -> Vec<FieldChange> {
     if let Some(name) = &changes.name {
         push("name", "name", Some(name.clone()));
     }
-    if let Some(description) = &changes.description {
-        push("description", "description", set(description).cloned());
+    if let Some(description) = changes.description.change() {
+        push("description", "description", description.cloned());
     }
     if let Some(priority) = changes.priority {
         push("priority", "priority", Some(priority.to_string()));
     }
-    if let Some(caps) = &changes.caps {
-        let caps = set(caps).filter(|caps| !caps.is_empty());
-        push("caps", "caps", caps.map(Caps::stored));
+    if let Some(caps) = changes.caps.change() {
+        let caps = caps.filter(|caps| !caps.is_empty());
+        push("caps", "caps", caps.map(Caps::to_text));
     }
-    if let Some(overage) = &changes.commit_overage_policy {
-        let word = set(overage).map(|overage| overage.as_str().to_owned());
+    if let Some(overage) = changes.commit_overage_policy.change() {
+        let word = overage.map(|overage| overage.as_str().to_owned());
         push("commit_overage_policy", "commit_overage_policy", word);
     }
     if let Some(ttl) = changes.reservation_ttl_override {
@@ -134,19 +134,12 @@ pub(super) fn field_changes(changes: &PolicyChanges) -> Vec<FieldChange> {
             &changes.effective_until,
         ),
     ] {
-        if let Some(edge) = edge {
-            let ms = set(edge).map(|edge| edge.as_ms().to_string());
+        if let Some(edge) = edge.change() {
+            let ms = edge.map(|edge| edge.as_ms().to_string());
             push(member, field, ms);
         }
     }
     fields
-}
-
-fn set<T>(patch: &Patch<T>) -> Option<&T> {
-    match patch {
-        Patch::Set(value) => Some(value),
-        Patch::Clear => None,
-    }
 }
 
 /// What the audit entry tells of a change.
@@ -163,14 +156,13 @@ pub(super) fn push_changes(audit: &mut Pairs, changes: &PolicyChanges) {
         ),
         (
             "metadata.caps_updated",
-            changes.caps.as_ref().map(|_| "true".to_owned()),
+            changes.caps.change().map(|_| "true".to_owned()),
         ),
         (
             "metadata.commit_overage_policy",
             changes
                 .commit_overage_policy
-                .as_ref()
-                .and_then(set)
+                .value()
                 .map(|overage| overage.as_str().to_owned()),
         ),
     ];

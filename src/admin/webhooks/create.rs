@@ -10,11 +10,12 @@ use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
+use crate::domain::fields::Read as _;
 use crate::domain::moment::Moment;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::webhook::{
-    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookSettings, WebhookStatus,
+    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, WebhookStatus,
     check_selectors,
 };
 use crate::store::admin::Pairs;
@@ -51,7 +52,7 @@ impl Webhooks {
         &self,
         caller: &Caller,
         owner: &Owner,
-        settings: &WebhookSettings,
+        settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<CreatedWebhook, WebhookError> {
@@ -61,7 +62,7 @@ impl Webhooks {
                 .admin_access(caller, "webhooks:write", "")
                 .await?;
         }
-        check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
+        check(owner, &settings.event_types, categories(settings)).map_err(about(owner))?;
         if request.idempotency_key.is_some() && !self.seals() {
             return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));
         }
@@ -84,7 +85,7 @@ impl Webhooks {
         &self,
         caller: &Caller,
         owner: &Owner,
-        settings: &WebhookSettings,
+        settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<Record, AdminError> {
@@ -106,8 +107,12 @@ impl Webhooks {
             let watched = millionths(&as_made(owner, &id, settings));
             let mut fields = fields(settings, &watched);
             fields.push(("signing_secret", self.seal_secret(&id, secret)));
-            if !settings.headers.is_empty() {
-                fields.extend(self.seal_headers(&id, &settings.headers));
+            if let Some(headers) = settings
+                .headers
+                .as_ref()
+                .filter(|headers| !headers.is_empty())
+            {
+                fields.extend(self.seal_headers(&id, headers));
             }
             let record = WebhookRecord {
                 subscription_id: &id,
@@ -148,27 +153,34 @@ pub(super) fn check(
     })
 }
 
+fn categories(settings: &WebhookCreateRequest) -> &[EventCategory] {
+    settings.event_categories.as_deref().unwrap_or_default()
+}
+
 fn generated_secret() -> SecretString {
     let random: [u8; 32] = rand::random();
     format!("whsec_{}", BASE64_URL_SAFE_NO_PAD.encode(random)).into()
 }
 
 /// What the record keeps of the settings, but for the secrets.
-fn fields(settings: &WebhookSettings, watched: &str) -> Pairs {
+fn fields(settings: &WebhookCreateRequest, watched: &str) -> Pairs {
     let mut fields = vec![
         ("url", settings.url.clone()),
         (
             "event_types",
             joined(settings.event_types.iter().map(EventTypeName::as_str)),
         ),
-        ("retry_policy", settings.retry_policy.stored()),
+        (
+            "retry_policy",
+            settings.retry_policy.unwrap_or_default().to_text(),
+        ),
         (
             "disable_after_failures",
             settings.disable_after_failures.to_string(),
         ),
         ("millionths", watched.to_owned()),
     ];
-    let categories = joined(settings.event_categories.iter().map(|c| c.as_str()));
+    let categories = joined(categories(settings).iter().map(|c| c.as_str()));
     let metadata = settings
         .metadata
         .as_ref()
@@ -183,7 +195,7 @@ fn fields(settings: &WebhookSettings, watched: &str) -> Pairs {
         ("scope_filter", settings.scope_filter.clone()),
         (
             "thresholds",
-            settings.thresholds.as_ref().map(|t| t.stored()),
+            settings.thresholds.as_ref().map(|t| t.to_text()),
         ),
         ("metadata", metadata),
     ];
@@ -195,7 +207,7 @@ fn fields(settings: &WebhookSettings, watched: &str) -> Pairs {
 }
 
 /// The subscription that the settings make, so far as it matters to what it watches.
-fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookSettings) -> Subscription {
+fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookCreateRequest) -> Subscription {
     Subscription {
         subscription_id: id.clone(),
         owner: owner.clone(),
@@ -203,12 +215,12 @@ fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookSettings) -> Su
         description: None,
         url: settings.url.clone(),
         event_types: settings.event_types.clone(),
-        event_categories: settings.event_categories.clone(),
+        event_categories: categories(settings).to_vec(),
         scope_filter: settings.scope_filter.clone(),
         thresholds: settings.thresholds.clone(),
         header_names: Vec::new(),
         status: WebhookStatus::Active,
-        retry_policy: settings.retry_policy,
+        retry_policy: settings.retry_policy.unwrap_or_default(),
         disable_after_failures: settings.disable_after_failures,
         consecutive_failures: 0,
         created_at: Moment::from_ms(0).expect("the epoch is a time"),

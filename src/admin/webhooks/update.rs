@@ -10,11 +10,12 @@ use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
+use crate::domain::fields::{Patch, Read as _};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::reservation::Record;
 use crate::domain::webhook::{
-    DISABLE_AFTER_FAILURES, Edit, HEADER_MASK, RetryPolicy, Subscription, SubscriptionId,
-    Thresholds, WebhookPatch, WebhookStatus,
+    DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, SubscriptionId,
+    Thresholds, WebhookStatus, WebhookUpdateRequest,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
@@ -40,7 +41,7 @@ impl Webhooks {
         &self,
         caller: &Caller,
         id: &str,
-        patch: &WebhookPatch,
+        patch: &WebhookUpdateRequest,
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<Subscription, WebhookError> {
@@ -101,7 +102,7 @@ impl Webhooks {
     async fn plan(
         &self,
         opened: &Opened,
-        patch: &WebhookPatch,
+        patch: &WebhookUpdateRequest,
         admitted: &mut bool,
     ) -> Result<Plan, AdminError> {
         if let OwnerState::Refused(refusal) = &opened.owner {
@@ -134,7 +135,7 @@ impl Webhooks {
             let status = plan.next.status.as_str().to_owned();
             plan.fields.push(("status", status));
         }
-        if patch.status == Some(WebhookStatus::Active) {
+        if patch.status == Some(SettableStatus(WebhookStatus::Active)) {
             plan.fields.push(("consecutive_failures", "0".to_owned()));
         }
         Ok(plan)
@@ -145,7 +146,7 @@ impl Webhooks {
     fn plan_secrets(
         &self,
         opened: &Opened,
-        patch: &WebhookPatch,
+        patch: &WebhookUpdateRequest,
         plan: &mut Plan,
     ) -> Result<(), AdminError> {
         let id = &opened.subscription.subscription_id;
@@ -165,9 +166,9 @@ impl Webhooks {
                 .push(("signing_secret", self.seal_secret(id, stored)));
         }
         let wanted = match &patch.headers {
-            Edit::Keep => None,
-            Edit::Clear => Some(BTreeMap::new()),
-            Edit::Set(headers) => Some(headers.clone()),
+            Patch::Keep => None,
+            Patch::Clear => Some(BTreeMap::new()),
+            Patch::Set(headers) => Some(headers.clone()),
         };
         let Some(wanted) = wanted else {
             if let Ok(stored) = &stored
@@ -266,8 +267,8 @@ fn members(subscription: &Subscription) -> [(&'static str, Option<String>); 10] 
             Some(categories).filter(|words| !words.is_empty()),
         ),
         ("scope_filter", s.scope_filter.clone()),
-        ("thresholds", s.thresholds.as_ref().map(Thresholds::stored)),
-        ("retry_policy", Some(s.retry_policy.stored())),
+        ("thresholds", s.thresholds.as_ref().map(Thresholds::to_text)),
+        ("retry_policy", Some(s.retry_policy.to_text())),
         (
             "disable_after_failures",
             Some(s.disable_after_failures.to_string()),
@@ -279,7 +280,7 @@ fn members(subscription: &Subscription) -> [(&'static str, Option<String>); 10] 
     ]
 }
 
-fn patched(present: &Subscription, patch: &WebhookPatch) -> Subscription {
+fn patched(present: &Subscription, patch: &WebhookUpdateRequest) -> Subscription {
     let (p, mut next) = (patch.clone(), present.clone());
     next.url = p.url.unwrap_or(next.url);
     next.name = p.name.apply(next.name);
@@ -288,9 +289,7 @@ fn patched(present: &Subscription, patch: &WebhookPatch) -> Subscription {
     let categories: Option<Vec<EventCategory>> =
         p.event_categories.apply(Some(next.event_categories));
     next.event_categories = categories.unwrap_or_default();
-    // An empty filter means everything, as none does.
-    let filter = p.scope_filter.apply(next.scope_filter);
-    next.scope_filter = filter.filter(|filter| !filter.trim().is_empty());
+    next.scope_filter = p.scope_filter.apply(next.scope_filter);
     next.thresholds = p.thresholds.apply(next.thresholds);
     let policy: Option<RetryPolicy> = p.retry_policy.apply(Some(next.retry_policy));
     next.retry_policy = policy.unwrap_or_default();
@@ -299,7 +298,7 @@ fn patched(present: &Subscription, patch: &WebhookPatch) -> Subscription {
         .apply(Some(next.disable_after_failures));
     next.disable_after_failures = failures.unwrap_or(DISABLE_AFTER_FAILURES);
     next.metadata = p.metadata.apply(next.metadata);
-    next.status = p.status.unwrap_or(next.status);
+    next.status = p.status.map_or(next.status, |status| status.0);
     next
 }
 
@@ -314,7 +313,7 @@ fn event_type(before: WebhookStatus, plan: &Plan) -> Option<&'static str> {
 fn audit(
     id: &SubscriptionId,
     plan: &Plan,
-    patch: &WebhookPatch,
+    patch: &WebhookUpdateRequest,
     operation: &'static str,
     request: &Request<'_>,
 ) -> Pairs {
@@ -333,7 +332,7 @@ fn audit(
         ),
         (
             "metadata.new_status",
-            patch.status.map(|status| status.as_str().to_owned()),
+            patch.status.map(|status| status.0.to_string()),
         ),
     ];
     let told = told

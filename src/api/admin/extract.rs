@@ -10,61 +10,20 @@ use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, Refused, body_bytes};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
-use crate::domain::fields::Problems;
+use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::json::Json;
 use crate::domain::refusal::BadCredential;
 
-/// A request body of the admin plane.
-pub trait AdminBody: Sized {
-    /// What reading it makes; mostly itself.
-    type Read;
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// All that is wrong with it.
-    fn from_json(body: Json) -> Result<Self::Read, Problems>;
-}
-
-macro_rules! admin_body {
-    ($($request:path),* $(,)?) => {
-        $(impl AdminBody for $request {
-            type Read = Self;
-
-            fn from_json(body: Json) -> Result<Self, Problems> {
-                Self::from_json(body)
-            }
-        })*
-    };
-}
-
-admin_body!(
-    super::tenants::TenantCreateRequest,
-    super::api_keys::ApiKeyCreateRequest,
-    super::api_keys::update::ApiKeyUpdateRequest,
-    crate::api::admin::credentials::validate::ApiKeyValidationRequest,
-    super::budgets::BudgetCreateRequest,
-    super::budgets::BudgetFundingRequest,
-    super::policies::PolicyCreateRequest,
-    super::policies::PolicyUpdateRequest,
-    crate::api::admin::tenants::update::TenantUpdateRequest,
-    crate::api::admin::budgets::states::BudgetUpdateRequest,
-    crate::api::admin::budgets::states::BudgetStatusTransitionRequest,
-    super::bulk_actions::TenantBulkActionRequest,
-    super::bulk_actions::WebhookBulkActionRequest,
-    super::bulk_actions::BudgetBulkActionRequest,
-);
-
 /// A body that was read and found right.
-pub struct AdminJson<T: AdminBody> {
+pub struct AdminJson<T> {
     /// The body.
-    pub request: T::Read,
+    pub request: T,
     /// The same as it was sent, for the digest by which its repetition is known.
     pub sent: Json,
 }
 
-impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
+impl<T: Read> FromRequest<AppState> for AdminJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
@@ -77,9 +36,9 @@ impl<T: AdminBody> FromRequest<AppState> for AdminJson<T> {
 }
 
 /// A body that may be absent, which is as good as an empty object.
-pub struct OptionalAdminJson<T: AdminBody>(pub AdminJson<T>);
+pub struct OptionalAdminJson<T>(pub AdminJson<T>);
 
-impl<T: AdminBody> FromRequest<AppState> for OptionalAdminJson<T> {
+impl<T: Read> FromRequest<AppState> for OptionalAdminJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {

@@ -4,15 +4,14 @@ use serde_json::Value;
 
 use super::operation::{Key, Operation, no_content, path, query, schema_of, text};
 use crate::api::admin::webhooks::queries::{AllWebhooks, Deliveries, TenantWebhooks};
-use crate::api::admin::webhooks::requests::{
-    WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
-};
+use crate::api::admin::webhooks::requests::WebhookReplay;
 use crate::api::admin::webhooks::security::WebhookSecurityConfig;
 use crate::api::admin::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
     WebhookSubscription, WebhookTestResponse,
 };
 use crate::api::list;
+use crate::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
 
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = of_admin();

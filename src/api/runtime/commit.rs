@@ -7,45 +7,22 @@ use super::balances::Balance;
 use super::evidence::{self, EvidenceRef};
 use crate::domain::action::Metrics;
 use crate::domain::amount::Amount;
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::FreeObject;
 
-/// Reports what the action cost.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CommitRequest {
-    /// Names this attempt; repeating it under the same key charges once.
-    #[schema(value_type = String, min_length = 1, max_length = 256)]
-    pub idempotency_key: IdempotencyKey,
-    /// What it cost, in the unit of the estimate.
-    pub actual: Amount,
-    /// What the client measured.
-    #[schema(nullable = false)]
-    pub metrics: Option<Metrics>,
-    /// Data of the client's own, returned with the reservation as `committed_metadata`.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-}
-
-impl CommitRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let idempotency_key = body.required("idempotency_key", |value| value.idempotency_key());
-            let actual = body.required("actual", Amount::read);
-            let metrics = body.optional("metrics", Metrics::read);
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self {
-                idempotency_key: idempotency_key?,
-                actual: actual?,
-                metrics,
-                metadata,
-            })
-        })
+object! {
+    /// Reports what the action cost.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CommitRequest: Read {
+        /// Identifies this attempt: the same key charges once.
+        pub idempotency_key: IdempotencyKey,
+        /// What it cost, in the unit of the estimate.
+        pub actual: Amount,
+        /// What the client measured.
+        pub metrics: Option<Metrics>,
+        /// Data that the client chooses, returned with the reservation as `committed_metadata`.
+        pub metadata: Option<FreeObject>,
     }
 }
 

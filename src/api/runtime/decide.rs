@@ -7,51 +7,27 @@ use super::Decision;
 use super::evidence::{self, EvidenceRef};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::FreeObject;
 use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 
-/// Asks whether an action would be allowed.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DecisionRequest {
-    /// Names this question; asking again under the same key repeats the answer.
-    #[schema(value_type = String, min_length = 1, max_length = 256)]
-    pub idempotency_key: IdempotencyKey,
-    /// Who the action is for.
-    pub subject: Subject,
-    /// What is to be done.
-    pub action: Action,
-    /// What it will cost at most.
-    pub estimate: Amount,
-    /// Data of the client's own.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-}
-
-impl DecisionRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let idempotency_key = body.required("idempotency_key", |value| value.idempotency_key());
-            let subject = body.required("subject", Subject::read);
-            let action = body.required("action", Action::read);
-            let estimate = body.required("estimate", Amount::read);
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self {
-                idempotency_key: idempotency_key?,
-                subject: subject?,
-                action: action?,
-                estimate: estimate?,
-                metadata,
-            })
-        })
+object! {
+    /// Asks whether an action would be allowed.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct DecisionRequest: Read {
+        /// Identifies this question: the same key gets the same response.
+        pub idempotency_key: IdempotencyKey,
+        /// Whom the request charges.
+        pub subject: Subject,
+        /// What is to be done.
+        pub action: Action,
+        /// Most that it will cost.
+        pub estimate: Amount,
+        /// Data that the client chooses.
+        pub metadata: Option<FreeObject>,
     }
 }
 

@@ -4,44 +4,20 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::balances::Balance;
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::FreeObject;
 
-/// How far one extension may move the deadline, in milliseconds.
-pub const EXTEND_BY_MS: std::ops::RangeInclusive<i64> = 1..=86_400_000;
-
-/// Asks for more time.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationExtendRequest {
-    /// Names this attempt; repeating it under the same key extends once.
-    #[schema(value_type = String, min_length = 1, max_length = 256)]
-    pub idempotency_key: IdempotencyKey,
-    /// How far the deadline moves from where it is now, in milliseconds.
-    #[schema(minimum = 1, maximum = 86_400_000)]
-    pub extend_by_ms: i64,
-    /// Data of the client's own, kept for audit.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-}
-
-impl ReservationExtendRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let idempotency_key = body.required("idempotency_key", |value| value.idempotency_key());
-            let extend_by_ms = body.required("extend_by_ms", |value| value.integer(EXTEND_BY_MS));
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self {
-                idempotency_key: idempotency_key?,
-                extend_by_ms: extend_by_ms?,
-                metadata,
-            })
-        })
+object! {
+    /// Extends a reservation.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReservationExtendRequest: Read {
+        /// Identifies this attempt: the same key extends once.
+        pub idempotency_key: IdempotencyKey,
+        /// How far the expiry moves from where it is now, in milliseconds.
+        pub extend_by_ms: i64 { range: 1..=86_400_000 },
+        /// Data that the client chooses, stored for audit.
+        pub metadata: Option<FreeObject>,
     }
 }
 

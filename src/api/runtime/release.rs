@@ -6,36 +6,17 @@ use utoipa::ToSchema;
 use super::balances::Balance;
 use super::evidence::{self, EvidenceRef};
 use crate::domain::amount::Amount;
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::Json;
 
-/// Gives a hold back.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseRequest {
-    /// Names this attempt; repeating it under the same key returns the hold once.
-    #[schema(value_type = String, min_length = 1, max_length = 256)]
-    pub idempotency_key: IdempotencyKey,
-    /// Why, for the record.
-    #[schema(max_length = 256, nullable = false)]
-    pub reason: Option<String>,
-}
-
-impl ReleaseRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let idempotency_key = body.required("idempotency_key", |value| value.idempotency_key());
-            let reason = body.optional("reason", |value| value.string(0..=256));
-            Some(Self {
-                idempotency_key: idempotency_key?,
-                reason,
-            })
-        })
+object! {
+    /// Returns a hold without a charge.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReleaseRequest: Read {
+        /// Identifies this attempt: the same key returns the hold once.
+        pub idempotency_key: IdempotencyKey,
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=256 },
     }
 }
 

@@ -1,9 +1,9 @@
 //! What became of the rows of a bulk action.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Bulk;
+use crate::domain::fields::object;
 
 /// What became of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,24 +67,19 @@ impl Outcome {
     }
 }
 
-/// What became of one row of a bulk action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BulkActionRowOutcome {
-    /// Names the row.
-    pub id: String,
-    /// Why it failed, in a word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub error_code: Option<String>,
-    /// Why it failed, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub message: Option<String>,
-    /// Why there was nothing to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub reason: Option<String>,
+object! {
+    /// Outcome of one row of a bulk action.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BulkActionRowOutcome: Show {
+        /// Id of the row.
+        pub id: String,
+        /// Code of the error, if the row failed.
+        pub error_code: Option<String>,
+        /// Message of the error, if the row failed.
+        pub message: Option<String>,
+        /// Why there was nothing to do.
+        pub reason: Option<String>,
+    }
 }
 
 /// The answer to a bulk action.

@@ -1,6 +1,6 @@
 //! Which events there are, who may see them, and what a subscription selects.
 
-use crate::domain::fields::Value;
+use crate::domain::fields::{Components, Field, Form, Read, Schema, Text, Value};
 use crate::domain::words::words;
 
 words! {
@@ -138,14 +138,30 @@ impl EventTypeName {
     pub fn is_tenant_visible(&self) -> bool {
         is_tenant_visible(&self.0, self.prefix())
     }
+}
 
-    /// Reads the member of a request.
-    pub fn read(value: Value<'_>) -> Option<Self> {
-        let text = value.checked_string(
-            |text| Self::parse(text).is_some(),
-            "must be one of the event types, or custom. and a name",
-        );
-        text.map(Self)
+/// Described as one of [`EventType`]: the published description has no others.
+impl Field for EventTypeName {
+    type Rules = ();
+    type Inner = Self;
+
+    fn schema(_: &(), components: &mut Components) -> Schema {
+        EventType::schema(&(), components)
+    }
+
+    fn absent(default: Option<Self>) -> Option<Self> {
+        default
+    }
+}
+
+impl Read for EventTypeName {
+    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+        static NAME: Form = Form {
+            wanted: "one of the event types, or custom. and a name",
+            accepts: |text| EventTypeName::parse(text).is_some(),
+            published: None,
+        };
+        value.text(&Text::form(&NAME)).map(Self)
     }
 }
 

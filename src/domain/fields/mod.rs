@@ -1,42 +1,29 @@
-//! Reading a request out of JSON: every member once, every problem in one go.
+//! The members of requests, responses and records, each declared once: type, bounds, default, description.
 //!
-//! A request type reads its members by name through an [`Object`]. What is wrong is noted with its path, what it should have
-//! been, and what class it is of; reading goes on, so that a client learns of all its mistakes at once. Hence the one rule for
-//! readers: read every member first, and only then use `?`.
+//! [`object!`] declares an object; its documentation shows what a declaration expands to. A type that members can have is a
+//! [`Field`]; one that requests have is a [`Read`]. Reading notes what is wrong with its path and what it should have been,
+//! and goes on, so that a client learns of all its mistakes at once. What follows from several members is checked last, once
+//! each of them is right.
 
+mod described;
+mod field;
+mod member;
+mod object;
 mod problems;
-pub(crate) mod schema;
+mod rules;
 mod value;
 
+pub use described::{Components, Described};
+pub(crate) use field::plain_field;
+pub use field::{Field, Patch, Read};
+pub use member::Member;
+pub(crate) use object::{derived_schema, object};
 pub use problems::Problems;
+pub use rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
+pub use serde_json::Value as Schema;
 pub use value::Value;
 
 use super::json::Json;
-
-/// Reads a request body, which must be an object without members that `read` does not ask for.
-///
-/// # Errors
-/// [`Problems`], if there is any; then what `read` answered is dropped.
-pub fn read_body<T>(
-    body: Json,
-    read: impl FnOnce(&mut Object<'_>) -> Option<T>,
-) -> Result<T, Problems> {
-    let mut problems = Problems::default();
-    let outcome = Value::new(body, String::new(), &mut problems).object(read);
-    match outcome {
-        Some(request) if problems.is_empty() => Ok(request),
-        _ => Err(problems),
-    }
-}
-
-/// What becomes of an optional member of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Patch<T> {
-    /// It gets this value.
-    Set(T),
-    /// It is taken out.
-    Clear,
-}
 
 /// The members of one object, each to be taken once.
 pub struct Object<'p> {
@@ -54,75 +41,26 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// Whether the member was sent with another value than `null` and not read yet.
-    pub fn has(&self, name: &str) -> bool {
-        self.members
-            .iter()
-            .any(|(member, value)| member == name && *value != Json::Null)
-    }
-
-    /// Whether the member was sent as `null` and not read yet: a change clears what it stands for.
-    pub fn is_null(&self, name: &str) -> bool {
-        self.members
-            .iter()
-            .any(|(member, value)| member == name && *value == Json::Null)
-    }
-
-    /// Whether the member is a text without content; if so, it counts as read.
-    pub fn blank(&mut self, name: &str) -> bool {
-        let blank = |value: &Json| matches!(value, Json::String(text) if text.trim().is_empty());
-        let found = self
-            .members
-            .iter()
-            .any(|(member, value)| member == name && blank(value));
-        found && self.take(name).is_some()
-    }
-
-    /// Reads a member that may be absent; `null` is as good as absent. `None` also when the value was wrong, which is noted.
-    pub fn optional<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(Value<'_>) -> Option<T>,
-    ) -> Option<T> {
-        let json = self.take(name).filter(|json| *json != Json::Null)?;
-        let path = self.path_of(name);
-        read(Value::new(json, path, self.problems))
-    }
-
-    /// Reads a member whose `null` says that what is stored is to be taken out. `None` when it is absent, also when the value
-    /// was wrong, which is noted.
-    pub fn clearable<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(Value<'_>) -> Option<T>,
-    ) -> Option<Patch<T>> {
-        let json = self.take(name)?;
-        if json == Json::Null {
-            return Some(Patch::Clear);
+    /// Reads a member by its declaration. `None` after noting what is wrong.
+    pub fn read<T: Read>(&mut self, member: Member<T>) -> Option<T> {
+        let path = self.path_of(member.name);
+        let sent = self.take(member.name);
+        let null = sent.is_some();
+        if let Some(json) = sent.filter(|json| !T::is_null(json, &member.rules)) {
+            return T::read(Value::new(json, path, self.problems), &member.rules);
         }
-        let path = self.path_of(name);
-        read(Value::new(json, path, self.problems)).map(Patch::Set)
-    }
-
-    /// Reads a member that must be there and not be `null`.
-    pub fn required<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(Value<'_>) -> Option<T>,
-    ) -> Option<T> {
-        let path = self.path_of(name);
-        match self.take(name) {
-            None => {
-                self.problems.invalid(path, "is required");
-                None
-            }
-            Some(Json::Null) => {
-                self.problems
-                    .invalid(path, "is required and must not be null");
-                None
-            }
-            Some(json) => read(Value::new(json, path, self.problems)),
+        let value = match null {
+            true => T::null(member.default),
+            false => T::absent(member.default),
+        };
+        if value.is_none() {
+            let reason = match null {
+                true => "is required and must not be null",
+                false => "is required",
+            };
+            self.problems.invalid(path, reason);
         }
+        value
     }
 
     /// Notes that a member contradicts another, or asks for what cannot be had.

@@ -1,18 +1,33 @@
 use super::*;
 use crate::domain::action::{Action, Metrics};
-use crate::domain::amount::Amount;
+use crate::domain::amount::{Amount, Unit};
+use crate::domain::ids::IdempotencyKey;
 use crate::domain::subject::Subject;
+use serde_json::json;
 
-fn read<T>(text: &str, read: impl FnOnce(Value<'_>) -> Option<T>) -> Result<T, String> {
+/// Reads `text` as the member `x` of a body.
+fn read<T: Read>(text: &str, rules: T::Rules) -> Result<T, String> {
+    let mut member = Member::<T>::new("x");
+    member.rules = rules;
     let body = Json::parse(format!("{{\"x\":{text}}}").as_bytes()).unwrap();
-    read_body(body, |object| object.required("x", read)).map_err(|problems| problems.to_string())
+    let mut problems = Problems::default();
+    let value = Value::new(body, String::new(), &mut problems);
+    let value = value.object(|object| object.read(member));
+    value
+        .filter(|_| problems.is_empty())
+        .ok_or(problems.to_string())
 }
 
-fn refusal<T>(text: &str, reader: impl FnOnce(Value<'_>) -> Option<T>) -> String {
-    match read(text, reader) {
+fn refusal<T: Read>(text: &str, rules: T::Rules) -> String {
+    match read::<T>(text, rules) {
         Ok(_) => panic!("accepted {text}"),
         Err(message) => message,
     }
+}
+
+fn problems<T: Read>(body: &str) -> Problems {
+    let body = Json::parse(body.as_bytes()).unwrap();
+    T::from_json(body).err().expect("refused")
 }
 
 #[test]
@@ -55,55 +70,77 @@ fn integers_are_json_integers_within_bounds() {
             "Validation failed: x: is required and must not be null",
         ),
     ] {
-        assert_eq!(refusal(text, |value| value.integer(0..=i64::MAX)), message);
+        assert_eq!(refusal::<i64>(text, Range::of(0..)), message);
     }
     assert_eq!(
-        read("9223372036854775807", |value| value.integer(0..=i64::MAX)),
+        read("9223372036854775807", Range::of(0..=i64::MAX)),
         Ok(i64::MAX)
     );
-    assert_eq!(
-        read("-9223372036854775808", |value| value.integer(i64::MIN..=0)),
-        Ok(i64::MIN)
-    );
-    assert_eq!(read("-0", |value| value.integer(0..=1)), Ok(0));
+    assert_eq!(read("-9223372036854775808", Range::of(..=0)), Ok(i64::MIN));
+    assert_eq!(read("-0", Range::of(0..=1)), Ok(0));
 }
 
 #[test]
 fn strings_are_counted_in_characters() {
-    assert!(
-        read(&format!("\"{}\"", "漢".repeat(4)), |value| value
-            .string(1..=4))
-        .is_ok()
-    );
-    assert_eq!(
-        refusal(&format!("\"{}\"", "é".repeat(5)), |value| value
-            .string(1..=4)),
-        "Validation failed: x: must be 1 to 4 characters long, not 5"
-    );
-    assert_eq!(
-        refusal("\"\"", |value| value.string(1..=4)),
-        "Validation failed: x: must be 1 to 4 characters long, not 0"
-    );
-    assert_eq!(
-        refusal("\"  \"", |value| value.text(4)),
-        "Validation failed: x: must not be blank"
-    );
-    assert_eq!(
-        refusal("7", |value| value.text(4)),
-        "Malformed request body: x: must be a string, not a number"
-    );
+    let chars = || Text::chars(1..=4);
+    let blank = || Text {
+        blank: Blank::Refused,
+        ..chars()
+    };
+    assert!(read::<String>(&format!("\"{}\"", "漢".repeat(4)), chars()).is_ok());
+    for (text, rules, message) in [
+        (
+            &*format!("\"{}\"", "é".repeat(5)),
+            chars(),
+            "Validation failed: x: must be 1 to 4 characters long, not 5",
+        ),
+        (
+            "\"\"",
+            chars(),
+            "Validation failed: x: must be 1 to 4 characters long, not 0",
+        ),
+        ("\"  \"", blank(), "Validation failed: x: must not be blank"),
+        (
+            "7",
+            blank(),
+            "Malformed request body: x: must be a string, not a number",
+        ),
+    ] {
+        assert_eq!(refusal::<String>(text, rules), message);
+    }
+}
+
+object! {
+    /// An object with
+    /// members of several kinds.
+    #[derive(Debug)]
+    pub struct Sample: Read {
+        /// Identifies it.
+        pub key: IdempotencyKey,
+        /// A number.
+        pub a: i64 { range: 0..=10, default: 3 },
+        /// A flag.
+        pub b: Option<bool> { default: true },
+        /// Texts.
+        pub texts: Option<Vec<String>> { unpublished_items: 1..=3, distinct: true, each: Text::chars(..=2) },
+        /// A change.
+        pub change: Patch<String> { blank: Blank::Null, trimmed: true, chars: ..=9 },
+        /// Its unit.
+        pub unit: Option<Unit>,
+    }
+    ignore { sub: Action }
+    check |sample, object| {
+        if sample.a == 7 {
+            object.refuse_member("a", "must not be 7");
+        }
+    }
 }
 
 #[test]
 fn every_problem_is_named_at_once_and_form_comes_first() {
-    let body = br#"{"a":1000,"b":"x","sub":{"typo":1},"Key":"k"}"#;
-    let problems = read_body(Json::parse(body).unwrap(), |object| {
-        object.required("key", |value| value.idempotency_key());
-        object.optional("a", |value| value.integer(0..=10));
-        object.optional("b", |value| value.boolean());
-        object.optional("sub", |value| value.object(|_| Some(())))
-    })
-    .unwrap_err();
+    let problems = problems::<Sample>(
+        r#"{"a":1000,"b":"x","sub":{"typo":1,"kind":"k","name":"n"},"Key":"k"}"#,
+    );
     assert!(problems.is_malformed());
     assert_eq!(
         problems.to_string(),
@@ -113,21 +150,129 @@ fn every_problem_is_named_at_once_and_form_comes_first() {
 }
 
 #[test]
+fn what_follows_from_several_members_is_judged_last() {
+    let message = |body| problems::<Sample>(body).to_string();
+    assert_eq!(
+        message(r#"{"key":"k","a":7}"#),
+        "Validation failed: a: must not be 7"
+    );
+    assert_eq!(message(r#"{"a":7}"#), "Validation failed: key: is required");
+}
+
+#[test]
+fn absent_null_and_blank_are_told_apart() {
+    let sample = |body: &str| Sample::from_json(Json::parse(body.as_bytes()).unwrap()).expect(body);
+    let absent = sample(r#"{"key":"k"}"#);
+    assert_eq!((absent.key.as_str(), absent.unit), ("k", None));
+    assert_eq!((absent.a, absent.b, absent.change), (3, None, Patch::Keep));
+    let null = sample(r#"{"key":"k","a":null,"b":null,"texts":null,"change":null}"#);
+    assert_eq!((null.a, null.texts, null.change), (3, None, Patch::Clear));
+    assert_eq!(
+        sample(r#"{"key":"k","change":"          "}"#).change,
+        Patch::Clear
+    );
+    let set = sample(r#"{"key":"k","texts":["b","a","b"],"change":" x "}"#);
+    assert_eq!(set.texts, Some(vec!["b".to_owned(), "a".to_owned()]));
+    assert_eq!(set.change, Patch::Set("x".to_owned()));
+    for (texts, message) in [
+        ("[]", "texts: must have at least one item"),
+        (
+            r#"["","","",""]"#,
+            "texts: must have at most 3 items, not 4",
+        ),
+        (
+            r#"["","abc"]"#,
+            "texts[1]: must be at most 2 characters long, not 3",
+        ),
+    ] {
+        let problems = problems::<Sample>(&format!(r#"{{"key":"k","texts":{texts}}}"#));
+        assert_eq!(
+            problems.to_string(),
+            format!("Validation failed: {message}")
+        );
+    }
+}
+
+#[test]
+fn a_declaration_is_its_own_description() {
+    let mut components = Components::default();
+    let reference = Sample::schema(&(), &mut components);
+    assert_eq!(reference, json!({"$ref": "#/components/schemas/Sample"}));
+    assert_eq!(
+        components.into_schemas()["Sample"],
+        json!({
+            "type": "object",
+            "description": "An object with\nmembers of several kinds.",
+            "additionalProperties": false,
+            "required": ["key"],
+            "properties": {
+                "key": {"type": "string", "minLength": 1, "maxLength": 256, "description": "Identifies it."},
+                "a": {
+                    "type": "integer", "format": "int64", "minimum": 0, "maximum": 10, "default": 3,
+                    "description": "A number.",
+                },
+                "b": {"type": "boolean", "default": true, "description": "A flag."},
+                "texts": {
+                    "type": "array", "items": {"type": "string", "maxLength": 2}, "description": "Texts.",
+                },
+                "change": {"type": "string", "maxLength": 9, "description": "A change."},
+                "unit": {"$ref": "#/components/schemas/Unit", "description": "Its unit."},
+            },
+        })
+    );
+}
+
+object! {
+    /// A response.
+    struct Shown as "Published": Show + Open {
+        /// Its kind.
+        kind: String { name: "type" },
+        /// Absent or present.
+        maybe: Option<i64>,
+        /// For the service alone.
+        inner: i64 { shown: false },
+        /// Left out when empty.
+        list: Vec<String> { skip_if: Vec::is_empty },
+        /// Always there.
+        always: bool { required: false },
+    }
+}
+
+#[test]
+fn a_response_leaves_out_what_is_absent() {
+    let mut shown = Shown {
+        kind: "k".to_owned(),
+        maybe: None,
+        inner: 7,
+        list: Vec::new(),
+        always: false,
+    };
+    assert_eq!(json!(shown), json!({"type": "k", "always": false}));
+    (shown.maybe, shown.list) = (Some(1), vec!["x".to_owned()]);
+    assert_eq!(
+        json!(shown),
+        json!({"type": "k", "maybe": 1, "list": ["x"], "always": false})
+    );
+    let mut components = Components::default();
+    Shown::schema(&(), &mut components);
+    let schemas = components.into_schemas();
+    assert_eq!(schemas["Published"]["required"], json!(["type"]));
+    assert!(schemas["Published"].get("additionalProperties").is_none());
+    assert!(schemas["Published"]["properties"].get("inner").is_none());
+}
+
+#[test]
 fn a_flood_of_problems_is_counted_not_listed() {
     let members: Vec<String> = (0..1000).map(|index| format!("\"m{index}\":0")).collect();
-    let body = Json::parse(format!("{{{}}}", members.join(",")).as_bytes()).unwrap();
-    let message = read_body(body, |_| Some(())).unwrap_err().to_string();
+    let body = format!("{{\"key\":\"k\",{}}}", members.join(","));
+    let message = problems::<Sample>(&body).to_string();
     assert!(message.ends_with(", and 980 more"), "{message}");
 }
 
 #[test]
 fn foreign_text_is_never_repeated_raw() {
-    let body = Json::parse(br#"{"a\u001b[31m\u0000":1,"unit":"\r\nX"}"#).unwrap();
-    let message = read_body(body, |object| {
-        object.optional("unit", crate::domain::amount::Unit::read)
-    })
-    .unwrap_err()
-    .to_string();
+    let body = r#"{"key":"k","a\u001b[31m\u0000":1,"unit":"\r\nX"}"#;
+    let message = problems::<Sample>(body).to_string();
     assert!(!message.chars().any(char::is_control), "{message:?}");
     assert!(
         message.contains("unknown member `a\\u{1b}[31m\\u{0}`"),
@@ -143,11 +288,8 @@ fn a_body_must_be_an_object() {
         ("\"{}\"", "a string"),
         ("1", "a number"),
     ] {
-        let message = read_body(Json::parse(text.as_bytes()).unwrap(), |_| Some(()))
-            .unwrap_err()
-            .to_string();
         assert_eq!(
-            message,
+            problems::<Sample>(text).to_string(),
             format!("Malformed request body: the body: must be an object, not {kind}")
         );
     }
@@ -155,7 +297,7 @@ fn a_body_must_be_an_object() {
 
 #[test]
 fn amounts() {
-    assert!(read(r#"{"unit":"TOKENS","amount":0}"#, Amount::read).is_ok());
+    assert!(read::<Amount>(r#"{"unit":"TOKENS","amount":0}"#, ()).is_ok());
     for (text, part) in [
         (
             r#"{"unit":"tokens","amount":1}"#,
@@ -172,7 +314,7 @@ fn amounts() {
         ),
         ("500", "x: must be an object, not a number"),
     ] {
-        let message = refusal(text, Amount::read);
+        let message = refusal::<Amount>(text, ());
         assert!(message.contains(part), "{text}: {message}");
     }
 }
@@ -186,7 +328,7 @@ fn subjects() {
         &longest,
         r#"{"agent":"a","dimensions":{"K!":""}}"#,
     ] {
-        assert!(read(text, Subject::read).is_ok(), "{text}");
+        assert!(read::<Subject>(text, ()).is_ok(), "{text}");
     }
     let none = "x: must name at least one of tenant, workspace, app, workflow, agent, toolset";
     let charset = "x.workspace: must be 1 to 128 characters of A-Z a-z 0-9 _ . -";
@@ -235,13 +377,13 @@ fn subjects() {
             "x.dimensions.k: must be a string, not null",
         ),
     ] {
-        let message = refusal(&text, Subject::read);
+        let message = refusal::<Subject>(&text, ());
         assert!(message.contains(part), "{text}: {message}");
     }
     assert!(
-        read(
+        read::<Subject>(
             &format!(r#"{{"app":"a","dimensions":{{{}}}}}"#, dimension(16)),
-            Subject::read
+            ()
         )
         .is_ok()
     );
@@ -251,7 +393,7 @@ fn subjects() {
 fn a_subject_is_returned_as_it_was_sent() {
     let text = r#"{"tenant":"acme","workspace":"Prod","dimensions":{"a":"1"}}"#;
     assert_eq!(
-        serde_json::to_string(&read(text, Subject::read).unwrap()).unwrap(),
+        serde_json::to_string(&read::<Subject>(text, ()).unwrap()).unwrap(),
         text
     );
 }
@@ -270,7 +412,7 @@ fn actions() {
             tags(10, 64)
         ),
     ] {
-        assert!(read(&text, Action::read).is_ok(), "{text}");
+        assert!(read::<Action>(&text, ()).is_ok(), "{text}");
     }
     for (text, part) in [
         (r#"{"name":"n"}"#.to_owned(), "x.kind: is required"),
@@ -303,7 +445,7 @@ fn actions() {
             "unknown member `x.args`",
         ),
     ] {
-        let message = refusal(&text, Action::read);
+        let message = refusal::<Action>(&text, ());
         assert!(message.contains(part), "{text}: {message}");
     }
 }
@@ -312,7 +454,7 @@ fn actions() {
 fn metrics() {
     let text = r#"{"tokens_input":1,"model_version":"m","custom":{"deep":[{"x":null,"n":1.50}]}}"#;
     assert_eq!(
-        serde_json::to_string(&read(text, Metrics::read).unwrap()).unwrap(),
+        serde_json::to_string(&read::<Metrics>(text, ()).unwrap()).unwrap(),
         text
     );
     for (text, part) in [
@@ -327,7 +469,7 @@ fn metrics() {
         ),
         (r#"{"cost":1}"#, "unknown member `x.cost`"),
     ] {
-        let message = refusal(text, Metrics::read);
+        let message = refusal::<Metrics>(text, ());
         assert!(message.contains(part), "{text}: {message}");
     }
 }

@@ -1,11 +1,10 @@
 //! Reading one value as the type that it should have.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
-use super::Object;
 use super::problems::{Problems, quoted};
-use crate::domain::ids::IdempotencyKey;
+use super::rules::{Blank, Bounds, Entries, Form, Items, Text};
+use super::{Object, Read};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
 
@@ -39,70 +38,78 @@ impl<'p> Value<'p> {
     }
 
     /// An object of the client's own, with any content.
-    pub fn free_object(self) -> Option<FreeObject> {
+    pub(super) fn free_object(self) -> Option<FreeObject> {
         match self.json {
             Json::Object(_) => FreeObject::from_stored(self.json.compact()),
             _ => self.wrong_type("an object"),
         }
     }
 
-    /// A map from any names to strings.
-    pub fn string_map(
-        self,
-        entries_max: usize,
-        chars_max: usize,
-    ) -> Option<BTreeMap<String, String>> {
-        let Json::Object(members) = self.json else {
-            return self.wrong_type("an object");
-        };
-        if members.len() > entries_max {
-            self.problems.invalid(
-                self.path,
-                format!(
-                    "must have at most {entries_max} entries, not {}",
-                    members.len()
-                ),
-            );
-            return None;
-        }
-        let mut map = BTreeMap::new();
-        for (name, json) in members {
-            let path = format!("{}.{name}", self.path);
-            let value = Value::new(json, path, self.problems).string(0..=chars_max);
-            map.insert(name, value.unwrap_or_default());
-        }
-        Some(map)
-    }
-
-    /// An array of at most so many items.
-    pub fn array<T>(
-        self,
-        items_max: usize,
-        mut read: impl FnMut(Value<'_>) -> Option<T>,
-    ) -> Option<Vec<T>> {
+    /// An array.
+    pub(super) fn array<T: Read + PartialEq>(self, rules: &Items<T::Rules>) -> Option<Vec<T>> {
         let Json::Array(items) = self.json else {
             return self.wrong_type("an array");
         };
-        if items.len() > items_max {
-            self.problems.invalid(
-                self.path,
-                format!("must have at most {items_max} items, not {}", items.len()),
-            );
+        let (count, bounds) = (items.len(), rules.unpublished_items.unwrap_or(rules.items));
+        if !bounds.contains(count) {
+            let reason = match bounds.max {
+                Some(max) if count > max => format!("must have at most {max} items, not {count}"),
+                _ => "must have at least one item".to_owned(),
+            };
+            self.problems.invalid(self.path, reason);
             return None;
         }
-        let mut values = Vec::with_capacity(items.len());
+        let mut values = Vec::with_capacity(count);
         for (index, json) in items.into_iter().enumerate() {
-            values.push(read(Value::new(
-                json,
-                format!("{}[{index}]", self.path),
-                self.problems,
-            )));
+            let path = format!("{}[{index}]", self.path);
+            values.push(T::read(Value::new(json, path, self.problems), &rules.each));
         }
-        values.into_iter().collect()
+        let values: Vec<T> = values.into_iter().collect::<Option<_>>()?;
+        Some(match rules.distinct {
+            true => distinct(values),
+            false => values,
+        })
+    }
+
+    /// A map from any names.
+    pub(super) fn map<T: Read>(self, rules: &Entries<T::Rules>) -> Option<BTreeMap<String, T>> {
+        let Json::Object(members) = self.json else {
+            return self.wrong_type("an object");
+        };
+        let (count, max) = (members.len(), rules.entries.max.unwrap_or(usize::MAX));
+        if count > max {
+            let reason = format!("must have at most {max} entries, not {count}");
+            self.problems.invalid(self.path, reason);
+            return None;
+        }
+        let mut entries = Vec::with_capacity(count);
+        for (name, json) in members {
+            let path = format!("{}.{name}", self.path);
+            let value = T::read(Value::new(json, path, self.problems), &rules.each);
+            entries.push(value.map(|value| (name, value)));
+        }
+        entries.into_iter().collect()
+    }
+
+    /// A string.
+    pub fn text(self, rules: &Text) -> Option<String> {
+        if let Some(form) = rules.form {
+            return self.formed(form);
+        }
+        let blank = |text: &str| rules.blank == Blank::Refused && text.trim().is_empty();
+        if matches!(&self.json, Json::String(text) if blank(text)) {
+            self.problems.invalid(self.path, "must not be blank");
+            return None;
+        }
+        let text = self.string(rules.unpublished_chars.unwrap_or(rules.chars))?;
+        Some(match rules.trimmed {
+            true => text.trim().to_owned(),
+            false => text,
+        })
     }
 
     /// `true` or `false`.
-    pub fn boolean(self) -> Option<bool> {
+    pub(super) fn boolean(self) -> Option<bool> {
         match self.json {
             Json::Bool(value) => Some(value),
             _ => self.wrong_type("true or false"),
@@ -110,7 +117,7 @@ impl<'p> Value<'p> {
     }
 
     /// A number without fraction and exponent, within bounds.
-    pub fn integer(self, bounds: RangeInclusive<i64>) -> Option<i64> {
+    pub(super) fn integer(self, bounds: Bounds<i64>) -> Option<i64> {
         let Json::Number(literal) = &self.json else {
             return self.wrong_type("an integer");
         };
@@ -123,9 +130,12 @@ impl<'p> Value<'p> {
             return None;
         }
         match literal.parse() {
-            Ok(value) if bounds.contains(&value) => Some(value),
+            Ok(value) if bounds.contains(value) => Some(value),
             _ => {
-                let (min, max) = bounds.into_inner();
+                let (min, max) = (
+                    bounds.min.unwrap_or(i64::MIN),
+                    bounds.max.unwrap_or(i64::MAX),
+                );
                 let reason = format!("must be between {min} and {max}, not {}", quoted(literal));
                 self.problems.invalid(self.path, reason);
                 None
@@ -134,17 +144,17 @@ impl<'p> Value<'p> {
     }
 
     /// A number, with or without a fraction, within bounds.
-    pub fn number(self, bounds: RangeInclusive<f64>) -> Option<f64> {
+    pub(super) fn number(self, bounds: Bounds<f64>) -> Option<f64> {
         let Json::Number(literal) = &self.json else {
             return self.wrong_type("a number");
         };
         match literal.parse() {
-            Ok(value) if bounds.contains(&value) => Some(value),
+            Ok(value) if bounds.contains(value) => Some(value),
             _ => {
-                let (min, max) = bounds.into_inner();
-                let wanted = match max == f64::MAX {
-                    true => format!("at least {min}"),
-                    false => format!("between {min} and {max}"),
+                let min = bounds.min.unwrap_or(f64::MIN);
+                let wanted = match bounds.max {
+                    None => format!("at least {min}"),
+                    Some(max) => format!("between {min} and {max}"),
                 };
                 let reason = format!("must be {wanted}, not {}", quoted(literal));
                 self.problems.invalid(self.path, reason);
@@ -153,43 +163,33 @@ impl<'p> Value<'p> {
         }
     }
 
+    fn formed(self, form: &Form) -> Option<String> {
+        match self.json {
+            Json::String(text) if (form.accepts)(&text) => Some(text),
+            Json::String(text) => {
+                let reason = format!("must be {}, not {}", form.wanted, quoted(&text));
+                self.problems.invalid(self.path, reason);
+                None
+            }
+            _ => self.wrong_type("a string"),
+        }
+    }
+
     /// A string of so many characters.
-    pub fn string(self, chars: RangeInclusive<usize>) -> Option<String> {
+    fn string(self, chars: Bounds<usize>) -> Option<String> {
         let Json::String(text) = self.json else {
             return self.wrong_type("a string");
         };
         let count = text.chars().count();
-        if chars.contains(&count) {
+        if chars.contains(count) {
             return Some(text);
         }
-        let reason = match chars.into_inner() {
+        let reason = match (chars.min.unwrap_or(0), chars.max.unwrap_or(usize::MAX)) {
             (0, max) => format!("must be at most {max} characters long, not {count}"),
             (min, max) => format!("must be {min} to {max} characters long, not {count}"),
         };
         self.problems.invalid(self.path, reason);
         None
-    }
-
-    /// A string of 1 to `chars_max` characters that are not all white space.
-    pub fn text(self, chars_max: usize) -> Option<String> {
-        if matches!(&self.json, Json::String(text) if text.trim().is_empty()) {
-            self.problems.invalid(self.path, "must not be blank");
-            return None;
-        }
-        self.string(1..=chars_max)
-    }
-
-    /// A string that satisfies a check; `reason` says what the check wants.
-    pub fn checked_string(self, check: impl FnOnce(&str) -> bool, reason: &str) -> Option<String> {
-        match self.json {
-            Json::String(text) if check(&text) => Some(text),
-            Json::String(text) => {
-                self.problems
-                    .invalid(self.path, format!("{reason}, not {}", quoted(&text)));
-                None
-            }
-            _ => self.wrong_type("a string"),
-        }
     }
 
     /// One of a fixed set of names, case-sensitively.
@@ -206,7 +206,7 @@ impl<'p> Value<'p> {
     }
 
     /// A date and time with its offset.
-    pub fn moment(self) -> Option<Moment> {
+    pub(super) fn moment(self) -> Option<Moment> {
         let Json::String(text) = &self.json else {
             return self.wrong_type("a string");
         };
@@ -221,12 +221,6 @@ impl<'p> Value<'p> {
         moment
     }
 
-    /// An idempotency key.
-    pub fn idempotency_key(self) -> Option<IdempotencyKey> {
-        self.string(IdempotencyKey::CHARS)
-            .and_then(|text| IdempotencyKey::parse(&text))
-    }
-
     fn wrong_type<T>(self, wanted: &str) -> Option<T> {
         self.problems.malformed(
             self.path,
@@ -234,4 +228,15 @@ impl<'p> Value<'p> {
         );
         None
     }
+}
+
+/// Each value once, in the order in which they came.
+fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    let mut kept = Vec::with_capacity(values.len());
+    for value in values {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+    }
+    kept
 }

@@ -11,6 +11,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
+use super::fields::{Form, Read, Text, Value, plain_field};
+
 /// One of the fixed number of groups over which tenants are spread; all keys of a partition share a hash slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Partition(u16);
@@ -95,6 +97,27 @@ macro_rules! text_id {
 }
 pub(crate) use text_id;
 
+plain_field!(TenantId, Text, Text::schema);
+plain_field!(ReservationId, Text, Text::schema);
+plain_field!(PostId, Text, Text::schema);
+plain_field!(IdempotencyKey, Text, |text| text
+    .or_chars(IdempotencyKey::CHARS)
+    .schema());
+
+impl Read for TenantId {
+    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
+        value.text(rules).and_then(|text| Self::parse(&text))
+    }
+}
+
+impl Read for IdempotencyKey {
+    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
+        value
+            .text(&rules.or_chars(Self::CHARS))
+            .and_then(|text| Self::parse(&text))
+    }
+}
+
 text_id! {
     /// A tenant's id: 3 to 64 of `a-z`, `0-9` and `-`, chosen by the operator.
     TenantId
@@ -103,6 +126,13 @@ text_id! {
 impl TenantId {
     /// Fewest and most characters.
     pub const CHARS: std::ops::RangeInclusive<usize> = 3..=64;
+
+    /// What a new tenant's id must look like.
+    pub const FORM: Form = Form {
+        wanted: "3 to 64 characters of a-z 0-9 - other than system",
+        accepts: |text| text != "system" && Self::parse(text).is_some(),
+        published: Some(("^[a-z0-9-]+$", Self::CHARS)),
+    };
 
     /// Accepts what could be the id of an existing tenant; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {

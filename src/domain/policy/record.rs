@@ -1,13 +1,10 @@
 //! A policy as it is recorded.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::{Caps, OveragePolicy, PolicyId, ScopePattern};
-use crate::domain::fields::Value;
+use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::reservation::{RESERVATION_TTL_MS, Record, RecordError};
 use crate::domain::words::words;
 
 words! {
@@ -20,65 +17,27 @@ words! {
     }
 }
 
-/// Bounds of lifetimes, in milliseconds.
-const TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
-
-/// Lifetimes of reservations under a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationTtlOverride {
-    /// Lifetime of a reservation whose request names none, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
-    pub default_ttl_ms: Option<i64>,
-    /// Longest lifetime that a reservation gets, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
-    pub max_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended; 0 forbids it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub max_extensions: Option<i64>,
-}
-
-impl ReservationTtlOverride {
-    /// Reads the member of a request.
-    pub fn read(value: Value<'_>) -> Option<Self> {
-        value.object(|object| {
-            Some(Self {
-                default_ttl_ms: object.optional("default_ttl_ms", |value| value.integer(TTL_MS)),
-                max_ttl_ms: object.optional("max_ttl_ms", |value| value.integer(TTL_MS)),
-                max_extensions: object
-                    .optional("max_extensions", |value| value.integer(0..=i64::MAX)),
-            })
-        })
+object! {
+    /// Lifetimes of reservations under a policy.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct ReservationTtlOverride: Read + Show {
+        /// Lifetime of a reservation whose request names none, in milliseconds.
+        pub default_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// Longest lifetime that a reservation gets, in milliseconds.
+        pub max_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// How often a reservation may be extended; 0 forbids it.
+        pub max_extensions: Option<i64> { range: 0.. },
     }
 }
 
-/// How much may be done under a policy in one scope and one UTC minute of the store's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RateLimits {
-    /// So many reservations; further ones are refused until the next minute.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, nullable = false)]
-    pub max_reservations_per_minute: Option<i64>,
-    /// After so many commits, further reservations are refused until the next minute. A commit never is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, nullable = false)]
-    pub max_commits_per_minute: Option<i64>,
-}
-
-impl RateLimits {
-    /// Reads the member of a request.
-    pub fn read(value: Value<'_>) -> Option<Self> {
-        value.object(|object| {
-            let mut limit = |name| object.optional(name, |value| value.integer(1..=i64::MAX));
-            Some(Self {
-                max_reservations_per_minute: limit("max_reservations_per_minute"),
-                max_commits_per_minute: limit("max_commits_per_minute"),
-            })
-        })
+object! {
+    /// How much may be done under a policy in one scope and one UTC minute of the store's clock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct RateLimits: Read + Show {
+        /// Reservations in a minute; further ones are refused until the next.
+        pub max_reservations_per_minute: Option<i64> { range: 1.. },
+        /// Commits in a minute, after which further reservations are refused until the next. A commit is never refused.
+        pub max_commits_per_minute: Option<i64> { range: 1.. },
     }
 }
 
@@ -130,7 +89,7 @@ impl Policy {
             description: record.get("description").map(str::to_owned),
             scope_pattern: record.word("scope_pattern", ScopePattern::from_stored)?,
             priority: record.integer("priority")?,
-            caps: record.optional_word("caps", Caps::from_stored)?,
+            caps: record.optional_word("caps", Caps::from_text)?,
             commit_overage_policy: record
                 .optional_word("commit_overage_policy", OveragePolicy::parse)?,
             reservation_ttl_override: ReservationTtlOverride {

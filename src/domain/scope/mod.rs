@@ -1,5 +1,9 @@
 //! Scopes: the places in the hierarchy at which budgets hang, written `tenant:acme/workspace:prod`.
 
+mod filter;
+
+pub use filter::ScopeFilter;
+
 use std::fmt;
 
 use super::ids::text_id;
@@ -235,75 +239,8 @@ fn parse_segments(text: &str) -> Result<String, ScopeError> {
     Ok(text.to_ascii_lowercase())
 }
 
-/// The restriction of an API key to parts of the hierarchy: entries `level:value` or `level:*`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ScopeFilter(Vec<String>);
-
-impl ScopeFilter {
-    /// Lower-cases the entries. No entries: unrestricted.
-    pub fn new(entries: impl IntoIterator<Item = String>) -> Self {
-        Self(
-            entries
-                .into_iter()
-                .map(|entry| entry.to_ascii_lowercase())
-                .collect(),
-        )
-    }
-
-    /// Reads the stored form, entries separated by blanks; empty is unrestricted.
-    pub fn from_stored(text: &str) -> Self {
-        Self(text.split_whitespace().map(str::to_owned).collect())
-    }
-
-    /// The entries in their stored form.
-    pub fn entries(&self) -> &[String] {
-        &self.0
-    }
-
-    /// The filter for scripts, one entry a line; empty only when unrestricted. Entries that cannot be kept are
-    /// left out, and a filter that has only such entries reads `*`, which matches nothing.
-    pub fn lines(&self) -> String {
-        let entries = self.0.iter().map(String::as_str);
-        let lines: Vec<&str> = entries
-            .filter(|entry| !entry.is_empty() && Self::can_keep(entry))
-            .collect();
-        match (lines.is_empty(), self.is_unrestricted()) {
-            (true, false) => "*".to_owned(),
-            _ => lines.join("\n"),
-        }
-    }
-
-    /// Whether an entry can be kept: it is one segment at most, without blanks and characters that cannot be seen.
-    pub fn can_keep(entry: &str) -> bool {
-        !entry.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
-    }
-
-    /// Whether the key may act everywhere in its tenant.
-    pub fn is_unrestricted(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether any entry matches any segment of the scope. A blank entry and a bare `*` match nothing, so a filter that
-    /// has only such entries admits nothing.
-    pub fn admits(&self, scope: &ScopePath) -> bool {
-        self.admits_any(scope.segments())
-    }
-
-    /// The same for the segments of anything that reads like a scope.
-    pub fn admits_any<'s>(&self, mut segments: impl Iterator<Item = &'s str>) -> bool {
-        self.is_unrestricted()
-            || segments.any(|segment| self.0.iter().any(|entry| entry_matches(entry, segment)))
-    }
-}
-
-fn entry_matches(entry: &str, segment: &str) -> bool {
-    match entry.strip_suffix(":*") {
-        Some(level) => segment
-            .split_once(':')
-            .is_some_and(|(of_segment, _)| of_segment == level),
-        None => entry == segment,
-    }
-}
+/// Most characters of a scope, or of a pattern of scopes, in a request.
+pub const SCOPE_CHARS_MAX: usize = 1024;
 
 /// Selects the scopes that contain every one of some segments, wherever they stand in the path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -11,6 +11,9 @@ pub const NO_TENANT: &str = "__admin__";
 /// In a tenant's place: audit entries of requests whose caller is unknown.
 pub const UNKNOWN_CALLER: &str = "__unauth__";
 
+/// Lifetime of a reservation where neither request, policy nor tenant says, in milliseconds.
+pub const RESERVATION_TTL_MS_DEFAULT: i64 = 60_000;
+
 words! {
     /// Whether a tenant may act.
     TenantStatus {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::fields::Patch;
+use crate::domain::fields::{Patch, Read};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
@@ -93,17 +93,15 @@ pub struct TenantUpdate {
     /// How often a reservation may be extended.
     pub max_reservation_extensions: Option<i64>,
     /// The operator's own, replaced as a whole.
-    pub metadata: Option<Patch<BTreeMap<String, String>>>,
+    pub metadata: Patch<BTreeMap<String, String>>,
 }
 
 impl TenantUpdate {
     /// Names and values of what is changed in the record besides the status; an empty value takes the field out.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let number = |value: Option<i64>| value.map(|value| value.to_string());
-        let metadata = self.metadata.as_ref().map(|patch| match patch {
-            Patch::Set(metadata) => serde_json::to_string(metadata).unwrap_or_default(),
-            Patch::Clear => String::new(),
-        });
+        let metadata = self.metadata.change();
+        let metadata = metadata.map(|map| map.map(Read::to_text).unwrap_or_default());
         let overage = self.default_commit_overage_policy;
         let members = [
             ("name", self.name.clone()),

@@ -1,20 +1,23 @@
 //! Webhook subscriptions: who wants to be told of which events, where and how.
 
 mod delivery;
-mod edit;
 mod headers;
+mod requests;
 mod selection;
 mod settings;
 pub mod signature;
 
 pub use delivery::{Delivery, DeliveryStatus};
-pub use edit::{Edit, WebhookPatch, WebhookSettings};
 pub use headers::{HEADER_MASK, check_headers};
+pub use requests::{
+    DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookUpdateRequest,
+};
 pub use selection::{ScopeMatch, Seen, SelectorProblem, check_selectors};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;
 
+use super::fields::Read as _;
 use super::ids::{Partition, TenantId, text_id};
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -22,8 +25,8 @@ use super::reservation::{Record, RecordError};
 use super::words::words;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 
-/// Deliveries in a row that may fail before a subscription is disabled, unless it says otherwise.
-pub const DISABLE_AFTER_FAILURES: i64 = 10;
+/// Most characters of a receiver's address.
+pub const URL_CHARS_MAX: usize = 2048;
 
 words! {
     /// Whether a subscription gets events.
@@ -211,11 +214,11 @@ impl Subscription {
                 .collect(),
             event_categories: categories.ok_or_else(|| RecordError::of("event_categories"))?,
             scope_filter: record.get("scope_filter").map(str::to_owned),
-            thresholds: record.optional_word("thresholds", Thresholds::from_stored)?,
+            thresholds: record.optional_word("thresholds", Thresholds::from_text)?,
             header_names: serde_json::from_str(header_names)
                 .map_err(|_| RecordError::of("header_names"))?,
             status: record.word("status", WebhookStatus::parse)?,
-            retry_policy: record.word("retry_policy", RetryPolicy::from_stored)?,
+            retry_policy: record.word("retry_policy", RetryPolicy::from_text)?,
             disable_after_failures: record.integer("disable_after_failures")?,
             consecutive_failures: record.integer("consecutive_failures")?,
             created_at: record.moment("created_at_ms")?,

@@ -32,9 +32,9 @@ pub struct BudgetUpdate {
     /// How much debt is allowed, in the ledger's unit.
     pub overdraft_limit: Option<i64>,
     /// What a commit above the estimate does.
-    pub commit_overage_policy: Option<Patch<OveragePolicy>>,
+    pub commit_overage_policy: Patch<OveragePolicy>,
     /// Stored and never shown.
-    pub metadata: Option<Patch<FreeObject>>,
+    pub metadata: Patch<FreeObject>,
 }
 
 impl Store {
@@ -137,10 +137,10 @@ impl Store {
 }
 
 /// As the script reads it: nothing stays, `-` takes out. No value is just that: one is a word, the other an object.
-fn patched<T>(patch: &Option<Patch<T>>, text: impl Fn(&T) -> &str) -> &str {
+fn patched<T>(patch: &Patch<T>, text: impl Fn(&T) -> &str) -> &str {
     match patch {
-        None => "",
-        Some(Patch::Clear) => "-",
-        Some(Patch::Set(value)) => text(value),
+        Patch::Keep => "",
+        Patch::Clear => "-",
+        Patch::Set(value) => text(value),
     }
 }

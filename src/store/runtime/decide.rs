@@ -3,6 +3,7 @@
 use super::reserve::{Subjected, optional, push_pairs};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
+use crate::domain::fields::Read as _;
 use crate::domain::policy::{Caps, PolicySelection};
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::Record;
@@ -85,7 +86,7 @@ impl Store {
         let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
         let policy = question.policy.policy.as_ref();
         let caps = policy.and_then(|policy| policy.caps.as_ref());
-        let caps_text = caps.map(Caps::stored);
+        let caps_text = caps.map(Caps::to_text);
         let mut args = vec![
             Arg::from(caller.key_hash.as_str()),
             Arg::from(tenant),

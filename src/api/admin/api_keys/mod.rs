@@ -11,76 +11,32 @@ use crate::api::errors::ApiError;
 use crate::api::query::Query;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
-use crate::domain::fields::{Problems, Value, read_body};
+use crate::domain::fields::{Blank, object};
 use crate::domain::ids::TenantId;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 use crate::domain::scope::ScopeFilter;
 
-/// Makes an API key.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ApiKeyCreateRequest {
-    /// Whose key it is; cannot change.
-    #[schema(min_length = 1, max_length = 128)]
-    pub tenant_id: String,
-    /// For people.
-    #[schema(min_length = 1, max_length = 256)]
-    pub name: String,
-    /// For people.
-    #[schema(max_length = 1024, nullable = false)]
-    pub description: Option<String>,
-    /// What it may do. Absent: the usual; empty: nothing.
-    #[schema(nullable = false)]
-    pub permissions: Option<Vec<Permission>>,
-    /// Where it may act: entries `level:value` or `level:*`, one of which must match. Absent or empty: everywhere in its tenant.
-    #[schema(value_type = Vec<String>, required = false)]
-    pub scope_filter: Option<ScopeFilter>,
-    /// When it ends; cannot change. Absent: in 90 days.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub expires_at: Option<Moment>,
-    /// Data of the operator's own.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-}
-
-impl ApiKeyCreateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let tenant_id = body.required("tenant_id", |value| value.text(128));
-            let name = body.required("name", |value| value.text(256));
-            let description = body.optional("description", |value| value.string(0..=1024));
-            let permissions = body.optional("permissions", |value| {
-                value.array(usize::MAX, Permission::read)
-            });
-            let scope_filter = body.optional("scope_filter", |value| {
-                value.array(usize::MAX, scope_filter_entry)
-            });
-            let expires_at = body.optional("expires_at", |value| value.moment());
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self {
-                tenant_id: tenant_id?,
-                name: name?,
-                description,
-                permissions,
-                scope_filter: scope_filter.map(ScopeFilter::new),
-                expires_at,
-                metadata,
-            })
-        })
+object! {
+    /// Creates an API key.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ApiKeyCreateRequest: Read {
+        /// Tenant that owns the key; cannot change.
+        pub tenant_id: String { chars: 1..=128, blank: Blank::Refused },
+        /// Name.
+        pub name: String { chars: 1..=256, blank: Blank::Refused },
+        /// Description.
+        pub description: Option<String> { chars: ..=1024 },
+        /// What the key may do. Absent: the default permissions; empty: nothing.
+        pub permissions: Option<Vec<Permission>>,
+        /// Scopes in which the key may act: entries `level:value` or `level:*`, one of which must match. Absent or empty:
+        /// everywhere in its tenant.
+        pub scope_filter: Option<ScopeFilter>,
+        /// When the key expires; cannot change. Absent: in 90 days.
+        pub expires_at: Option<Moment>,
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
     }
-}
-
-/// An entry that can be kept as it is; one that is blank selects nothing.
-fn scope_filter_entry(value: Value<'_>) -> Option<String> {
-    value.checked_string(
-        |entry| entry.trim().is_empty() || ScopeFilter::can_keep(entry),
-        "must be level:value or level:*, such as agent:writer, one segment without blanks",
-    )
 }
 
 /// A new API key. The only answer that shows its secret.
@@ -209,7 +165,9 @@ impl ApiKeyRevokeQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
     use crate::domain::ids::Partition;
+    use crate::domain::json::Json;
 
     fn create(body: &str) -> Result<ApiKeyCreateRequest, String> {
         ApiKeyCreateRequest::from_json(Json::parse(body.as_bytes()).unwrap())

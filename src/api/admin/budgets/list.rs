@@ -78,7 +78,7 @@ impl BudgetListQuery {
         };
         let filter = BudgetFilter {
             scope_prefix: query.get("scope_prefix")?.map(str::to_owned),
-            unit: query.word("unit", Unit::parse, &Unit::ALL.map(Unit::as_str))?,
+            unit: query.word("unit", Unit::parse, Unit::WORDS)?,
             status: query.word("status", BudgetStatus::parse, BudgetStatus::WORDS)?,
             over_limit: query.boolean("over_limit")?,
             has_debt: query.boolean("has_debt")?,

@@ -2,85 +2,46 @@
 
 use axum::http::StatusCode;
 use serde_json::json;
-use utoipa::ToSchema;
 
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::{FundingOperation, RolloverPolicy};
-use crate::domain::fields::{Problems, read_body};
+use crate::domain::fields::{Blank, Problems, object};
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::scope::BudgetScope;
+use crate::domain::scope::{BudgetScope, SCOPE_CHARS_MAX};
 
-/// Makes a budget at a scope.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetCreateRequest {
-    /// Whose budget it is. Required with the admin key; must be absent with an API key, which names its tenant itself.
-    #[schema(max_length = 128, nullable = false)]
-    pub tenant_id: Option<String>,
-    /// Where it hangs, such as `tenant:acme/workspace:prod`.
-    #[schema(min_length = 1, max_length = 1024)]
-    pub scope: String,
-    /// What it counts.
-    pub unit: Unit,
-    /// How much it has to begin with.
-    pub allocated: Amount,
-    /// How much debt is allowed.
-    #[schema(nullable = false)]
-    pub overdraft_limit: Option<Amount>,
-    /// What a commit above its estimate does. Absent: as the tenant's settings say.
-    #[schema(nullable = false)]
-    pub commit_overage_policy: Option<OveragePolicy>,
-    /// Stored and returned; nothing is carried over by itself.
-    #[schema(default = "NONE", required = false)]
-    pub rollover_policy: RolloverPolicy,
-    /// Stored and returned; without influence.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub period_start: Option<Moment>,
-    /// Stored and returned; without influence.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub period_end: Option<Moment>,
-    /// Data of the operator's own; not returned.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
+object! {
+    /// Creates a budget at a scope.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetCreateRequest: Read {
+        /// Tenant that owns the budget. Required with the admin key; refused with an API key.
+        pub tenant_id: Option<String> { chars: ..=128 },
+        /// Scope, such as `tenant:acme/workspace:prod`.
+        pub scope: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused },
+        /// Unit of all figures.
+        pub unit: Unit,
+        /// What the budget grants.
+        pub allocated: Amount,
+        /// How much debt is allowed.
+        pub overdraft_limit: Option<Amount>,
+        /// What a commit above its estimate does. Absent: as the tenant's settings say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Stored and returned; nothing is carried over.
+        pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
+        /// Stored and returned; without influence.
+        pub period_start: Option<Moment>,
+        /// Stored and returned; without influence.
+        pub period_end: Option<Moment>,
+        /// Data that the operator chooses; not returned.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
 impl BudgetCreateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let tenant_id = body.optional("tenant_id", |value| value.string(0..=128));
-            let scope = body.required("scope", |value| value.text(1024));
-            let unit = body.required("unit", Unit::read);
-            let allocated = body.required("allocated", Amount::read);
-            let overdraft_limit = body.optional("overdraft_limit", Amount::read);
-            let commit_overage_policy = body.optional("commit_overage_policy", OveragePolicy::read);
-            let rollover_policy = body.optional("rollover_policy", RolloverPolicy::read);
-            let period_start = body.optional("period_start", |value| value.moment());
-            let period_end = body.optional("period_end", |value| value.moment());
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self {
-                tenant_id,
-                scope: scope?,
-                unit: unit?,
-                allocated: allocated?,
-                overdraft_limit,
-                commit_overage_policy,
-                rollover_policy: rollover_policy.unwrap_or(RolloverPolicy::None),
-                period_start,
-                period_end,
-                metadata,
-            })
-        })
-    }
-
     /// The scope, read by its grammar. Call after [`Self::check_units`], which is refused first.
     ///
     /// # Errors
@@ -102,57 +63,31 @@ impl BudgetCreateRequest {
     }
 }
 
-/// Changes what a budget has.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetFundingRequest {
-    /// In which way.
-    pub operation: FundingOperation,
-    /// By how much, or to what.
-    pub amount: Amount,
-    /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
-    #[schema(nullable = false)]
-    pub spent: Option<Amount>,
-    /// Why, for the record.
-    #[schema(max_length = 512, nullable = false)]
-    pub reason: Option<String>,
-    /// Names this attempt; repeating it under the same key changes once.
-    #[schema(value_type = String, min_length = 1, max_length = 256, required = false)]
-    pub idempotency_key: Option<IdempotencyKey>,
-    /// Data of the operator's own.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
+object! {
+    /// Funds a budget.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetFundingRequest: Read {
+        /// How the figures change.
+        pub operation: FundingOperation,
+        /// By how much, or to what.
+        pub amount: Amount,
+        /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
+        pub spent: Option<Amount>,
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=512 },
+        /// Identifies this attempt: the same key changes once.
+        pub idempotency_key: Option<IdempotencyKey>,
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
+    }
+    check |request, object| {
+        if request.spent.is_some() && request.operation != FundingOperation::ResetSpent {
+            object.refuse_member("spent", "is allowed with operation RESET_SPENT only");
+        }
+    }
 }
 
 impl BudgetFundingRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let operation = body.required("operation", FundingOperation::read);
-            let amount = body.required("amount", Amount::read);
-            let spent = body.optional("spent", Amount::read);
-            let reason = body.optional("reason", |value| value.string(0..=512));
-            let idempotency_key = body.optional("idempotency_key", |value| value.idempotency_key());
-            let metadata = body.optional("metadata", |value| value.free_object());
-            let resets_spent =
-                operation.is_none_or(|operation| operation == FundingOperation::ResetSpent);
-            if spent.is_some() && !resets_spent {
-                body.refuse_member("spent", "is allowed with operation RESET_SPENT only");
-            }
-            Some(Self {
-                operation: operation?,
-                amount: amount?,
-                spent,
-                reason,
-                idempotency_key,
-                metadata,
-            })
-        })
-    }
-
     /// Whether all amounts count what the budget counts.
     ///
     /// # Errors
@@ -187,7 +122,7 @@ impl BudgetTarget {
         let query = Query::parse_admin(query);
         let scope = query.required("scope")?;
         query.required("unit")?;
-        let unit = query.word("unit", Unit::parse, &Unit::ALL.map(Unit::as_str))?;
+        let unit = query.word("unit", Unit::parse, Unit::WORDS)?;
         Ok(Self {
             unit: unit.ok_or_else(|| ApiError::invalid("Missing required parameter: unit"))?,
             scope: read_scope(scope)?,
@@ -219,6 +154,8 @@ pub(in crate::api::admin) fn check_unit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
 
     fn json(body: &str) -> Json {
         Json::parse(body.as_bytes()).unwrap()

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use utoipa::ToSchema;
 
 use crate::admin::{AdminError, BudgetUpdate, Request};
 use crate::api::admin::budgets::{BudgetLedger, BudgetTarget, check_unit};
@@ -16,71 +15,34 @@ use crate::api::extract::{Answer, RawQuery};
 use crate::api::state::AppState;
 use crate::domain::amount::Amount;
 use crate::domain::budget::ledger as budget_ledger;
-use crate::domain::fields::{Patch, Problems, read_body};
+use crate::domain::fields::{Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::scope::Level;
 
-/// Changes what an operator set on a budget. What is absent stays.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetUpdateRequest {
-    /// How much debt is allowed.
-    #[schema(nullable = false)]
-    pub overdraft_limit: Option<Amount>,
-    /// What a commit above its estimate does; `null`: as the tenant's settings say.
-    #[schema(value_type = OveragePolicy, nullable = false, required = false)]
-    pub commit_overage_policy: Option<Patch<OveragePolicy>>,
-    /// Data of the operator's own, replaced as a whole, not returned; `null` takes it out.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<Patch<FreeObject>>,
-}
-
-impl BudgetUpdateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let overdraft_limit = body.optional("overdraft_limit", Amount::read);
-            let commit_overage_policy =
-                body.clearable("commit_overage_policy", OveragePolicy::read);
-            let metadata = body.clearable("metadata", |value| value.free_object());
-            Some(Self {
-                overdraft_limit,
-                commit_overage_policy,
-                metadata,
-            })
-        })
+object! {
+    /// Changes the settings of a budget. What is absent stays.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetUpdateRequest: Read {
+        /// How much debt is allowed.
+        pub overdraft_limit: Option<Amount>,
+        /// What a commit above its estimate does; `null`: as the tenant's settings say.
+        pub commit_overage_policy: Patch<OveragePolicy>,
+        /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
+        pub metadata: Patch<FreeObject>,
     }
 }
 
-/// Freezes a budget, or ends that. The whole body may be absent.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetStatusTransitionRequest {
-    /// Why, for the record.
-    #[schema(max_length = 512, nullable = false)]
-    pub reason: Option<String>,
-    /// Data of the operator's own.
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-}
-
-impl BudgetStatusTransitionRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let reason = body.optional("reason", |value| value.string(0..=512));
-            let metadata = body.optional("metadata", |value| value.free_object());
-            Some(Self { reason, metadata })
-        })
+object! {
+    /// Freezes or unfreezes a budget. The whole body may be absent.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetStatusTransitionRequest: Read {
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=512 },
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
     }
 }
 
@@ -198,6 +160,7 @@ fn answered(target: &BudgetTarget, shown: Result<BudgetLedger, ApiError>) -> Out
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
 
     #[test]
     fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {
@@ -207,8 +170,8 @@ mod tests {
         let sent = read(r#"{"overdraft_limit":null,"commit_overage_policy":null,"metadata":null}"#);
         let sent = sent.expect("a change");
         assert_eq!(sent.overdraft_limit, None);
-        assert_eq!(sent.commit_overage_policy, Some(Patch::Clear));
-        assert_eq!(sent.metadata, Some(Patch::Clear));
+        assert_eq!(sent.commit_overage_policy, Patch::Clear);
+        assert_eq!(sent.metadata, Patch::Clear);
         assert!(read(r#"{"status":"CLOSED"}"#).is_err());
         assert!(read(r#"{"allocated":{"unit":"TOKENS","amount":1}}"#).is_err());
     }

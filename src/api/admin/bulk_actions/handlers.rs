@@ -107,7 +107,7 @@ pub async fn budgets(
         operation: sent.action,
         amount: sent.amount,
         spent: sent.spent.map(Amount::value),
-        reason: sent.reason.clone(),
+        reason: sent.reason.filter(|reason| !reason.is_empty()),
     };
     let payload_hash = PayloadHash::of_body(&body.sent);
     let request = Request {

@@ -1,158 +1,186 @@
 //! Bulk actions: `POST /v1/admin/{tenants,webhooks,budgets}/bulk-action`.
 
 pub mod handlers;
-mod read;
 
-use serde::Serialize;
+use axum::http::StatusCode;
+use serde_json::json;
 use utoipa::ToSchema;
 
+use crate::admin::BudgetFilter;
+use crate::api::errors::{ApiError, Code};
+use crate::api::query::SEARCH_CHARS_MAX;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
 use crate::domain::bulk::{BulkActionRowOutcome, TenantAction, WebhookAction};
-use crate::domain::event::types::{EventType, EventTypeName};
+use crate::domain::event::types::EventTypeName;
+use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 
-/// Which tenants are meant; at least one member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TenantBulkFilter {
-    /// Whether they may act.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub status: Option<TenantStatus>,
-    /// Their parent, exactly.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub parent_tenant_id: Option<String>,
-    /// Must be absent or blank: nothing is known of it here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub observe_mode: Option<String>,
-    /// What id or name must contain, whatever the case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, nullable = false)]
-    pub search: Option<String>,
+/// What is wrong with a filter that selects everything.
+const EMPTY: &str = "must have at least one member that is not blank";
+
+object! {
+    /// Selects tenants; at least one member.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct TenantBulkFilter: Read + Show {
+        /// Status.
+        pub status: Option<TenantStatus>,
+        /// Parent of the tenant, exactly.
+        pub parent_tenant_id: Option<String> { blank: Blank::Null },
+        /// Must be absent or blank: the service does not support it.
+        pub observe_mode: Option<String> { blank: Blank::Null },
+        /// Text that id or name must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        if filter.observe_mode.is_some() {
+            object.refuse_member("observe_mode", "must be absent: nothing is observed here");
+        }
+        if *filter == TenantBulkFilter::default() {
+            object.refuse(EMPTY);
+        }
+    }
 }
 
-/// Which webhook subscriptions are meant; at least one member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookBulkFilter {
-    /// Whose; `__system__` for the operator's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub tenant_id: Option<String>,
-    /// Whether they get events.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub status: Option<WebhookStatus>,
-    /// Which name this type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventType, required = false)]
-    pub event_type: Option<EventTypeName>,
-    /// What id or address must contain, whatever the case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, nullable = false)]
-    pub search: Option<String>,
+object! {
+    /// Selects webhook subscriptions; at least one member.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct WebhookBulkFilter: Read + Show {
+        /// Tenant that owns the subscription; `__system__` for the operator's own.
+        pub tenant_id: Option<String> { blank: Blank::Null },
+        /// Status.
+        pub status: Option<WebhookStatus>,
+        /// Event type that the subscription names.
+        pub event_type: Option<EventTypeName>,
+        /// Text that id or address must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        if *filter == WebhookBulkFilter::default() {
+            object.refuse(EMPTY);
+        }
+    }
 }
 
-/// Which budgets of one tenant are meant.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetBulkFilter {
-    /// Whose.
-    pub tenant_id: String,
-    /// What the scope must start with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub scope_prefix: Option<String>,
-    /// What they count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub unit: Option<Unit>,
-    /// Whether they may be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub status: Option<BudgetStatus>,
-    /// Whether they are over their limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub over_limit: Option<bool>,
-    /// Whether they are in debt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub has_debt: Option<bool>,
-    /// What share of the allocation was spent, at least.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1, nullable = false)]
-    pub utilization_min: Option<f64>,
-    /// What share of the allocation was spent, at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1, nullable = false)]
-    pub utilization_max: Option<f64>,
-    /// What tenant or scope must contain, whatever the case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, nullable = false)]
-    pub search: Option<String>,
+object! {
+    /// Selects budgets of one tenant.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BudgetBulkFilter: Read + Show {
+        /// Tenant that owns the budget.
+        pub tenant_id: String { blank: Blank::Refused },
+        /// Beginning of the scope.
+        pub scope_prefix: Option<String> { blank: Blank::Null },
+        /// Unit.
+        pub unit: Option<Unit>,
+        /// Status.
+        pub status: Option<BudgetStatus>,
+        /// Whether the budget is over its limit.
+        pub over_limit: Option<bool>,
+        /// Whether the budget is in debt.
+        pub has_debt: Option<bool>,
+        /// Least share of the allocation that was spent.
+        pub utilization_min: Option<f64> { range: 0.0..=1.0 },
+        /// Greatest share of the allocation that was spent.
+        pub utilization_max: Option<f64> { range: 0.0..=1.0 },
+        /// Text that tenant or scope must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        let bounds = filter.utilization_min.zip(filter.utilization_max);
+        if bounds.is_some_and(|(least, most)| least > most) {
+            object.refuse_member("utilization_min", "must not exceed utilization_max");
+        }
+    }
 }
 
-/// Does the same to many tenants.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TenantBulkActionRequest {
-    /// Which.
-    pub filter: TenantBulkFilter,
-    /// What.
-    pub action: TenantAction,
-    /// How many are expected to match; with another number nothing is done.
-    #[schema(minimum = 0, nullable = false)]
-    pub expected_count: Option<i64>,
-    /// Names this attempt; repeating it under the same key within 15 minutes changes once.
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
-    pub idempotency_key: IdempotencyKey,
+object! {
+    /// Applies one action to many tenants.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TenantBulkActionRequest: Read {
+        /// Selects the tenants.
+        pub filter: TenantBulkFilter,
+        /// Action.
+        pub action: TenantAction,
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
 }
 
-/// Does the same to many webhook subscriptions.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookBulkActionRequest {
-    /// Which.
-    pub filter: WebhookBulkFilter,
-    /// What.
-    pub action: WebhookAction,
-    /// How many are expected to match; with another number nothing is done.
-    #[schema(minimum = 0, nullable = false)]
-    pub expected_count: Option<i64>,
-    /// Names this attempt; repeating it under the same key within 15 minutes changes once.
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
-    pub idempotency_key: IdempotencyKey,
+object! {
+    /// Applies one action to many webhook subscriptions.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WebhookBulkActionRequest: Read {
+        /// Selects the subscriptions.
+        pub filter: WebhookBulkFilter,
+        /// Action.
+        pub action: WebhookAction,
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
 }
 
-/// Funds many budgets of one tenant.
-#[derive(Debug, Clone, PartialEq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BudgetBulkActionRequest {
-    /// Which.
-    pub filter: BudgetBulkFilter,
-    /// What.
-    pub action: FundingOperation,
-    /// By how much; needed for every action. Budgets that count something else fail.
-    #[schema(required = false)]
-    pub amount: Amount,
-    /// What counts as spent afterwards: with `RESET_SPENT` only; absent: nothing.
-    #[schema(nullable = false)]
-    pub spent: Option<Amount>,
-    /// Why, for the record.
-    #[schema(max_length = 512, nullable = false)]
-    pub reason: Option<String>,
-    /// How many are expected to match; with another number nothing is done.
-    #[schema(minimum = 0, nullable = false)]
-    pub expected_count: Option<i64>,
-    /// Names this attempt; repeating it under the same key within 15 minutes changes once.
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
-    pub idempotency_key: IdempotencyKey,
+object! {
+    /// Funds many budgets of one tenant.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BudgetBulkActionRequest: Read {
+        /// Selects the budgets.
+        pub filter: BudgetBulkFilter,
+        /// How the figures change.
+        pub action: FundingOperation,
+        /// By how much, or to what; required for every action. Budgets of another unit fail.
+        pub amount: Amount { required: false },
+        /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
+        pub spent: Option<Amount>,
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=512 },
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
+    check |request, object| {
+        if request.spent.is_some() && request.action != FundingOperation::ResetSpent {
+            object.refuse_member("spent", "is allowed with action RESET_SPENT only");
+        }
+    }
+}
+
+impl BudgetBulkActionRequest {
+    /// Whether both amounts count the same.
+    ///
+    /// # Errors
+    /// 400 `UNIT_MISMATCH`.
+    pub fn check_units(&self) -> Result<(), ApiError> {
+        let (unit, spent) = (self.amount.unit(), self.spent.map(Amount::unit));
+        let Some(other) = spent.filter(|spent| *spent != unit) else {
+            return Ok(());
+        };
+        let message = format!("Unit mismatch: spent is in {other}, but amount is in {unit}");
+        let details = json!({"requested_unit": other, "expected_units": [unit]});
+        let error = ApiError::new(StatusCode::BAD_REQUEST, Code::UnitMismatch, message);
+        Err(error.with_details(details))
+    }
+}
+
+impl From<&BudgetBulkFilter> for BudgetFilter {
+    fn from(filter: &BudgetBulkFilter) -> Self {
+        Self {
+            scope_prefix: filter.scope_prefix.clone(),
+            unit: filter.unit,
+            status: filter.status,
+            over_limit: filter.over_limit,
+            has_debt: filter.has_debt,
+            utilization_min: filter.utilization_min,
+            utilization_max: filter.utilization_max,
+            search: filter.search.clone(),
+        }
+    }
 }
 
 macro_rules! responses {
@@ -187,4 +215,127 @@ responses! {
     WebhookBulkActionResponse: WebhookAction,
     /// What became of each budget.
     BudgetBulkActionResponse: FundingOperation,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::fields::{Problems, Read as _};
+    use crate::domain::json::Json;
+
+    fn problem<T: std::fmt::Debug>(
+        read: fn(Json) -> Result<T, Problems>,
+        filter: &str,
+        rest: &str,
+    ) -> String {
+        let body = format!(r#"{{"filter":{filter},"idempotency_key":"k",{rest}}}"#);
+        let json = Json::parse(body.as_bytes()).expect("JSON");
+        read(json).map_or_else(|problems| problems.to_string(), |read| format!("{read:?}"))
+    }
+
+    #[test]
+    fn rule_19_a_filter_without_an_effective_member_is_refused() {
+        let tenants = |filter: &str| {
+            problem(
+                TenantBulkActionRequest::from_json,
+                filter,
+                r#""action":"SUSPEND""#,
+            )
+        };
+        for empty in [
+            "{}",
+            r#"{"search":"  "}"#,
+            r#"{"status":null,"parent_tenant_id":"","observe_mode":" "}"#,
+        ] {
+            let refused =
+                "Validation failed: filter: must have at least one member that is not blank";
+            assert_eq!(tenants(empty), refused, "{empty}");
+        }
+        for (filter, part) in [
+            (
+                r#"{"observe_mode":"OBSERVE"}"#,
+                "filter.observe_mode: must be absent",
+            ),
+            (
+                r#"{"status":"ACTIVE","observe_mode":"x"}"#,
+                "filter.observe_mode: must be absent",
+            ),
+            (
+                r#"{"status":"active"}"#,
+                "filter.status: must be one of ACTIVE",
+            ),
+            (r#"{"tenant_id":"x"}"#, "unknown member `filter.tenant_id`"),
+            (r#"{"search":" a "}"#, r#"search: Some("a")"#),
+            (
+                r#"{"status":"ACTIVE","observe_mode":" ","search":" "}"#,
+                "search: None",
+            ),
+        ] {
+            let read = tenants(filter);
+            assert!(read.contains(part), "{filter}: {read}");
+        }
+        let long = format!(r#"{{"search":"{}"}}"#, "s".repeat(129));
+        assert!(tenants(&long).contains("filter.search: must be at most 128"));
+        let blank = format!(r#"{{"search":"{}"}}"#, " ".repeat(129));
+        assert!(tenants(&blank).contains("filter: must have"));
+        let hooks = |filter: &str| {
+            problem(
+                WebhookBulkActionRequest::from_json,
+                filter,
+                r#""action":"PAUSE""#,
+            )
+        };
+        assert!(hooks(r#"{"tenant_id":" "}"#).contains("filter: must have"));
+        assert!(hooks(r#"{"event_type":"nothing"}"#).contains("filter.event_type: must be"));
+    }
+
+    #[test]
+    fn rule_46_what_is_wrong_with_a_funding_is_found_before_anything_is_counted() {
+        let fund =
+            |filter: &str, rest: &str| problem(BudgetBulkActionRequest::from_json, filter, rest);
+        let acme = r#"{"tenant_id":"acme"}"#;
+        let tokens = |amount: i64| format!(r#"{{"unit":"TOKENS","amount":{amount}}}"#);
+        for (filter, rest, part) in [
+            (
+                acme,
+                format!(
+                    r#""action":"CREDIT","amount":{},"spent":{}"#,
+                    tokens(1),
+                    tokens(1)
+                ),
+                "spent: is allowed with action RESET_SPENT only",
+            ),
+            (
+                acme,
+                r#""action":"DEBIT""#.to_owned(),
+                "amount: is required",
+            ),
+            (
+                acme,
+                format!(r#""action":"DEBIT","amount":{}"#, tokens(-1)),
+                "amount.amount: must be between 0",
+            ),
+            (
+                r#"{"unit":"TOKENS"}"#,
+                format!(r#""action":"DEBIT","amount":{}"#, tokens(1)),
+                "filter.tenant_id: is required",
+            ),
+            (
+                r#"{"tenant_id":"acme","utilization_min":0.6,"utilization_max":0.5}"#,
+                format!(r#""action":"DEBIT","amount":{}"#, tokens(1)),
+                "filter.utilization_min: must not exceed utilization_max",
+            ),
+            (
+                acme,
+                format!(
+                    r#""action":"DEBIT","amount":{},"expected_count":-1"#,
+                    tokens(1)
+                ),
+                "expected_count: must be between 0",
+            ),
+        ] {
+            let refused = fund(filter, &rest);
+            assert!(refused.contains(part), "{rest}: {refused}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,37 +16,16 @@ use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::fields::{Problems, read_body};
-use crate::domain::json::Json;
+use crate::domain::fields::{Blank, object};
 use crate::domain::moment::Moment;
 use crate::store::dispatcher::auth_failed::Subject;
 
-/// Asks whether an API key is good.
-#[derive(Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ApiKeyValidationRequest {
-    /// The whole key.
-    key_secret: String,
-}
-
-impl ApiKeyValidationRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`].
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let key_secret = body.required("key_secret", |value| value.text(usize::MAX));
-            Some(Self {
-                key_secret: key_secret?,
-            })
-        })
-    }
-}
-
-impl std::fmt::Debug for ApiKeyValidationRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ApiKeyValidationRequest(redacted)")
+object! {
+    /// Asks whether an API key is valid.
+    #[derive(Debug, Clone)]
+    pub struct ApiKeyValidationRequest: Read {
+        /// The whole key.
+        key_secret: SecretString { blank: Blank::Refused },
     }
 }
 
@@ -107,7 +87,7 @@ pub async fn validate_api_key(
     body: AdminJson<ApiKeyValidationRequest>,
 ) -> Result<Answer<ApiKeyValidationResponse>, ApiError> {
     let prefixes = state.access.dialect().words().api_key_prefixes;
-    let key = ApiKeyText::parse(body.request.key_secret.trim(), prefixes);
+    let key = ApiKeyText::parse(body.request.key_secret.expose_secret().trim(), prefixes);
     let validated = match &key {
         Some(key) => state
             .admin

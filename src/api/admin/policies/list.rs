@@ -3,12 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{PATTERN_CHARS, Policy};
+use super::Policy;
 use crate::api::cursor::{Cursor, CursorError, Last};
 use crate::api::errors::ApiError;
 use crate::api::query::{self, Query};
 use crate::domain::ids::DeploymentSecret;
 use crate::domain::policy::PolicyStatus;
+use crate::domain::scope::SCOPE_CHARS_MAX;
 
 /// A page of policies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -47,7 +48,7 @@ impl PolicyListQuery {
         let query = Query::parse_admin(query);
         Ok(Self {
             tenant_id: query.get("tenant_id")?.map(str::to_owned),
-            scope_pattern: query.text("scope_pattern", PATTERN_CHARS)?,
+            scope_pattern: query.text("scope_pattern", SCOPE_CHARS_MAX)?,
             status: query.word("status", PolicyStatus::parse, PolicyStatus::WORDS)?,
             limit: query::admin_page_limit(&query)?,
             cursor: query.get("cursor")?.map(str::to_owned),

@@ -10,92 +10,44 @@ use utoipa::ToSchema;
 
 use crate::admin::{NewPolicy, PolicyChanges};
 use crate::api::errors::ApiError;
-use crate::domain::fields::{Object, Patch, Problems, Value, read_body};
-use crate::domain::json::Json;
+use crate::domain::fields::{Blank, Patch, Problems, object};
 use crate::domain::moment::Moment;
 use crate::domain::policy::{
     Caps, OveragePolicy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
 };
+use crate::domain::scope::SCOPE_CHARS_MAX;
 
-const NAME_CHARS: usize = 256;
-const DESCRIPTION_CHARS: usize = 1024;
-const PATTERN_CHARS: usize = 1024;
-
-/// Makes a policy for scopes of one tenant.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyCreateRequest {
-    /// Whose policy it is. Required with the admin key; must be absent with an API key, which names its tenant itself.
-    #[schema(max_length = 128, nullable = false)]
-    pub tenant_id: Option<String>,
-    /// For people; no two policies of a tenant have the same.
-    #[schema(min_length = 1, max_length = 256)]
-    pub name: String,
-    /// Why it is there.
-    #[schema(max_length = 1024, nullable = false)]
-    pub description: Option<String>,
-    /// For which scopes: one (`tenant:acme/app:chat`), all below one (`tenant:acme/*`), or all of one level right below
-    /// one (`tenant:acme/agent:*`). It is compared with the deepest scope of a request, and cannot change.
-    #[schema(min_length = 1, max_length = 1024)]
-    pub scope_pattern: String,
-    /// Where several policies match, the one with the highest counts, alone.
-    #[schema(minimum = 0, default = 0, required = false)]
-    pub priority: i64,
-    /// What the caller must keep to: decisions become `ALLOW_WITH_CAPS`.
-    #[schema(nullable = false)]
-    pub caps: Option<Caps>,
-    /// What a commit above its estimate does where the reservation does not say.
-    #[schema(nullable = false)]
-    pub commit_overage_policy: Option<OveragePolicy>,
-    /// Goes before the tenant's settings.
-    #[schema(nullable = false)]
-    pub reservation_ttl_override: Option<ReservationTtlOverride>,
-    /// How much may be done in one scope and minute.
-    #[schema(nullable = false)]
-    pub rate_limits: Option<RateLimits>,
-    /// From when on it counts. Absent: at once.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub effective_from: Option<Moment>,
-    /// Until before when it counts. Absent: for ever.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub effective_until: Option<Moment>,
+object! {
+    /// Creates a policy for scopes of one tenant.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PolicyCreateRequest: Read {
+        /// Tenant that owns the policy. Required with the admin key; refused with an API key.
+        pub tenant_id: Option<String> { chars: ..=128 },
+        /// Name, unique in the tenant.
+        pub name: String { chars: 1..=256, blank: Blank::Refused },
+        /// Description.
+        pub description: Option<String> { chars: ..=1024 },
+        /// Scopes that the policy matches: one (`tenant:acme/app:chat`), all below one (`tenant:acme/*`), or all of one level
+        /// right below one (`tenant:acme/agent:*`). It is compared with the deepest scope of a request, and cannot change.
+        pub scope_pattern: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused },
+        /// Of several policies that match, only the one with the highest priority applies.
+        pub priority: i64 { range: 0.., default: 0 },
+        /// Limits that the caller must keep: decisions become `ALLOW_WITH_CAPS`.
+        pub caps: Option<Caps>,
+        /// What a commit above its estimate does where the reservation does not say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetimes of reservations; overrides the tenant's settings.
+        pub reservation_ttl_override: Option<ReservationTtlOverride>,
+        /// How much may be done in one scope and minute.
+        pub rate_limits: Option<RateLimits>,
+        /// Start of the time in which the policy applies. Absent: at once.
+        pub effective_from: Option<Moment>,
+        /// End of the time in which the policy applies. Absent: never.
+        pub effective_until: Option<Moment>,
+    }
 }
 
 impl PolicyCreateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let tenant_id = body.optional("tenant_id", |value| value.string(0..=128));
-            let name = body.required("name", read_name);
-            let description = body.optional("description", read_description);
-            let scope_pattern = body.required("scope_pattern", |value| value.text(PATTERN_CHARS));
-            let priority = body.optional("priority", read_priority);
-            let caps = body.optional("caps", Caps::read);
-            let commit_overage_policy = body.optional("commit_overage_policy", OveragePolicy::read);
-            let reservation_ttl_override =
-                body.optional("reservation_ttl_override", ReservationTtlOverride::read);
-            let rate_limits = body.optional("rate_limits", RateLimits::read);
-            let effective_from = body.optional("effective_from", |value| value.moment());
-            let effective_until = body.optional("effective_until", |value| value.moment());
-            Some(Self {
-                tenant_id,
-                name: name?,
-                description,
-                scope_pattern: scope_pattern?,
-                priority: priority.unwrap_or(0),
-                caps,
-                commit_overage_policy,
-                reservation_ttl_override,
-                rate_limits,
-                effective_from,
-                effective_until,
-            })
-        })
-    }
-
     /// What is to be made.
     ///
     /// # Errors
@@ -119,104 +71,50 @@ impl PolicyCreateRequest {
     }
 }
 
-/// Changes a policy. What is absent stays; an object replaces the whole of what was there; `null` removes what is
-/// optional.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyUpdateRequest {
-    /// For people; no two policies of a tenant have the same.
-    #[schema(min_length = 1, max_length = 256, nullable = false)]
-    pub name: Option<String>,
-    /// Why it is there.
-    #[schema(value_type = String, max_length = 1024, required = false)]
-    pub description: Option<Patch<String>>,
-    /// The highest of those that match counts, alone.
-    #[schema(value_type = i64, minimum = 0, required = false)]
-    pub priority: Option<Patch<i64>>,
-    /// What the caller must keep to.
-    #[schema(value_type = Caps, required = false)]
-    pub caps: Option<Patch<Caps>>,
-    /// What a commit above its estimate does.
-    #[schema(value_type = OveragePolicy, required = false)]
-    pub commit_overage_policy: Option<Patch<OveragePolicy>>,
-    /// Goes before the tenant's settings.
-    #[schema(value_type = ReservationTtlOverride, required = false)]
-    pub reservation_ttl_override: Option<Patch<ReservationTtlOverride>>,
-    /// How much may be done in one scope and minute.
-    #[schema(value_type = RateLimits, required = false)]
-    pub rate_limits: Option<Patch<RateLimits>>,
-    /// `DISABLED` takes it out of all decisions; there is no other way to be rid of a policy.
-    #[schema(nullable = false)]
-    pub status: Option<PolicyStatus>,
-    /// From when on it counts.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub effective_from: Option<Patch<Moment>>,
-    /// Until before when it counts.
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub effective_until: Option<Patch<Moment>>,
+object! {
+    /// Changes a policy. What is absent stays; an object replaces the whole of what was there; `null` removes what is
+    /// optional.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PolicyUpdateRequest: Read {
+        /// Name, unique in the tenant.
+        pub name: Option<String> { chars: 1..=256, blank: Blank::Refused },
+        /// Description.
+        pub description: Patch<String> { chars: ..=1024 },
+        /// Of several policies that match, only the one with the highest priority applies.
+        pub priority: Patch<i64> { range: 0.. },
+        /// Limits that the caller must keep.
+        pub caps: Patch<Caps>,
+        /// What a commit above its estimate does where the reservation does not say.
+        pub commit_overage_policy: Patch<OveragePolicy>,
+        /// Lifetimes of reservations; overrides the tenant's settings.
+        pub reservation_ttl_override: Patch<ReservationTtlOverride>,
+        /// How much may be done in one scope and minute.
+        pub rate_limits: Patch<RateLimits>,
+        /// `DISABLED` takes the policy out of all decisions; a policy cannot be deleted.
+        pub status: Option<PolicyStatus>,
+        /// Start of the time in which the policy applies.
+        pub effective_from: Patch<Moment>,
+        /// End of the time in which the policy applies.
+        pub effective_until: Patch<Moment>,
+    }
 }
 
 impl PolicyUpdateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            Some(Self {
-                name: body.optional("name", read_name),
-                description: body.clearable("description", read_description),
-                priority: body.clearable("priority", read_priority),
-                caps: body.clearable("caps", Caps::read),
-                commit_overage_policy: body.clearable("commit_overage_policy", OveragePolicy::read),
-                reservation_ttl_override: body
-                    .clearable("reservation_ttl_override", ReservationTtlOverride::read),
-                rate_limits: body.clearable("rate_limits", RateLimits::read),
-                status: body.optional("status", PolicyStatus::read),
-                effective_from: moment(body, "effective_from"),
-                effective_until: moment(body, "effective_until"),
-            })
-        })
-    }
-
     /// What is to be changed.
     pub fn into_changes(self) -> PolicyChanges {
         PolicyChanges {
             name: self.name,
             description: self.description,
-            priority: self.priority.map(or_default),
+            priority: self.priority.or_default(),
             caps: self.caps,
             commit_overage_policy: self.commit_overage_policy,
-            reservation_ttl_override: self.reservation_ttl_override.map(or_default),
-            rate_limits: self.rate_limits.map(or_default),
+            reservation_ttl_override: self.reservation_ttl_override.or_default(),
+            rate_limits: self.rate_limits.or_default(),
             status: self.status,
             effective_from: self.effective_from,
             effective_until: self.effective_until,
         }
     }
-}
-
-fn or_default<T: Default>(patch: Patch<T>) -> T {
-    match patch {
-        Patch::Set(value) => value,
-        Patch::Clear => T::default(),
-    }
-}
-
-fn read_name(value: Value<'_>) -> Option<String> {
-    value.text(NAME_CHARS)
-}
-
-fn read_description(value: Value<'_>) -> Option<String> {
-    value.string(0..=DESCRIPTION_CHARS)
-}
-
-fn read_priority(value: Value<'_>) -> Option<i64> {
-    value.integer(0..=i64::MAX)
-}
-
-fn moment(body: &mut Object<'_>, name: &str) -> Option<Patch<Moment>> {
-    body.clearable(name, |value| value.moment())
 }
 
 /// A policy.
@@ -276,6 +174,8 @@ pub struct Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
 
     fn json(body: &str) -> Json {
         Json::parse(body.as_bytes()).unwrap()
@@ -331,19 +231,19 @@ mod tests {
 
     #[test]
     fn a_patch_tells_what_stays_from_what_goes() {
-        assert_eq!(patched("{}").unwrap().into_changes().caps, None);
+        assert_eq!(patched("{}").unwrap().into_changes().caps, Patch::Keep);
         let nulls = patched(
             r#"{"name":null,"description":null,"priority":null,"caps":null,"commit_overage_policy":null,
                 "reservation_ttl_override":null,"rate_limits":null,"status":null,"effective_from":null}"#,
         );
         let changes = nulls.unwrap().into_changes();
         assert_eq!((changes.name, changes.status), (None, None));
-        assert_eq!(changes.description, Some(Patch::Clear));
+        assert_eq!(changes.description, Patch::Clear);
         assert_eq!(changes.priority, Some(0));
-        assert_eq!(changes.caps, Some(Patch::Clear));
+        assert_eq!(changes.caps, Patch::Clear);
         assert_eq!(changes.rate_limits, Some(RateLimits::default()));
-        assert_eq!(changes.effective_from, Some(Patch::Clear));
-        assert_eq!(changes.effective_until, None);
+        assert_eq!(changes.effective_from, Patch::Clear);
+        assert_eq!(changes.effective_until, Patch::Keep);
     }
 
     #[test]

@@ -6,89 +6,44 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use utoipa::ToSchema;
-use utoipa::openapi::Object;
 
 use crate::admin::tenants::closing::Turn;
 use crate::admin::{AdminError, Request, TenantUpdate};
 use crate::api::admin::extract::{AdminJson, Because, Declined, KeyHeader, Named};
 use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::shown;
-use crate::api::admin::tenants::{METADATA_MAX, RESERVATION_TTL_MS};
+use crate::api::admin::tenants::METADATA_MAX;
 use crate::api::auth::admin::Booked;
 use crate::api::errors::ApiError;
 use crate::api::extract::Answer;
 use crate::api::state::AppState;
-use crate::domain::fields::{Patch, Problems, read_body, schema};
+use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
-use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::reservation::RESERVATION_TTL_MS;
 use crate::domain::tenant::TenantStatus;
 
-/// Changes a tenant. What is absent stays.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TenantUpdateRequest {
-    /// For people.
-    #[schema(min_length = 1, max_length = 256, nullable = false)]
-    pub name: Option<String>,
-    /// Whether it may act. `CLOSED` is for good, and ends all that the tenant owns.
-    #[schema(nullable = false)]
-    pub status: Option<TenantStatus>,
-    /// Labels of the operator's own, replaced as a whole; `null` takes them out.
-    #[schema(schema_with = metadata_schema, required = false)]
-    pub metadata: Option<Patch<BTreeMap<String, String>>>,
-    /// What a commit above its estimate does when nothing nearer decides.
-    #[schema(nullable = false)]
-    pub default_commit_overage_policy: Option<OveragePolicy>,
-    /// Lifetime of a reservation whose request names none, in milliseconds.
-    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
-    pub default_reservation_ttl_ms: Option<i64>,
-    /// Longest lifetime that a reservation gets, in milliseconds; longer requests are cut.
-    #[schema(minimum = 1000, maximum = 86_400_000, nullable = false)]
-    pub max_reservation_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended.
-    #[schema(minimum = 0, nullable = false)]
-    pub max_reservation_extensions: Option<i64>,
-}
-
-impl TenantUpdateRequest {
-    /// Reads the body.
-    ///
-    /// # Errors
-    /// [`Problems`], all of them.
-    pub fn from_json(body: Json) -> Result<Self, Problems> {
-        read_body(body, |body| {
-            let name = body.optional("name", |value| value.text(256));
-            let status = body.optional("status", TenantStatus::read);
-            let metadata = body.clearable("metadata", |value| {
-                value.string_map(METADATA_MAX, usize::MAX)
-            });
-            let default_commit_overage_policy =
-                body.optional("default_commit_overage_policy", OveragePolicy::read);
-            let mut ttl = |name| body.optional(name, |value| value.integer(RESERVATION_TTL_MS));
-            let default_reservation_ttl_ms = ttl("default_reservation_ttl_ms");
-            let max_reservation_ttl_ms = ttl("max_reservation_ttl_ms");
-            let max_reservation_extensions = body.optional("max_reservation_extensions", |value| {
-                value.integer(0..=i64::MAX)
-            });
-            Some(Self {
-                name,
-                status,
-                metadata,
-                default_commit_overage_policy,
-                default_reservation_ttl_ms,
-                max_reservation_ttl_ms,
-                max_reservation_extensions,
-            })
-        })
+object! {
+    /// Changes a tenant. What is absent stays.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TenantUpdateRequest: Read {
+        /// Name; need not be unique.
+        pub name: Option<String> { chars: 1..=256, blank: Blank::Refused },
+        /// Status. `CLOSED` is final, and closes everything that the tenant owns.
+        pub status: Option<TenantStatus>,
+        /// Labels that the operator chooses, replaced as a whole; `null` removes them.
+        pub metadata: Patch<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
+        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        pub default_commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetime of a reservation whose request names none, in milliseconds.
+        pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// Longest lifetime that a reservation gets, in milliseconds; longer requests are capped.
+        pub max_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// How often a reservation may be extended.
+        pub max_reservation_extensions: Option<i64> { range: 0.. },
     }
-}
-
-fn metadata_schema() -> Object {
-    schema::string_map("Labels of the operator's own.", METADATA_MAX, None)
 }
 
 /// `PATCH /v1/admin/tenants/{tenant_id}`
@@ -152,6 +107,8 @@ pub async fn update_tenant(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
 
     fn update(body: &str) -> Result<TenantUpdateRequest, String> {
         TenantUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
@@ -161,9 +118,9 @@ mod tests {
     #[test]
     fn what_is_absent_stays_and_null_takes_labels_out() {
         let nothing = update("{}").expect("a change of nothing");
-        assert_eq!((nothing.status, nothing.metadata), (None, None));
+        assert_eq!((nothing.status, nothing.metadata), (None, Patch::Keep));
         let nulls = update(r#"{"name":null,"status":null,"metadata":null}"#).expect("a change");
-        assert_eq!((nulls.name, nulls.metadata), (None, Some(Patch::Clear)));
+        assert_eq!((nulls.name, nulls.metadata), (None, Patch::Clear));
     }
 
     #[test]

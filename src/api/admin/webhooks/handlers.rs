@@ -11,9 +11,7 @@ use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::webhooks::queries::{
     AllWebhooks, Deliveries, OwnerQuery, TenantWebhooks, listed_tenant,
 };
-use crate::api::admin::webhooks::requests::{
-    WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
-};
+use crate::api::admin::webhooks::requests::WebhookReplay;
 use crate::api::admin::webhooks::security::WebhookSecurityConfig;
 use crate::api::admin::webhooks::{
     ReplayResponse, WebhookCreateResponse, WebhookDeliveryListResponse, WebhookListResponse,
@@ -26,13 +24,12 @@ use crate::api::refusals::store_error;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::fields::Problems;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::json::Json;
 use crate::domain::moment::Window;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::BadCredential;
-use crate::domain::webhook::Owner;
+use crate::domain::webhook::{Owner, WebhookCreateRequest, WebhookUpdateRequest};
 
 /// `POST /v1/admin/webhooks`
 pub async fn create(
@@ -353,23 +350,3 @@ fn declined(error: WebhookError, tenant: &str, webhook: &str) -> Declined {
         tenant: owner,
     }
 }
-
-/// A body whose reading makes another type.
-macro_rules! read_as {
-    ($($body:ty => $read:ty),* $(,)?) => {
-        $(impl crate::api::admin::extract::AdminBody for $body {
-            type Read = $read;
-
-            fn from_json(body: Json) -> Result<$read, Problems> {
-                Self::from_json(body)
-            }
-        })*
-    };
-}
-
-read_as!(
-    WebhookCreateRequest => crate::domain::webhook::WebhookSettings,
-    WebhookUpdateRequest => crate::domain::webhook::WebhookPatch,
-    WebhookReplay => WebhookReplay,
-    WebhookSecurityConfig => WebhookSecurityConfig,
-);

@@ -55,11 +55,7 @@ fn list_parameters() -> Vec<Value> {
             "What their scope starts with, in lower case.",
             text(),
         ),
-        query(
-            "unit",
-            "What they count.",
-            words(&Unit::ALL.map(Unit::as_str)),
-        ),
+        query("unit", "What they count.", words(Unit::WORDS)),
         query(
             "status",
             "Whether they may be used.",

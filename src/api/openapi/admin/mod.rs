@@ -187,11 +187,7 @@ fn target_parameters() -> Vec<Value> {
             "Where the budget hangs, whatever the case.",
             text(),
         ),
-        required_query(
-            "unit",
-            "What the budget counts.",
-            words(&Unit::ALL.map(Unit::as_str)),
-        ),
+        required_query("unit", "What the budget counts.", words(Unit::WORDS)),
     ]
 }
 

@@ -109,8 +109,8 @@ async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
     let desk = desk().await;
     let free = FreeObject::from_stored("{\"a\":1}".to_owned()).expect("an object");
     let change = BudgetUpdate {
-        commit_overage_policy: Some(Patch::Set(OveragePolicy::Reject)),
-        metadata: Some(Patch::Set(free)),
+        commit_overage_policy: Patch::Set(OveragePolicy::Reject),
+        metadata: Patch::Set(free),
         ..BudgetUpdate::default()
     };
     let ledger = update(&desk, change.clone()).await.expect("changed");
@@ -122,8 +122,8 @@ async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
         "{\"a\":1}"
     );
     let cleared = BudgetUpdate {
-        commit_overage_policy: Some(Patch::Clear),
-        metadata: Some(Patch::Clear),
+        commit_overage_policy: Patch::Clear,
+        metadata: Patch::Clear,
         ..BudgetUpdate::default()
     };
     let ledger = update(&desk, cleared.clone()).await.expect("changed");

@@ -52,10 +52,7 @@ async fn each_change_has_one_event_that_names_what_changed() {
         ..TenantUpdate::default()
     };
     let labels = TenantUpdate {
-        metadata: Some(Patch::Set(BTreeMap::from([(
-            "a".to_owned(),
-            "b".to_owned(),
-        )]))),
+        metadata: Patch::Set(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
         ..TenantUpdate::default()
     };
     let mixed = TenantUpdate {
@@ -67,7 +64,7 @@ async fn each_change_has_one_event_that_names_what_changed() {
         ..named("Acme three")
     };
     let cleared = TenantUpdate {
-        metadata: Some(Patch::Clear),
+        metadata: Patch::Clear,
         ..to(TenantStatus::Active)
     };
     for change in [&ttl, &labels, &mixed, &suspended, &cleared] {

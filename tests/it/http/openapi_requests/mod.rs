@@ -15,9 +15,6 @@ use budget_authority::api::admin::credentials::validate::ApiKeyValidationRequest
 use budget_authority::api::admin::policies::{PolicyCreateRequest, PolicyUpdateRequest};
 use budget_authority::api::admin::tenants::TenantCreateRequest;
 use budget_authority::api::admin::tenants::update::TenantUpdateRequest;
-use budget_authority::api::admin::webhooks::requests::{
-    WebhookCreateRequest, WebhookUpdateRequest,
-};
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
 use budget_authority::api::runtime::commit::CommitRequest;
@@ -26,8 +23,9 @@ use budget_authority::api::runtime::events::EventCreateRequest;
 use budget_authority::api::runtime::extend::ReservationExtendRequest;
 use budget_authority::api::runtime::release::ReleaseRequest;
 use budget_authority::api::runtime::reserve::ReservationCreateRequest;
-use budget_authority::domain::fields::Problems;
+use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
+use budget_authority::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
 use samples::{limits, resolved, sample, violations};
 use serde_json::{Map, Value, json};
 

@@ -89,8 +89,9 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
         } => {
             let update = BudgetUpdate {
                 overdraft_limit: limit,
-                commit_overage_policy: overage
-                    .map(|policy| policy.map_or(Patch::Clear, Patch::Set)),
+                commit_overage_policy: overage.map_or(Patch::Keep, |policy| {
+                    policy.map_or(Patch::Clear, Patch::Set)
+                }),
                 ..BudgetUpdate::default()
             };
             let (_, path) = subject(world, tenant, place);

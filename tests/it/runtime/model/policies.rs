@@ -89,7 +89,7 @@ pub async fn govern(world: &World, model: &mut Model, tenant: usize, name: usize
     if let Some((stored, made)) = model.policies.get_mut(&(tenant, name)) {
         let changes = PolicyChanges {
             priority: Some(rule.priority),
-            commit_overage_policy: Some(rule.overage.map_or(Patch::Clear, Patch::Set)),
+            commit_overage_policy: rule.overage.map_or(Patch::Clear, Patch::Set),
             reservation_ttl_override: Some(ttl),
             status: Some(match rule.active {
                 true => PolicyStatus::Active,

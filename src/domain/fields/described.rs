@@ -1,0 +1,126 @@
+//! The description of objects: OpenAPI schemas, made from the declarations that read and show them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Schema, json};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema as openapi;
+
+use super::field::Field;
+use super::member::Member;
+
+/// The named schemas of a document.
+#[derive(Debug, Default)]
+pub struct Components(BTreeMap<String, Schema>);
+
+impl Components {
+    /// Refers to the schema of an object, which is added with all that it refers to.
+    pub fn refer(
+        &mut self,
+        mut described: Described,
+        members: impl FnOnce(&mut Described, &mut Self),
+    ) -> Schema {
+        let name = described.name;
+        if !self.0.contains_key(name) {
+            self.0.insert(name.to_owned(), Schema::Null);
+            members(&mut described, self);
+            self.0.insert(name.to_owned(), described.schema);
+        }
+        json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+
+    /// Refers to an enumeration.
+    pub fn refer_words(&mut self, name: &str, doc: &str, words: &[&str]) -> Schema {
+        let schema = json!({"type": "string", "enum": words, "description": description(doc)});
+        self.0.insert(name.to_owned(), schema);
+        json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+
+    /// All of them, by name.
+    pub fn into_schemas(self) -> BTreeMap<String, Schema> {
+        self.0
+    }
+
+    /// The name of a type's schema.
+    pub fn name<T: Field<Rules = ()>>() -> String {
+        let schema = T::schema(&(), &mut Self::default());
+        let reference = schema["$ref"].as_str().unwrap_or_default();
+        reference.rsplit('/').next().unwrap_or_default().to_owned()
+    }
+
+    /// The schema of a type, for derived descriptions.
+    pub fn derived<T: Field<Rules = ()>>() -> RefOr<openapi::Schema> {
+        let mut components = Self::default();
+        T::schema(&(), &mut components);
+        let schema = components.0.remove(&Self::name::<T>());
+        derived(schema.unwrap_or_default())
+    }
+
+    /// The schemas that a type refers to, for derived descriptions.
+    pub fn collect<T: Field<Rules = ()>>(schemas: &mut Vec<(String, RefOr<openapi::Schema>)>) {
+        let mut components = Self::default();
+        T::schema(&(), &mut components);
+        let named = components.0.into_iter();
+        schemas.extend(named.map(|(name, schema)| (name, derived(schema))));
+    }
+}
+
+fn derived(schema: Schema) -> RefOr<openapi::Schema> {
+    serde_json::from_value(schema).expect("schemas are schemas")
+}
+
+/// The schema of an object in the making.
+#[derive(Debug)]
+pub struct Described {
+    name: &'static str,
+    schema: Schema,
+}
+
+impl Described {
+    /// An object without members yet, described by a doc comment.
+    pub fn new(name: &'static str, doc: &str) -> Self {
+        let schema = json!({
+            "type": "object",
+            "description": description(doc),
+            "additionalProperties": false,
+            "properties": {},
+        });
+        Self { name, schema }
+    }
+
+    /// Another name than the struct's.
+    pub fn publish_as(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Takes note of a role of the declaration: an `Open` object may get further members.
+    pub fn role(mut self, role: &str) -> Self {
+        if let Some(object) = self.schema.as_object_mut().filter(|_| role == "Open") {
+            object.remove("additionalProperties");
+        }
+        self
+    }
+
+    /// Adds a member with its doc comment.
+    pub fn member<T: Field>(&mut self, member: Member<T>, doc: &str, components: &mut Components) {
+        let Some(mut schema) = member.describe(components) else {
+            return;
+        };
+        let name = member.name;
+        schema["description"] = description(doc).into();
+        self.schema["properties"][name] = schema;
+        if member.required_by_description() {
+            match self.schema["required"].as_array_mut() {
+                Some(required) => required.push(name.into()),
+                None => self.schema["required"] = json!([name]),
+            }
+        }
+    }
+}
+
+/// A doc comment without its indentation.
+fn description(doc: &str) -> String {
+    let lines: Vec<&str> = doc.trim().lines().map(str::trim).collect();
+    lines.join("\n")
+}

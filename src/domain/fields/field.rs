@@ -1,0 +1,337 @@
+//! The types that members can have, and how each is read and described.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+use serde_json::{Value as Schema, json};
+
+use super::described::Components;
+use super::rules::{Blank, Entries, Items, Range, Text};
+use super::{Problems, Value};
+use crate::domain::json::{FreeObject, Json};
+use crate::domain::moment::Moment;
+
+/// A type that members of requests, responses and records can have.
+pub trait Field: Sized {
+    /// What can be demanded of a value beside its type.
+    type Rules: Default;
+    /// The type of a default: what an `Option` or [`Patch`] holds, else the type itself.
+    type Inner;
+
+    /// The schema, or a reference to it. The named schemas that it refers to are added to `components`.
+    fn schema(rules: &Self::Rules, components: &mut Components) -> Schema;
+
+    /// What an absent member is; `None` where it must be there.
+    fn absent(default: Option<Self::Inner>) -> Option<Self>;
+
+    /// What a member is that was sent as `null`.
+    fn null(default: Option<Self::Inner>) -> Option<Self> {
+        Self::absent(default)
+    }
+
+    /// Whether a response leaves the value out.
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    /// The name under which a response shows the value, where the value decides it.
+    fn shown_as(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// A [`Field`] that requests have.
+pub trait Read: Field {
+    /// Reads the value; what is wrong with it is noted.
+    fn read(value: Value<'_>, rules: &Self::Rules) -> Option<Self>;
+
+    /// Whether the value is as good as `null`.
+    fn is_null(json: &Json, _rules: &Self::Rules) -> bool {
+        *json == Json::Null
+    }
+
+    /// The stored form: compact JSON.
+    fn to_text(&self) -> String
+    where
+        Self: serde::Serialize,
+    {
+        serde_json::to_string(self).expect("numbers, texts and maps with text keys serialize")
+    }
+
+    /// Reads the stored form.
+    fn from_text(text: &str) -> Option<Self> {
+        Self::from_json(Json::parse(text.as_bytes()).ok()?).ok()
+    }
+
+    /// Reads a whole request body.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    fn from_json(body: Json) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let value = Value::new(body, String::new(), &mut problems);
+        match Self::read(value, &Self::Rules::default()) {
+            Some(request) if problems.is_empty() => Ok(request),
+            _ => Err(problems),
+        }
+    }
+}
+
+/// Declares a type that is neither optional nor named: its rules, and its schema under them.
+macro_rules! plain_field {
+    ($type:ty, $rules:ty, $schema:expr) => {
+        impl $crate::domain::fields::Field for $type {
+            type Rules = $rules;
+            type Inner = Self;
+
+            fn schema(
+                rules: &$rules,
+                _: &mut $crate::domain::fields::Components,
+            ) -> serde_json::Value {
+                let schema: fn(&$rules) -> serde_json::Value = $schema;
+                schema(rules)
+            }
+
+            fn absent(default: Option<Self>) -> Option<Self> {
+                default
+            }
+        }
+    };
+}
+pub(crate) use plain_field;
+
+plain_field!(String, Text, Text::schema);
+plain_field!(SecretString, Text, Text::schema);
+plain_field!(bool, (), |()| json!({"type": "boolean"}));
+plain_field!(i64, Range<i64>, |range| number("integer", "int64", range));
+plain_field!(f64, Range<f64>, |range| number("number", "double", range));
+plain_field!(
+    Moment,
+    (),
+    |()| json!({"type": "string", "format": "date-time"})
+);
+plain_field!(FreeObject, (), |()| json!({"type": "object"}));
+fn number<N>(kind: &str, format: &str, range: &Range<N>) -> Schema
+where
+    N: Copy + PartialOrd + std::fmt::Display + serde::Serialize,
+{
+    let mut schema = json!({"type": kind, "format": format});
+    range.published.describe(&mut schema, "minimum", "maximum");
+    schema
+}
+
+impl Read for String {
+    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
+        value.text(rules)
+    }
+
+    fn is_null(json: &Json, rules: &Text) -> bool {
+        let blank = |text: &String| rules.blank == Blank::Null && text.trim().is_empty();
+        matches!(json, Json::Null) || matches!(json, Json::String(text) if blank(text))
+    }
+}
+
+impl Read for SecretString {
+    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
+        value.text(rules).map(Self::from)
+    }
+
+    fn is_null(json: &Json, rules: &Text) -> bool {
+        String::is_null(json, rules)
+    }
+}
+
+impl Read for bool {
+    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+        value.boolean()
+    }
+}
+
+impl Read for i64 {
+    fn read(value: Value<'_>, range: &Range<i64>) -> Option<Self> {
+        value.integer(range.enforced())
+    }
+}
+
+impl Read for f64 {
+    fn read(value: Value<'_>, range: &Range<f64>) -> Option<Self> {
+        value.number(range.enforced())
+    }
+}
+
+impl Read for Moment {
+    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+        value.moment()
+    }
+}
+
+impl Read for FreeObject {
+    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+        value.free_object()
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    type Rules = T::Rules;
+    type Inner = T::Inner;
+
+    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
+        T::schema(rules, components)
+    }
+
+    fn absent(_: Option<T::Inner>) -> Option<Self> {
+        Some(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.as_ref().is_none_or(T::is_absent)
+    }
+
+    fn shown_as(&self) -> Option<&'static str> {
+        self.as_ref().and_then(T::shown_as)
+    }
+}
+
+impl<T: Read> Read for Option<T> {
+    fn read(value: Value<'_>, rules: &T::Rules) -> Option<Self> {
+        T::read(value, rules).map(Some)
+    }
+
+    fn is_null(json: &Json, rules: &T::Rules) -> bool {
+        T::is_null(json, rules)
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    type Rules = Items<T::Rules>;
+    type Inner = Self;
+
+    fn schema(rules: &Self::Rules, components: &mut Components) -> Schema {
+        let mut schema = json!({"type": "array", "items": T::schema(&rules.each, components)});
+        rules.items.describe(&mut schema, "minItems", "maxItems");
+        schema
+    }
+
+    fn absent(default: Option<Self>) -> Option<Self> {
+        default
+    }
+}
+
+impl<T: Read + PartialEq> Read for Vec<T> {
+    fn read(value: Value<'_>, rules: &Self::Rules) -> Option<Self> {
+        value.array(rules)
+    }
+}
+
+impl<T: Field> Field for BTreeMap<String, T> {
+    type Rules = Entries<T::Rules>;
+    type Inner = Self;
+
+    fn schema(rules: &Self::Rules, components: &mut Components) -> Schema {
+        let value = T::schema(&rules.each, components);
+        let mut schema = json!({"type": "object", "additionalProperties": value});
+        // The published description says so of maps without a bound.
+        if rules.entries.max.is_none() {
+            schema["propertyNames"] = json!({"type": "string"});
+        }
+        rules
+            .entries
+            .describe(&mut schema, "minProperties", "maxProperties");
+        schema
+    }
+
+    fn absent(default: Option<Self>) -> Option<Self> {
+        default
+    }
+}
+
+impl<T: Read> Read for BTreeMap<String, T> {
+    fn read(value: Value<'_>, rules: &Self::Rules) -> Option<Self> {
+        value.map(rules)
+    }
+}
+
+/// What a request does to a value that may be stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Patch<T> {
+    /// It stays as it is: the member is absent.
+    #[default]
+    Keep,
+    /// It is taken out, or has its default again: the member is `null`.
+    Clear,
+    /// It gets this value.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// The value afterwards.
+    pub fn apply(self, present: Option<T>) -> Option<T> {
+        match self {
+            Self::Keep => present,
+            Self::Clear => None,
+            Self::Set(value) => Some(value),
+        }
+    }
+
+    /// What it becomes, if it changes: nothing, or a value.
+    pub fn change(&self) -> Option<Option<&T>> {
+        match self {
+            Self::Keep => None,
+            Self::Clear => Some(None),
+            Self::Set(value) => Some(Some(value)),
+        }
+    }
+
+    /// What it becomes, if it changes, where clearing brings the default back.
+    pub fn or_default(self) -> Option<T>
+    where
+        T: Default,
+    {
+        match self {
+            Self::Keep => None,
+            Self::Clear => Some(T::default()),
+            Self::Set(value) => Some(value),
+        }
+    }
+
+    /// What is set, if anything is.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Keep | Self::Clear => None,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Patch<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Keep, Self::Set)
+    }
+}
+
+impl<T: Field> Field for Patch<T> {
+    type Rules = T::Rules;
+    type Inner = T::Inner;
+
+    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
+        T::schema(rules, components)
+    }
+
+    fn absent(_: Option<T::Inner>) -> Option<Self> {
+        Some(Self::Keep)
+    }
+
+    fn null(_: Option<T::Inner>) -> Option<Self> {
+        Some(Self::Clear)
+    }
+}
+
+impl<T: Read> Read for Patch<T> {
+    fn read(value: Value<'_>, rules: &T::Rules) -> Option<Self> {
+        T::read(value, rules).map(Self::Set)
+    }
+
+    fn is_null(json: &Json, rules: &T::Rules) -> bool {
+        T::is_null(json, rules)
+    }
+}

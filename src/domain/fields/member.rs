@@ -1,0 +1,223 @@
+//! What is said of one member of an object beside its type.
+
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Value as Schema, json};
+
+use super::described::Components;
+use super::field::Field;
+use super::rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
+
+/// One member: name, rules, default, and how it is described and shown. Built by the options of [`object!`](super::object).
+pub struct Member<T: Field> {
+    pub(super) name: &'static str,
+    pub(super) rules: T::Rules,
+    pub(super) default: Option<T::Inner>,
+    default_schema: Option<fn(&T::Inner) -> Schema>,
+    required: bool,
+    described: bool,
+    shown: bool,
+    skip_if: Option<fn(&T) -> bool>,
+    described_as: Option<Schema>,
+    keywords: Vec<(&'static str, Schema)>,
+}
+
+impl<T: Field> Member<T> {
+    /// A member without options.
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            rules: T::Rules::default(),
+            default: None,
+            default_schema: None,
+            required: true,
+            described: true,
+            shown: true,
+            skip_if: None,
+            described_as: None,
+            keywords: Vec::new(),
+        }
+    }
+
+    /// The name on the wire, where it is not the struct's.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// What the member is when it is absent. On an `Option` it is described only: whoever uses the value applies it.
+    pub fn default(mut self, default: T::Inner) -> Self
+    where
+        T::Inner: Serialize,
+    {
+        self.default = Some(default);
+        self.default_schema = Some(|default| json!(default));
+        self
+    }
+
+    /// `false`: the published description calls the member optional, though it is always there, or must be.
+    pub fn required(mut self, required: bool) -> Self {
+        self.required = required;
+        self
+    }
+
+    /// `false`: the description leaves the member out.
+    pub fn described(mut self, described: bool) -> Self {
+        self.described = described;
+        self
+    }
+
+    /// `false`: neither responses nor the description have the member.
+    pub fn shown(mut self, shown: bool) -> Self {
+        (self.shown, self.described) = (shown, shown);
+        self
+    }
+
+    /// Values that responses leave out.
+    pub fn skip_if(mut self, skip_if: fn(&T) -> bool) -> Self {
+        self.skip_if = Some(skip_if);
+        self
+    }
+
+    /// A keyword of the schema besides those that follow from type and rules.
+    pub fn keyword(mut self, keyword: &'static str, value: impl Into<Schema>) -> Self {
+        self.keywords.push((keyword, value.into()));
+        self
+    }
+
+    /// Another schema than the type's, where the published description says less.
+    pub fn described_as(mut self, schema: Schema) -> Self {
+        self.described_as = Some(schema);
+        self
+    }
+
+    /// An example for people.
+    pub fn example(self, example: &str) -> Self {
+        self.keyword("example", example)
+    }
+
+    /// Writes the member of a response.
+    ///
+    /// # Errors
+    /// Of the serializer.
+    pub fn show<M: SerializeMap>(self, value: &T, map: &mut M) -> Result<(), M::Error>
+    where
+        T: Serialize,
+    {
+        if !self.shown || value.is_absent() || self.skip_if.is_some_and(|skip| skip(value)) {
+            return Ok(());
+        }
+        map.serialize_entry(value.shown_as().unwrap_or(self.name), value)
+    }
+
+    /// The schema of the member, unless the description leaves it out.
+    pub(super) fn describe(&self, components: &mut Components) -> Option<Schema> {
+        if !self.described {
+            return None;
+        }
+        let schema = self.described_as.clone();
+        let mut schema = schema.unwrap_or_else(|| T::schema(&self.rules, components));
+        if let Some((default, to_schema)) = self.default.as_ref().zip(self.default_schema) {
+            let default = to_schema(default);
+            // An empty list is what everybody expects.
+            if default != json!([]) {
+                schema["default"] = default;
+            }
+        }
+        for (keyword, value) in &self.keywords {
+            schema[*keyword] = value.clone();
+        }
+        Some(schema)
+    }
+
+    /// Whether the description requires the member.
+    pub(super) fn required_by_description(self) -> bool {
+        self.required && self.skip_if.is_none() && T::absent(self.default).is_none()
+    }
+}
+
+impl<T: Field<Rules = Text>> Member<T> {
+    /// How many characters.
+    pub fn chars(mut self, chars: impl Into<Bounds<usize>>) -> Self {
+        self.rules.chars = chars.into();
+        self
+    }
+
+    /// How many characters, where the description says less than is enforced.
+    pub fn unpublished_chars(mut self, chars: impl Into<Bounds<usize>>) -> Self {
+        self.rules.unpublished_chars = Some(chars.into());
+        self
+    }
+
+    /// What a text without content is.
+    pub fn blank(mut self, blank: Blank) -> Self {
+        self.rules.blank = blank;
+        self
+    }
+
+    /// `true`: white space at both ends is dropped, after the characters were counted.
+    pub fn trimmed(mut self, trimmed: bool) -> Self {
+        self.rules.trimmed = trimmed;
+        self
+    }
+
+    /// What the text must look like.
+    pub fn form(mut self, form: &'static Form) -> Self {
+        self.rules.form = Some(form);
+        self
+    }
+}
+
+impl<T: Field<Rules = Range<N>>, N> Member<T> {
+    /// Least and greatest value.
+    pub fn range(mut self, range: impl Into<Bounds<N>>) -> Self {
+        self.rules.published = range.into();
+        self
+    }
+
+    /// Least and greatest value, where the description says less than is enforced.
+    pub fn unpublished_range(mut self, range: impl Into<Bounds<N>>) -> Self {
+        self.rules.unpublished = Some(range.into());
+        self
+    }
+}
+
+impl<T: Field<Rules = Items<R>>, R> Member<T> {
+    /// How many items.
+    pub fn items(mut self, items: impl Into<Bounds<usize>>) -> Self {
+        self.rules.items = items.into();
+        self
+    }
+
+    /// How many items, where the description says less than is enforced.
+    pub fn unpublished_items(mut self, items: impl Into<Bounds<usize>>) -> Self {
+        self.rules.unpublished_items = Some(items.into());
+        self
+    }
+
+    /// `true`: what occurs again is dropped.
+    pub fn distinct(mut self, distinct: bool) -> Self {
+        self.rules.distinct = distinct;
+        self
+    }
+
+    /// The rules for each item.
+    pub fn each(mut self, each: R) -> Self {
+        self.rules.each = each;
+        self
+    }
+}
+
+impl<T: Field<Rules = Entries<R>>, R> Member<T> {
+    /// How many entries.
+    pub fn entries(mut self, entries: impl Into<Bounds<usize>>) -> Self {
+        self.rules.entries = entries.into();
+        self
+    }
+
+    /// The rules for the value of each entry.
+    pub fn values(mut self, each: R) -> Self {
+        self.rules.each = each;
+        self
+    }
+}

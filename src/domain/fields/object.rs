@@ -1,0 +1,198 @@
+//! The macro that declares an object of the wire: its members, their bounds, their description and their reading, once.
+
+/// Declares a struct whose members are members of a JSON object.
+///
+/// ```text
+/// object! {
+///     /// Extends a reservation.
+///     #[derive(Debug, Clone)]
+///     pub struct Extension: Read + Show {
+///         /// How far the deadline moves, in milliseconds.
+///         pub extend_by_ms: i64 { range: 1..=86_400_000, default: 60_000 },
+///         /// Why, for the record.
+///         pub reason: Option<String> { chars: ..=256 },
+///     }
+///     check |request, object| {
+///         if request.extend_by_ms == 7 {
+///             object.refuse_member("extend_by_ms", "must not be 7");
+///         }
+///     }
+/// }
+/// ```
+///
+/// The options in braces are methods of [`Member`](super::Member); an option that the member's type does not know is a
+/// compile error. The example expands to the struct with its comments and
+///
+/// ```text
+/// impl Field for Extension {
+///     type Rules = ();
+///     type Inner = Self;
+///     fn schema(_: &(), components: &mut Components) -> Schema {
+///         components.refer("Extension", |components| {
+///             let mut described = Described::new("Extends a reservation.");
+///             let member = Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000);
+///             described.member(&member, "How far the deadline moves, in milliseconds.", components);
+///             let member = Member::<Option<String>>::new("reason").chars(..=256);
+///             described.member(&member, "Why, for the record.", components);
+///             described.finish()
+///         })
+///     }
+///     fn absent(default: Option<Self>) -> Option<Self> { default }
+/// }
+///
+/// impl Read for Extension { // `Read`: requests have it.
+///     fn read(value: Value<'_>, _: &()) -> Option<Self> {
+///         value.object(|object| {
+///             let extend_by_ms = object.read(&Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000));
+///             let reason = object.read(&Member::<Option<String>>::new("reason").chars(..=256));
+///             let request = Self { extend_by_ms: extend_by_ms?, reason: reason? };
+///             (|request: &Self, object: &mut Object<'_>| …)(&request, object); // `check`: once every member is right.
+///             Some(request)
+///         })
+///     }
+/// }
+///
+/// impl serde::Serialize for Extension { // `Show`: responses and records have it.
+///     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+///         let mut map = serializer.serialize_map(None)?;
+///         Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000).show(&self.extend_by_ms, &mut map)?;
+///         Member::<Option<String>>::new("reason").chars(..=256).show(&self.reason, &mut map)?;
+///         map.end()
+///     }
+/// }
+/// ```
+///
+/// `ignore { member: Type }` before `check` names members that requests may have and that are not used.
+///
+/// Further roles: `Open` describes the object as one that may get further members. `struct Name as "Published"` publishes the
+/// schema under another name than the struct's.
+macro_rules! object {
+    (
+        $(#[doc = $doc:expr])*
+        $(#[derive($($derive:path),* $(,)?)])?
+        $vis:vis struct $name:ident $(as $published:literal)? : $first:ident $(+ $role:ident)* { $($body:tt)* }
+        $(ignore { $($ignored:ident : $ignored_type:ty),* $(,)? })?
+        $(check $check:expr)?
+    ) => {
+        $crate::domain::fields::object!(
+            @struct [$(#[doc = $doc])* $(#[derive($($derive),*)])?] $vis $name { $($body)* }
+        );
+        $crate::domain::fields::object!(
+            @Field $name [$(.publish_as($published))? $(.role(stringify!($role)))*] (concat!($($doc, "\n"),*)) { $($body)* }
+        );
+        $crate::domain::fields::object!(@roles [$first $($role)*] $name { $($body)* }
+            [$($check)?] [$($($ignored: $ignored_type),*)?]);
+    };
+    (@roles [$($role:ident)+] $name:ident $body:tt $check:tt $ignored:tt) => {
+        $($crate::domain::fields::object!(@$role $name $body $check $ignored);)+
+    };
+    (
+        @struct [$($attributes:tt)*] $vis:vis $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
+        }
+    ) => {
+        $($attributes)*
+        $vis struct $name {
+            $($(#[doc = $doc])* $member_vis $member: $type,)*
+        }
+    };
+    (
+        @Field $name:ident [$($about:tt)*] ($doc:expr) {
+            $($(#[doc = $member_doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        }
+    ) => {
+        impl $crate::domain::fields::Field for $name {
+            type Rules = ();
+            type Inner = Self;
+
+            fn schema(
+                _: &(),
+                components: &mut $crate::domain::fields::Components,
+            ) -> $crate::domain::fields::Schema {
+                let described = $crate::domain::fields::Described::new(stringify!($name), $doc)$($about)*;
+                components.refer(described, |described, components| {
+                    $(described.member(
+                        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?,
+                        concat!($($member_doc, "\n"),*),
+                        components,
+                    );)*
+                })
+            }
+
+            fn absent(default: Option<Self>) -> Option<Self> {
+                default
+            }
+        }
+
+        $crate::domain::fields::derived_schema!($name);
+    };
+    (
+        @Read $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        } [$($check:expr)?] [$($ignored:ident : $ignored_type:ty),*]
+    ) => {
+        impl $crate::domain::fields::Read for $name {
+            fn read(value: $crate::domain::fields::Value<'_>, _: &()) -> Option<Self> {
+                value.object(|object| {
+                    $(let $member = object.read(
+                        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?,
+                    );)*
+                    $(object.read($crate::domain::fields::Member::<Option<$ignored_type>>::new(stringify!($ignored)));)*
+                    let request = Self { $($member: $member?),* };
+                    $(
+                        let check: fn(&Self, &mut $crate::domain::fields::Object<'_>) = $check;
+                        check(&request, object);
+                    )?
+                    Some(request)
+                })
+            }
+        }
+    };
+    (
+        @Show $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        } $check:tt $ignored:tt
+    ) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap as _;
+                let mut map = serializer.serialize_map(None)?;
+                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                    .show(&self.$member, &mut map)?;)*
+                map.end()
+            }
+        }
+    };
+    (@Open $name:ident $body:tt $check:tt $ignored:tt) => {};
+}
+pub(crate) use object;
+
+/// Lets a type appear in derived descriptions.
+macro_rules! derived_schema {
+    ($name:ident) => {
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                $crate::domain::fields::Components::derived::<Self>()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                $crate::domain::fields::Components::name::<Self>().into()
+            }
+
+            fn schemas(
+                schemas: &mut Vec<(
+                    String,
+                    utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
+                )>,
+            ) {
+                $crate::domain::fields::Components::collect::<Self>(schemas);
+            }
+        }
+    };
+}
+pub(crate) use derived_schema;

@@ -1,0 +1,129 @@
+//! What a request says of a subscription: the whole of a new one, or what is to change.
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+
+use super::{HEADER_MASK, RetryPolicy, Thresholds, URL_CHARS_MAX, WebhookStatus, check_headers};
+use crate::domain::event::types::{EventCategory, EventTypeName};
+use crate::domain::fields::{Blank, Object, Patch, Read, Value, object, plain_field};
+use crate::domain::json::FreeObject;
+use crate::domain::scope::SCOPE_CHARS_MAX;
+
+/// Consecutive failures after which a subscription is disabled, unless it says otherwise.
+pub const DISABLE_AFTER_FAILURES: i64 = 10;
+/// Most that a subscription may say.
+const FAILURES_MAX: i64 = 10_000;
+/// Most event types, and most categories, of one subscription.
+const SELECTORS_MAX: usize = 100;
+/// Fewest and most characters of a signing secret.
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
+
+object! {
+    /// Creates a webhook subscription.
+    #[derive(Debug)]
+    pub struct WebhookCreateRequest: Read {
+        /// Name.
+        pub name: Option<String> { chars: ..=256 },
+        /// Description.
+        pub description: Option<String> { chars: ..=1024 },
+        /// Address of the receiver; checked against the security configuration.
+        pub url: String { chars: ..=URL_CHARS_MAX, blank: Blank::Refused },
+        /// Event types, or `custom.` and a name. At most 100.
+        pub event_types: Vec<EventTypeName> { items: 1.., unpublished_items: 1..=SELECTORS_MAX, distinct: true },
+        /// Further events, by category.
+        pub event_categories: Option<Vec<EventCategory>> { unpublished_items: ..=SELECTORS_MAX, distinct: true },
+        /// Scopes whose events are delivered: one scope, or the beginning of scopes and `*`.
+        pub scope_filter: Option<String> { unpublished_chars: ..=SCOPE_CHARS_MAX, blank: Blank::Null },
+        /// When anomalies emit events.
+        pub thresholds: Option<Thresholds>,
+        /// Key of the signatures, 16 to 256 characters. Absent: the service generates one.
+        pub signing_secret: Option<SecretString> {
+            unpublished_chars: SECRET_CHARS, blank: Blank::Null, example: "whsec_0123456789",
+        },
+        /// Headers sent with each delivery besides the usual ones; responses mask their values.
+        pub headers: Option<BTreeMap<String, SecretString>>,
+        /// How failed deliveries are retried.
+        pub retry_policy: Option<RetryPolicy>,
+        /// Consecutive failures after which the subscription is disabled; at most 10,000.
+        pub disable_after_failures: i64 {
+            range: 1.., unpublished_range: 1..=FAILURES_MAX, default: DISABLE_AFTER_FAILURES,
+        },
+        /// Data that the owner chooses.
+        pub metadata: Option<FreeObject>,
+    }
+    check |request, object| {
+        let Some(headers) = &request.headers else { return };
+        if headers.values().any(|value| value.expose_secret() == HEADER_MASK) {
+            object.refuse_member("headers", "has a mask where a value should be");
+        }
+        refuse_bad_headers(headers, object);
+    }
+}
+
+object! {
+    /// Changes a webhook subscription. What is absent stays; `null` clears, or restores the default.
+    #[derive(Debug, Clone)]
+    pub struct WebhookUpdateRequest: Read {
+        /// Name.
+        pub name: Patch<String> { chars: ..=256 },
+        /// Description.
+        pub description: Patch<String> { chars: ..=1024 },
+        /// Address of the receiver; checked against the security configuration.
+        pub url: Option<String> { chars: ..=URL_CHARS_MAX, blank: Blank::Refused },
+        /// Event types. May be empty where categories remain.
+        pub event_types: Option<Vec<EventTypeName>> { unpublished_items: ..=SELECTORS_MAX, distinct: true },
+        /// Further events, by category.
+        pub event_categories: Patch<Vec<EventCategory>> { unpublished_items: ..=SELECTORS_MAX, distinct: true },
+        /// Scopes whose events are delivered; empty: all.
+        pub scope_filter: Patch<String> { unpublished_chars: ..=SCOPE_CHARS_MAX, blank: Blank::Null },
+        /// When anomalies emit events; replaced as a whole.
+        pub thresholds: Patch<Thresholds>,
+        /// New key of the signatures, 16 to 256 characters.
+        pub signing_secret: Option<SecretString> { unpublished_chars: SECRET_CHARS, example: "whsec_0123456789" },
+        /// Replaced as a whole; `********` keeps the value that is there.
+        pub headers: Patch<BTreeMap<String, SecretString>>,
+        /// Replaced as a whole.
+        pub retry_policy: Patch<RetryPolicy>,
+        /// Consecutive failures after which the subscription is disabled; at most 10,000.
+        pub disable_after_failures: Patch<i64> { range: 1.., unpublished_range: 1..=FAILURES_MAX },
+        /// Whether events are delivered. `ACTIVE` resets the failures.
+        pub status: Option<SettableStatus>,
+        /// Replaced as a whole.
+        pub metadata: Patch<FreeObject>,
+    }
+    check |request, object| {
+        if let Patch::Set(headers) = &request.headers {
+            refuse_bad_headers(headers, object);
+        }
+    }
+}
+
+fn refuse_bad_headers(headers: &BTreeMap<String, SecretString>, object: &mut Object<'_>) {
+    if let Err(reason) = check_headers(headers) {
+        object.refuse_member("headers", reason);
+    }
+}
+
+/// A status that requests can set: `ACTIVE` or `PAUSED`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettableStatus(pub WebhookStatus);
+
+impl SettableStatus {
+    const WORDS: &[&str] = &["ACTIVE", "PAUSED"];
+}
+
+plain_field!(
+    SettableStatus,
+    (),
+    |()| json!({"type": "string", "enum": SettableStatus::WORDS})
+);
+
+impl Read for SettableStatus {
+    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+        let settable =
+            |text: &str| WebhookStatus::parse(text).filter(|_| Self::WORDS.contains(&text));
+        value.one_of(settable, Self::WORDS).map(Self)
+    }
+}
