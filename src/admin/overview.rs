@@ -15,7 +15,7 @@ use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventType;
 use crate::domain::moment::Moment;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::store::admin::overview::Strain;

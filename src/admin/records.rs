@@ -1,6 +1,6 @@
 //! From the entries of an index to the rows of a list.
 
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::listing::readable;
 use crate::store::StoreError;
 use crate::store::admin::AdminError;

@@ -16,6 +16,7 @@ pub mod moment;
 pub mod budget;
 pub mod caller;
 pub mod cause;
+pub mod record;
 pub mod refusal;
 pub mod reservation;
 pub mod tenant;

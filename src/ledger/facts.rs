@@ -3,7 +3,7 @@
 use crate::domain::action::{Action, Metrics};
 use crate::domain::fields::Read as _;
 use crate::domain::json::FreeObject;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 

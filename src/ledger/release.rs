@@ -7,7 +7,7 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::reservation::RecordError;
+use crate::domain::record::RecordError;
 use crate::store::ExtraTrip;
 use crate::store::runtime::release as store;
 

@@ -11,8 +11,8 @@ use crate::admin::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first
 use crate::domain::audit::AuditEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
+use crate::domain::record::Record;
 use crate::domain::refusal::TooManyToSort;
-use crate::domain::reservation::Record;
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{

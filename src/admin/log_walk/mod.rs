@@ -10,7 +10,7 @@ use super::AdminError;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View};

@@ -8,7 +8,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Window;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::admin::logs::LogWalk;
 use crate::store::dispatcher::view_rows::{Span, ViewIndex};

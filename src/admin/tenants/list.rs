@@ -2,8 +2,8 @@
 
 use crate::admin::{Admin, AdminError, is_too_many, records};
 use crate::domain::ids::TenantId;
+use crate::domain::record::Record;
 use crate::domain::refusal::TooManyToSort;
-use crate::domain::reservation::Record;
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::Tenant;

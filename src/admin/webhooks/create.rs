@@ -12,8 +12,8 @@ use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Read as _;
 use crate::domain::moment::Moment;
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::webhook::{
     Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, WebhookStatus,
     check_selectors,

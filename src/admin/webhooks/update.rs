@@ -11,8 +11,8 @@ use crate::admin::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::{Patch, Read as _};
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::webhook::{
     DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, SubscriptionId,
     Thresholds, WebhookStatus, WebhookUpdateRequest,

@@ -14,7 +14,8 @@ use crate::api::sort::{Last, Sort, Start};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ReservationId, TenantId};
-use crate::domain::reservation::{Record, RecordError, ReservationSort, Status};
+use crate::domain::record::{Record, RecordError};
+use crate::domain::reservation::{ReservationSort, Status};
 use crate::ledger::{self, LedgerError, Position, ReservationPage, facts};
 
 /// `GET /v1/reservations/{reservation_id}`

@@ -15,7 +15,7 @@ use super::metrics::ViewMetrics;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
 use crate::store::dispatcher::views::{BATCH_ROWS, Followed, NewRow, View};
 use crate::store::{Lease, Store, StoreError};

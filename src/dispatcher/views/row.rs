@@ -4,7 +4,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventType;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::SYSTEM;
 use crate::store::Day;
 use crate::store::dispatcher::outbox::Target;

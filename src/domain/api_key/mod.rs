@@ -6,7 +6,7 @@ pub mod secret;
 use super::ids::TenantId;
 use super::json::FreeObject;
 use super::moment::Moment;
-use super::reservation::{Record, RecordError};
+use super::record::{Record, RecordError};
 use super::scope::ScopeFilter;
 use super::words::words;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 
 const INTEGERS: &[&str] = &[
     "allocated",

@@ -16,7 +16,7 @@ use super::ids::Partition;
 use super::json::Json;
 use super::log_entry::EntryId;
 use super::moment::Moment;
-use super::reservation::{Record, RecordError};
+use super::record::{Record, RecordError};
 
 /// The seal of the first entry of a chain.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";

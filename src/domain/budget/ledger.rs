@@ -5,7 +5,7 @@ use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::ScopePath;
 
 /// A ledger's record. Times are on the store's clock.

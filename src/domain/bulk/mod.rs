@@ -4,7 +4,7 @@ mod outcome;
 
 use super::amount::{Amount, Unit};
 use super::ids::TenantId;
-use super::reservation::{Record, RecordError};
+use super::record::{Record, RecordError};
 use super::tenant::TenantStatus;
 use super::words::words;
 use crate::domain::budget::funding::FundingOperation;

@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::domain::moment::Moment;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 
 /// The id, `None` for an event that is found by its request.
 pub(super) fn of(event_type: &str, tenant: &str, at: Moment, facts: &Record) -> Option<String> {

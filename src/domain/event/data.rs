@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::members::{Member, Members};
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 
 /// Facts are read under `data.`, and each shape says which it needs.
 struct Facts<'a>(&'a Record);

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use super::ids::Partition;
 use super::log_entry::EntryId;
 use super::moment::Moment;
-use super::reservation::{Record, RecordError};
+use super::record::{Record, RecordError};
 use members::{Member, Members};
 
 /// An entry of a tenant's event log.

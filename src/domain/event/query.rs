@@ -4,7 +4,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventCategory, is_tenant_visible};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
-use crate::domain::reservation::RecordError;
+use crate::domain::record::RecordError;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::words::words;

@@ -4,7 +4,8 @@ use super::{Caps, OveragePolicy, PolicyId, ScopePattern};
 use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::reservation::{RESERVATION_TTL_MS, Record, RecordError};
+use crate::domain::record::{Record, RecordError};
+use crate::domain::reservation::RESERVATION_TTL_MS;
 use crate::domain::words::words;
 
 words! {

@@ -6,7 +6,7 @@ use crate::domain::fields::{Patch, Read};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::{ReservationExpiryPolicy, TenantStatus};
 
 /// A tenant to be recorded. What is left open is filled in with the built-in defaults.

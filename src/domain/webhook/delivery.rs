@@ -1,7 +1,7 @@
 //! Deliveries as they are recorded.
 
 use crate::domain::moment::Moment;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
 
 words! {

@@ -21,7 +21,7 @@ use super::fields::Read as _;
 use super::ids::{Partition, TenantId, text_id};
 use super::json::FreeObject;
 use super::moment::Moment;
-use super::reservation::{Record, RecordError};
+use super::record::{Record, RecordError};
 use super::words::words;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 

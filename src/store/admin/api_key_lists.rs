@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::{Store, StoreError};
 
 /// The fields of a record that may be shown: all but the digest.

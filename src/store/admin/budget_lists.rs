@@ -5,7 +5,7 @@ use tracing::error;
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::store::admin::{AdminError, caller_words, refused};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::bulk::Bulk;
 use crate::domain::ids::Partition;
-use crate::domain::reservation::{Record, RecordError};
+use crate::domain::record::{Record, RecordError};
 use crate::driver::clock::Day;
 use crate::store::admin::push_day;
 use crate::store::dispatcher::poll::Due;

@@ -1,7 +1,7 @@
 //! `get_event.lua`: one event by what its id tells.
 
 use crate::domain::event::EventId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::scripts::GET_EVENT;
 use crate::store::{Arg, Day, Reply, Store, StoreError};

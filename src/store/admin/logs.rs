@@ -5,7 +5,7 @@ use redis::Value;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::admin::{AdminError, refused};
 use crate::store::dispatcher::outbox::entries;

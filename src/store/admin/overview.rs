@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, Value};
 use tracing::error;
 
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::{Store, StoreError};
 

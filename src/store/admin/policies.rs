@@ -3,8 +3,8 @@
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicySet, ScopePattern};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::{Record, RecordError};
 use crate::domain::scope::ScopeFilter;
 use crate::driver::clock::Day;
 use crate::driver::node::Lane;

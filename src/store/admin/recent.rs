@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::{Cmd, FromRedisValue, Value};
 
 use crate::domain::event::types::EventType;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::dispatcher::view_rows::{Span, ViewIndex, ViewPage};
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, Store, StoreError};

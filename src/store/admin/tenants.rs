@@ -6,8 +6,8 @@ use redis::Value;
 
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{NewTenant, TenantUpdate};
 use crate::driver::clock::Day;

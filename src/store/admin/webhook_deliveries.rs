@@ -2,8 +2,8 @@
 
 use crate::domain::caller::Caller;
 use crate::domain::moment::Window;
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::webhook::SubscriptionId;
 use crate::driver::reply::Reply;
 use crate::store::admin::{AdminError, caller_words, refused};

@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::reply::Reply;
 use crate::store::admin::{AdminError, caller_words, refused};

@@ -3,8 +3,8 @@
 use redis::{Cmd, Value};
 
 use crate::domain::ids::Partition;
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::webhook::{Owner, ReplayId, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::reply::Reply;

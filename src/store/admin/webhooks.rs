@@ -2,8 +2,8 @@
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::Partition;
+use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::reservation::Record;
 use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::reply::Reply;

@@ -5,7 +5,7 @@ use redis::Value;
 use crate::domain::audit::GENESIS;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::scripts::SEAL;
 use crate::store::{Arg, Day, Lane, Lease, Reply, Store, StoreError};
 

@@ -4,7 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::{Day, Store, StoreError};
 
 /// More entries than any operation can append.

@@ -5,7 +5,7 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::runtime::{Answer, balances, record, refused_for};
 use crate::store::scripts::COMMIT;
 use crate::store::{Arg, Call, Reply, Store, StoreError};

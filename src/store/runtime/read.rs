@@ -6,7 +6,7 @@ use crate::domain::api_key::secret::KeyId;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::domain::scope::{ScopeFilter, ScopePath};
 use crate::driver::node::Lane;
 use crate::store::runtime::{Answer, fields, refused};

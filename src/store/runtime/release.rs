@@ -5,7 +5,7 @@ use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{ReservationId, TenantId};
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::runtime::{Answer, balances, record, refused_for};
 use crate::store::scripts::RELEASE;
 use crate::store::{Arg, Reply, Store, StoreError};

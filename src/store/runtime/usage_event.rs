@@ -5,7 +5,7 @@ use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::PostId;
 use crate::domain::policy::{OveragePolicy, PolicySelection};
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::runtime::{Answer, balances, record, refused_for};
 use crate::store::scripts::EVENT;
 use crate::store::{Arg, Reply, Store, StoreError};

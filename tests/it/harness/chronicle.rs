@@ -8,7 +8,7 @@ use budget_authority::dispatcher::{EventFollower, ViewMetrics};
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
-use budget_authority::domain::reservation::Record;
+use budget_authority::domain::record::Record;
 use budget_authority::store::dispatcher::views::Row;
 use budget_authority::store::{Day, Lease, Store};
 use redis::FromRedisValue;

@@ -8,7 +8,7 @@ use budget_authority::domain::api_key::secret::KeyId;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::Partition;
-use budget_authority::domain::reservation::Record;
+use budget_authority::domain::record::Record;
 use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::auth_failed::Subject;
 use reqwest::Method;

@@ -8,7 +8,7 @@ use crate::admin::AdminError;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Record;
+use crate::domain::record::Record;
 use crate::store::admin::budget_lists::LedgerRange;
 use crate::store::{ExtraTrip, Store};
 

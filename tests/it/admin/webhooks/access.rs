@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use budget_authority::domain::ids::Partition;
-use budget_authority::domain::reservation::Record;
+use budget_authority::domain::record::Record;
 use reqwest::Method;
 use serde_json::{Value, json};
 
