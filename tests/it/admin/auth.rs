@@ -3,11 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
-use crate::harness::desk::{Desk, tenant_id};
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, tokens, umbra};
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::http;
 use crate::harness::redis::shared;
+use crate::harness::response::Response;
 
 const INTROSPECT: &str = "/v1/auth/introspect";
 pub(crate) const VALIDATE: &str = "/v1/auth/validate";
@@ -17,24 +18,23 @@ const UNAUTHORIZED: (u16, &str) = (401, "UNAUTHORIZED");
 const LACKING: (u16, &str) = (403, "INSUFFICIENT_PERMISSIONS");
 
 /// A request under a tenant's key.
-async fn by(app: &TestApp, secret: &str, method: Method, path: &str, body: Value) -> Said {
-    let headers = [("X-Service-API-Key", secret)];
-    send(app, method, path, &headers, &body).await
+async fn by(app: &TestApp, secret: &str, method: Method, path: &str, body: Value) -> Response {
+    app.by_key(secret, method, path, &body).await
 }
 
-async fn get_by(app: &TestApp, secret: &str, path: &str) -> Said {
+async fn get_by(app: &TestApp, secret: &str, path: &str) -> Response {
     by(app, secret, Method::GET, path, Value::Null).await
 }
 
-async fn fund(app: &TestApp, secret: &str) -> Said {
+async fn fund(app: &TestApp, secret: &str) -> Response {
     let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
     by(app, secret, Method::POST, FUND, credit).await
 }
 
 pub(crate) async fn set(app: &TestApp, id: &str, field: &str, value: &str) {
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let record = keys.api_key(tenant_id("umbra").partition(), id);
-    app.world.redis(&["HSET", &record, field, value]).await;
+    app.run::<()>(&["HSET", &record, field, value]).await;
 }
 
 #[tokio::test]
@@ -46,8 +46,8 @@ async fn rule_1_a_wrong_admin_key_is_not_made_up_for_by_a_good_api_key() {
             ("X-Service-API-Key", secret.as_str()),
             ("X-Admin-API-Key", "wrong"),
         ];
-        let said = send(&app, Method::GET, path, &both, &Value::Null).await;
-        assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+        let response = app.call(Method::GET, path, &both, &Value::Null).await;
+        assert_eq!(response.error(), UNAUTHORIZED, "{path}");
         assert_eq!(get_by(&app, &secret, path).await.status, 200, "{path}");
     }
 }
@@ -63,17 +63,17 @@ async fn rule_2_an_operation_ignores_the_kind_of_key_that_is_not_its_own() {
         (Method::POST, VALIDATE),
         (Method::PATCH, "/v1/admin/api-keys/key_000_zzzzzzzzzzzz"),
     ] {
-        let said = by(&app, &secret, method, path, json!({})).await;
-        assert_eq!(said.error(), UNAUTHORIZED, "{path}");
+        let response = by(&app, &secret, method, path, json!({})).await;
+        assert_eq!(response.error(), UNAUTHORIZED, "{path}");
         assert_eq!(
-            said.text("/message"),
+            response.text("/message"),
             "Missing admin key (header X-Admin-API-Key)"
         );
     }
-    let said = post(&app, "/v1/webhooks", json!({})).await;
-    assert_eq!(said.error(), UNAUTHORIZED);
+    let response = app.post_as_admin("/v1/webhooks", json!({})).await;
+    assert_eq!(response.error(), UNAUTHORIZED);
     assert_eq!(
-        said.text("/message"),
+        response.text("/message"),
         "Missing API key (header X-Service-API-Key)"
     );
 }
@@ -91,13 +91,13 @@ async fn rule_3_a_bad_key_is_told_before_a_missing_permission_and_that_before_a_
     ] {
         let request = app.request(Method::POST, BUDGETS).body("{broken");
         let request = request.header("Content-Type", "application/json");
-        let said = app.send(request.header("X-Service-API-Key", secret)).await;
-        assert_eq!(said.error(), expected, "{said:?}");
+        let response = app.send(request.header("X-Service-API-Key", secret)).await;
+        assert_eq!(response.error(), expected, "{response:?}");
     }
     let request = app.request(Method::POST, VALIDATE).body("{broken");
     let request = request.header("Content-Type", "application/json");
-    let said = app.send(request.header("X-Admin-API-Key", "wrong")).await;
-    assert_eq!(said.error(), UNAUTHORIZED);
+    let response = app.send(request.header("X-Admin-API-Key", "wrong")).await;
+    assert_eq!(response.error(), UNAUTHORIZED);
 }
 
 #[tokio::test]
@@ -109,13 +109,13 @@ async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_very_next_request() {
     ] {
         let (id, secret) = key(&app, &["budgets:read"]).await;
         for path in [LOOKUP, INTROSPECT] {
-            assert_eq!(get_by(&app, &secret, path).await.status, 200);
+            get_by(&app, &secret, path).await.expect(200);
         }
         set(&app, &id, field, value).await;
         for path in [LOOKUP, INTROSPECT] {
-            let said = get_by(&app, &secret, path).await;
-            assert_eq!(said.error(), UNAUTHORIZED, "{path}");
-            let message = said.text("/message");
+            let response = get_by(&app, &secret, path).await;
+            assert_eq!(response.error(), UNAUTHORIZED, "{path}");
+            let message = response.text("/message");
             assert!(message.starts_with(word), "{message}");
             assert!(message.ends_with("(header X-Service-API-Key)"), "{message}");
         }
@@ -127,13 +127,12 @@ async fn rule_5_a_wildcard_opens_reading_or_writing_and_never_reservations() {
     let app = umbra().await;
     let (_, reader) = key(&app, &["admin:read"]).await;
     let (_, writer) = key(&app, &["admin:write"]).await;
-    assert_eq!(get_by(&app, &reader, LOOKUP).await.status, 200);
-    assert_eq!(
-        get_by(&app, &reader, "/v1/admin/policies").await.status,
-        200
-    );
+    get_by(&app, &reader, LOOKUP).await.expect(200);
+    get_by(&app, &reader, "/v1/admin/policies")
+        .await
+        .expect(200);
     assert_eq!(fund(&app, &reader).await.error(), LACKING);
-    assert_eq!(fund(&app, &writer).await.status, 200);
+    fund(&app, &writer).await.expect(200);
     assert_eq!(get_by(&app, &writer, LOOKUP).await.error(), LACKING);
     let reserve = json!({
         "idempotency_key": "k1", "subject": {"tenant": "umbra"}, "action": {"kind": "llm", "name": "m"},
@@ -141,8 +140,9 @@ async fn rule_5_a_wildcard_opens_reading_or_writing_and_never_reservations() {
     });
     for secret in [&writer, &reader] {
         let path = "/v1/reservations";
-        let said = by(&app, secret, Method::POST, path, reserve.clone()).await;
-        assert_eq!(said.status, 403, "{said:?}");
+        by(&app, secret, Method::POST, path, reserve.clone())
+            .await
+            .expect(403);
     }
 }
 
@@ -151,23 +151,22 @@ async fn rule_6_a_granular_admin_permission_opens_nothing_but_is_a_capability() 
     let app = umbra().await;
     let (_, secret) = key(&app, &["admin:budgets:read"]).await;
     assert_eq!(get_by(&app, &secret, LOOKUP).await.error(), LACKING);
-    let said = get_by(&app, &secret, INTROSPECT).await;
-    assert_eq!(said.at("/capabilities/view_budgets"), &json!(true));
-    assert_eq!(said.at("/capabilities/manage_budgets"), &json!(false));
-    assert_eq!(said.at("/permissions"), &json!(["admin:budgets:read"]));
+    let response = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(response.at("/capabilities/view_budgets"), &json!(true));
+    assert_eq!(response.at("/capabilities/manage_budgets"), &json!(false));
+    assert_eq!(response.at("/permissions"), &json!(["admin:budgets:read"]));
 }
 
 #[tokio::test]
 async fn rule_7_what_is_the_operators_alone_is_no_capability_of_a_tenants_key() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["admin:read"]).await;
-    let said = get_by(&app, &secret, INTROSPECT).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    assert_eq!(said.header("x-service-tenant"), Some("umbra"));
-    assert_eq!(said.at("/authenticated"), &json!(true));
-    assert_eq!(said.text("/auth_type"), "tenant");
-    assert_eq!(said.text("/tenant_id"), "umbra");
-    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    let response = get_by(&app, &secret, INTROSPECT).await.expect(200);
+    assert_eq!(response.header("x-service-tenant"), Some("umbra"));
+    assert_eq!(response.at("/authenticated"), &json!(true));
+    assert_eq!(response.text("/auth_type"), "tenant");
+    assert_eq!(response.text("/tenant_id"), "umbra");
+    let capabilities = response.at("/capabilities").as_object().expect("an object");
     assert_eq!(capabilities.len(), 15, "each is sent");
     for (name, held) in capabilities {
         let expected = [
@@ -179,33 +178,32 @@ async fn rule_7_what_is_the_operators_alone_is_no_capability_of_a_tenants_key() 
         ];
         assert_eq!(held, &json!(expected.contains(&name.as_str())), "{name}");
     }
-    assert_eq!(said.body.get("scope_filter"), None, "absent when empty");
+    assert_eq!(response.body.get("scope_filter"), None, "absent when empty");
     let body = json!({"tenant_id": "umbra", "name": "n", "scope_filter": ["agent:*", "app:x"]});
-    let restricted = post(&app, KEYS, body).await;
-    let said = get_by(&app, restricted.text("/key_secret"), INTROSPECT).await;
-    assert_eq!(said.at("/scope_filter"), &json!(["agent:*", "app:x"]));
+    let restricted = app.post_as_admin(KEYS, body).await;
+    let response = get_by(&app, restricted.text("/key_secret"), INTROSPECT).await;
+    assert_eq!(response.at("/scope_filter"), &json!(["agent:*", "app:x"]));
 }
 
 #[tokio::test]
 async fn rule_8_the_admin_key_is_told_that_it_may_do_everything_and_has_no_tenant() {
     let app = umbra().await;
-    let said = get(&app, INTROSPECT).await;
-    assert_eq!(said.status, 200);
-    assert_eq!(said.at("/permissions"), &json!(["*"]));
-    assert_eq!(said.text("/auth_type"), "admin");
-    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    let response = app.get_as_admin(INTROSPECT).await.expect(200);
+    assert_eq!(response.at("/permissions"), &json!(["*"]));
+    assert_eq!(response.text("/auth_type"), "admin");
+    let capabilities = response.at("/capabilities").as_object().expect("an object");
     assert!(capabilities.len() == 15 && capabilities.values().all(|held| held == true));
     for absent in ["tenant_id", "scope_filter"] {
-        assert_eq!(said.body.get(absent), None);
+        assert_eq!(response.body.get(absent), None);
     }
-    assert_eq!(said.header("x-service-tenant"), None);
+    assert_eq!(response.header("x-service-tenant"), None);
     let (_, secret) = key(&app, &[]).await;
     let both = [
         ("X-Service-API-Key", secret.as_str()),
         ("X-Admin-API-Key", ADMIN_KEY),
     ];
-    let said = send(&app, Method::GET, INTROSPECT, &both, &Value::Null).await;
-    assert_eq!(said.text("/auth_type"), "admin");
+    let response = app.call(Method::GET, INTROSPECT, &both, &Value::Null).await;
+    assert_eq!(response.text("/auth_type"), "admin");
 }
 
 #[tokio::test]
@@ -219,12 +217,14 @@ async fn rule_9_no_permissions_open_nothing_but_introspection_and_none_named_are
     for path in ["/v1/reservations", "/v1/balances?tenant=umbra"] {
         assert_eq!(get_by(&app, &secret, path).await.status, 403, "{path}");
     }
-    let said = get_by(&app, &secret, INTROSPECT).await;
-    assert_eq!(said.at("/permissions"), &json!([]));
-    let capabilities = said.at("/capabilities").as_object().expect("an object");
+    let response = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(response.at("/permissions"), &json!([]));
+    let capabilities = response.at("/capabilities").as_object().expect("an object");
     assert!(capabilities.values().all(|held| held == false));
-    let made = post(&app, KEYS, json!({"tenant_id": "umbra", "name": "n"})).await;
-    let said = get_by(&app, made.text("/key_secret"), INTROSPECT).await;
+    let made = app
+        .post_as_admin(KEYS, json!({"tenant_id": "umbra", "name": "n"}))
+        .await;
+    let response = get_by(&app, made.text("/key_secret"), INTROSPECT).await;
     let ten = json!([
         "reservations:create",
         "reservations:commit",
@@ -237,7 +237,7 @@ async fn rule_9_no_permissions_open_nothing_but_introspection_and_none_named_are
         "policies:read",
         "policies:write"
     ]);
-    assert_eq!(said.at("/permissions"), &ten);
+    assert_eq!(response.at("/permissions"), &ten);
     assert_eq!(made.at("/permissions"), &ten);
 }
 
@@ -251,9 +251,17 @@ async fn rule_10_another_method_is_405_with_allow_and_another_path_404() {
         (Method::GET, VALIDATE, "POST"),
         (Method::POST, INTROSPECT, "GET,HEAD"),
     ] {
-        let said = send(&app, method.clone(), path, &headers, &json!({})).await;
-        assert_eq!(said.error(), (405, "INVALID_REQUEST"), "{method} {path}");
-        let mut allow: Vec<_> = said.header("allow").expect("Allow").split(',').collect();
+        let response = app.call(method.clone(), path, &headers, &json!({})).await;
+        assert_eq!(
+            response.error(),
+            (405, "INVALID_REQUEST"),
+            "{method} {path}"
+        );
+        let mut allow: Vec<_> = response
+            .header("allow")
+            .expect("Allow")
+            .split(',')
+            .collect();
         allow.sort_unstable();
         assert_eq!(allow.join(","), allowed, "{method} {path}");
     }
@@ -263,8 +271,12 @@ async fn rule_10_another_method_is_405_with_allow_and_another_path_404() {
         "/v1/auth/introspect/",
         "/v1/admin/api-keys/",
     ] {
-        assert_eq!(get(&app, path).await.error(), (404, "NOT_FOUND"), "{path}");
-        let nobody = send(&app, Method::GET, path, &[], &Value::Null).await;
+        assert_eq!(
+            app.get_as_admin(path).await.error(),
+            (404, "NOT_FOUND"),
+            "{path}"
+        );
+        let nobody = app.call(Method::GET, path, &[], &Value::Null).await;
         assert_eq!(nobody.error(), UNAUTHORIZED, "{path}");
     }
 }
@@ -294,9 +306,9 @@ async fn a_401_names_the_header_that_is_missing_or_wrong_in_either_dialect() {
             if let Some(header) = sent {
                 request = request.header(header, "nonsense");
             }
-            let said = app.send(request).await;
-            assert_eq!(said.error(), UNAUTHORIZED, "{path}");
-            let message = said.text("/message");
+            let response = app.send(request).await;
+            assert_eq!(response.error(), UNAUTHORIZED, "{path}");
+            let message = response.text("/message");
             let ending = format!("(header {wanted})");
             assert!(message.ends_with(&ending), "{path} {sent:?}: {message}");
         }
@@ -311,19 +323,23 @@ async fn introspection_is_answered_on_both_addresses_and_validation_on_the_opera
     let client = http::client();
     for address in [app.address, admin] {
         for (header, value) in [
-            ("X-Service-API-Key", app.world.keys[0].as_str()),
+            ("X-Service-API-Key", app.keys[0].as_str()),
             ("X-Admin-API-Key", ADMIN_KEY),
         ] {
             let url = format!("http://{address}{INTROSPECT}");
-            let said = client.get(url).header(header, value).send().await;
-            assert_eq!(said.expect("an answer").status(), 200, "{address} {header}");
+            let response = client.get(url).header(header, value).send().await;
+            assert_eq!(
+                response.expect("an answer").status(),
+                200,
+                "{address} {header}"
+            );
         }
     }
     for (address, expected) in [(app.address, 401), (admin, 200)] {
         let request = client.post(format!("http://{address}{VALIDATE}"));
         let request = request.header("X-Admin-API-Key", ADMIN_KEY);
-        let said = request.json(&json!({"key_secret": "x"})).send().await;
-        assert_eq!(said.expect("an answer").status(), expected);
+        let response = request.json(&json!({"key_secret": "x"})).send().await;
+        assert_eq!(response.expect("an answer").status(), expected);
     }
 }
 
@@ -331,11 +347,15 @@ async fn introspection_is_answered_on_both_addresses_and_validation_on_the_opera
 async fn a_key_without_a_tenant_or_of_a_suspended_one_is_introspected_accordingly() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["budgets:read"]).await;
-    let desk = Desk::on(app.world.store.clone());
-    desk.set_status("umbra", "SUSPENDED");
-    assert_eq!(get_by(&app, &secret, INTROSPECT).await.status, 200);
-    app.world.redis(&["DEL", &desk.tenant_key("umbra")]).await;
-    let said = get_by(&app, &secret, INTROSPECT).await;
-    assert_eq!(said.error(), UNAUTHORIZED);
-    assert!(said.text("/message").starts_with("KEY_NOT_OWNED_BY_TENANT"));
+    let fixture = app.admin_fixture();
+    fixture.set_status("umbra", "SUSPENDED");
+    get_by(&app, &secret, INTROSPECT).await.expect(200);
+    app.run::<()>(&["DEL", &fixture.tenant_key("umbra")]).await;
+    let response = get_by(&app, &secret, INTROSPECT).await;
+    assert_eq!(response.error(), UNAUTHORIZED);
+    assert!(
+        response
+            .text("/message")
+            .starts_with("KEY_NOT_OWNED_BY_TENANT")
+    );
 }

@@ -7,11 +7,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::{BUDGETS, KEYS, TENANTS, tokens};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::bulk::{self, bulk, fund, words};
-use crate::harness::desk::tenant_id;
-use crate::runtime::corruption::everything;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made};
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
+use crate::harness::bulk_calls::{self, fund, words};
+use crate::harness::response::Response;
 
 const LEDGER: &str = "scope=tenant:umbra&unit=TOKENS";
 
@@ -66,10 +66,12 @@ async fn stage() -> Stage {
     let mut watching = hook(URL);
     watching["event_types"] = json!(["budget.threshold_crossed"]);
     watching["thresholds"] = json!({"budget_utilization": [0.5]});
-    let said = by_admin(&app, Method::POST, HOOKS, &watching).await;
-    assert_eq!(said.status, 201, "{said:?}");
-    let system_hook = said.text("/subscription/subscription_id").to_owned();
-    let keys = app.world.store.keys();
+    let response = app
+        .as_admin(Method::POST, HOOKS, &watching)
+        .await
+        .expect(201);
+    let system_hook = response.text("/subscription/subscription_id").to_owned();
+    let keys = app.store.keys();
     let ledger = keys.budget(
         tenant_id("umbra").partition(),
         "umbra",
@@ -86,7 +88,7 @@ async fn stage() -> Stage {
         "overdraft_limit",
         "90",
     ];
-    app.world.redis(&owes).await;
+    app.run::<()>(&owes).await;
     Stage {
         app,
         hook: made_for_umbra,
@@ -97,7 +99,7 @@ async fn stage() -> Stage {
 impl Stage {
     /// The damage, done.
     async fn damage(&self, change: Change, damage: Damage) {
-        let keys = self.app.world.store.keys();
+        let keys = self.app.store.keys();
         let partition = match change {
             Change::CreateTenant => tenant_id("sol").partition(),
             Change::DeleteSystemHook => budget_authority::domain::ids::Partition::FIRST,
@@ -117,13 +119,13 @@ impl Stage {
             Damage::Version => vec!["HSET", &key, "source_version", "new"],
             _ => vec!["SET", &key, "not what it should be"],
         };
-        self.app.world.redis(&words).await;
+        self.app.run::<()>(&words).await;
     }
 
-    async fn run(&self, change: Change) -> Said {
+    async fn run(&self, change: Change) -> Response {
         use Change as C;
         let ask = |method, path: String, body: Value| async move {
-            by_admin(&self.app, method, &path, &body).await
+            self.app.as_admin(method, &path, &body).await
         };
         let tenant = format!("{TENANTS}/umbra");
         let own = format!("{HOOKS}/{}", self.hook);
@@ -166,24 +168,37 @@ impl Stage {
                 let path = format!("{HOOKS}/{}", self.system_hook);
                 ask(Method::DELETE, path, json!({})).await
             }
-            C::BulkSuspend => bulk(&self.app, bulk::TENANTS, &all(umbra, "SUSPEND")).await,
-            C::BulkClose => bulk(&self.app, bulk::TENANTS, &all(umbra, "CLOSE")).await,
-            C::BulkPause => bulk(&self.app, bulk::WEBHOOKS, &all(of_umbra, "PAUSE")).await,
-            C::BulkDelete => bulk(&self.app, bulk::WEBHOOKS, &all(of_umbra, "DELETE")).await,
+            C::BulkSuspend => {
+                self.app
+                    .post_as_admin(bulk_calls::TENANTS, &all(umbra, "SUSPEND"))
+                    .await
+            }
+            C::BulkClose => {
+                self.app
+                    .post_as_admin(bulk_calls::TENANTS, &all(umbra, "CLOSE"))
+                    .await
+            }
+            C::BulkPause => {
+                self.app
+                    .post_as_admin(bulk_calls::WEBHOOKS, &all(of_umbra, "PAUSE"))
+                    .await
+            }
+            C::BulkDelete => {
+                self.app
+                    .post_as_admin(bulk_calls::WEBHOOKS, &all(of_umbra, "DELETE"))
+                    .await
+            }
             C::BulkFund => {
-                bulk(
-                    &self.app,
-                    bulk::BUDGETS,
-                    &fund("umbra", "REPAY_DEBT", 5, "b"),
-                )
-                .await
+                self.app
+                    .post_as_admin(bulk_calls::BUDGETS, &fund("umbra", "REPAY_DEBT", 5, "b"))
+                    .await
             }
         }
     }
 
     /// Every key but those that tell of the refusal, and what a directory learns ahead of a record.
     async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
-        let mut found = everything(&self.app).await;
+        let mut found = self.app.everything().await;
         let beside = [":audit", ":chain:", ":unsealed", ":bulk", ":days", "{dir}"];
         found.retain(|key, _| !beside.iter().any(|part| key.contains(part)));
         found
@@ -253,9 +268,9 @@ async fn a_change_that_cannot_be_counted_or_indexed_changes_nothing() {
             let stage = stage().await;
             stage.damage(change, *damage).await;
             let before = stage.everything().await;
-            let said = stage.run(change).await;
-            let refused = match said.status.as_u16() {
-                200 => words(&said, "failed")
+            let response = stage.run(change).await;
+            let refused = match response.status {
+                200 => words(&response, "failed")
                     .first()
                     .is_some_and(|(_, word)| word == "INTERNAL_ERROR"),
                 status => status == 500,
@@ -269,7 +284,7 @@ async fn a_change_that_cannot_be_counted_or_indexed_changes_nothing() {
             if !refused || !differ.is_empty() {
                 wrong.push(format!(
                     "{change:?} with {damage:?}: {} {differ:?}",
-                    said.status
+                    response.status
                 ));
             }
         }
@@ -284,7 +299,7 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_i
         ("webhook DISABLED", "webhook:"),
     ] {
         let stage = stage().await;
-        let (store, partition) = (&stage.app.world.store, tenant_id("umbra").partition());
+        let (store, partition) = (&stage.app.store, tenant_id("umbra").partition());
         let (keys, today) = (store.keys(), Day::of_ms(stage.app.now_ms().await));
         stage.damage(Change::Close, Damage::Count(field)).await;
         let told = |all: &BTreeMap<String, Vec<u8>>| {
@@ -293,25 +308,24 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_i
             kept
         };
         let before = told(&stage.everything().await);
-        let said = stage.run(Change::Close).await;
-        assert_eq!(said.status, 500, "{field}: {said:?}");
+        let response = stage.run(Change::Close).await;
+        assert_eq!(response.status, 500, "{field}: {response:?}");
         assert!(told(&stage.everything().await) == before, "{field}");
         let open = field
             .replace("CLOSED", "ACTIVE")
             .replace("DISABLED", "ACTIVE");
         let count: i64 = stage
             .app
-            .read(&["HGET", &keys.counts(partition), &open])
+            .run(&["HGET", &keys.counts(partition), &open])
             .await;
         assert_eq!(count, 1, "{open}");
         // As soon as the count is right again, the close comes to its end.
         stage
             .app
-            .world
-            .redis(&["HSET", &keys.counts(partition), field, "0"])
+            .run::<()>(&["HSET", &keys.counts(partition), field, "0"])
             .await;
-        let said = stage.run(Change::Close).await;
-        assert_eq!(said.status, 200, "{field}: {said:?}");
+        let response = stage.run(Change::Close).await;
+        assert_eq!(response.status, 200, "{field}: {response:?}");
         let counts = store.counts_of(partition).await.expect("the counts");
         assert_eq!(
             counts,
@@ -319,18 +333,18 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_i
             "{field}"
         );
         let log = keys.events(partition, "umbra", today);
-        assert!(stage.app.read::<i64>(&["XLEN", &log]).await > 0);
+        assert!(stage.app.run::<i64>(&["XLEN", &log]).await > 0);
     }
 }
 
 #[tokio::test]
 async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is() {
     let stage = stage().await;
-    let (app, store) = (&stage.app, &stage.app.world.store);
+    let (app, store) = (&stage.app, &stage.app.store);
     let (keys, partition) = (store.keys(), tenant_id("umbra").partition());
     // As funding and deliveries leave it; the second of each is damaged.
     let agent = "tenant:umbra/agent:a";
-    assert_eq!(stage.run(Change::CreateBudget).await.status, 201);
+    stage.run(Change::CreateBudget).await.expect(201);
     let damaged = keys.budget(partition, "umbra", "TOKENS", agent);
     let (strained, failing) = (keys.strained(partition), keys.failing(partition));
     let other = made(app, hook(URL)).await;
@@ -358,21 +372,23 @@ async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is(
         &["ZADD", &failing, "3", &stage.hook, "4", &other],
         &["HSET", &keys.counts(partition), "webhook PAUSED", "x"],
     ] {
-        app.world.redis(words).await;
+        app.run::<()>(words).await;
     }
-    let said = app.get_as_admin("/v1/admin/overview").await;
-    assert_eq!(said.status, 200, "{said:?}");
-    assert_eq!(said.at("/debt_scopes/0/debt"), 50);
-    assert_eq!(said.at("/debt_scopes").as_array().map(Vec::len), Some(1));
+    let response = app.get_as_admin("/v1/admin/overview").await.expect(200);
+    assert_eq!(response.at("/debt_scopes/0/debt"), 50);
     assert_eq!(
-        said.at("/failing_webhooks/0/subscription_id"),
+        response.at("/debt_scopes").as_array().map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(
+        response.at("/failing_webhooks/0/subscription_id"),
         &json!(stage.hook)
     );
     assert_eq!(
-        said.at("/failing_webhooks").as_array().map(Vec::len),
+        response.at("/failing_webhooks").as_array().map(Vec::len),
         Some(1)
     );
-    assert_eq!(said.at("/tenant_counts/active"), 3);
-    assert_eq!(said.at("/budget_counts/active"), 2);
-    assert_eq!(said.at("/webhook_counts/active"), 3);
+    assert_eq!(response.at("/tenant_counts/active"), 3);
+    assert_eq!(response.at("/budget_counts/active"), 2);
+    assert_eq!(response.at("/webhook_counts/active"), 3);
 }

@@ -4,16 +4,16 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, get, post, send, tokens, umbra};
+use crate::admin::http::{BUDGETS, TENANTS, tokens, umbra};
+use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::desk::{Desk, tenant_id};
 
 #[tokio::test]
 async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {
     let app = umbra().await;
     let of = |scope: &str| json!({"tenant_id": "umbra", "scope": scope, "unit": "TOKENS", "allocated": tokens(5)});
     assert_eq!(
-        post(&app, BUDGETS, of("tenant:umbra/agent:Bob"))
+        app.post_as_admin(BUDGETS, of("tenant:umbra/agent:Bob"))
             .await
             .text("/scope"),
         "tenant:umbra/agent:bob"
@@ -25,23 +25,27 @@ async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {
         "Tenant:umbra/agent:bob",
     ] {
         let query = format!("scope={scope}&unit=TOKENS&tenant_id=umbra");
-        for said in [
-            post(&app, BUDGETS, of(scope)).await,
-            post(
-                &app,
-                &format!("/v1/admin/budgets/fund?{query}"),
-                fund.clone(),
-            )
-            .await,
-            get(&app, &format!("/v1/admin/budgets/lookup?{query}")).await,
+        for response in [
+            app.post_as_admin(BUDGETS, of(scope)).await,
+            app.post_as_admin(&format!("/v1/admin/budgets/fund?{query}"), fund.clone())
+                .await,
+            app.get_as_admin(&format!("/v1/admin/budgets/lookup?{query}"))
+                .await,
         ] {
-            assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{scope}: {said:?}");
-            assert!(said.text("/message").contains("scope: segment"), "{said:?}");
+            assert_eq!(
+                response.error(),
+                (400, "INVALID_REQUEST"),
+                "{scope}: {response:?}"
+            );
+            assert!(
+                response.text("/message").contains("scope: segment"),
+                "{response:?}"
+            );
         }
     }
     for scope in ["tenant:umbra/agent:Bob", "tenant:umbra/agent:bob"] {
         let path = format!("/v1/admin/budgets/lookup?scope={scope}&unit=TOKENS");
-        assert_eq!(get(&app, &path).await.status, 200, "{scope}");
+        assert_eq!(app.get_as_admin(&path).await.status, 200, "{scope}");
     }
 }
 
@@ -49,12 +53,12 @@ async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {
 async fn asking_for_options_takes_no_key_and_is_not_booked() {
     let app = umbra().await;
     for (path, status) in [(TENANTS, 405), ("/v1/admin/no-such", 404)] {
-        let said = app.send(app.request(Method::OPTIONS, path)).await;
-        assert_eq!(said.status, status, "{said:?}");
+        let response = app.send(app.request(Method::OPTIONS, path)).await;
+        assert_eq!(response.status, status, "{response:?}");
     }
-    let desk = Desk::on(app.world.store.clone());
+    let fixture = app.admin_fixture();
     for chain in ["__unauth__", "__admin__"] {
-        let booked = desk.audit(Partition::FIRST, chain);
+        let booked = fixture.audit(Partition::FIRST, chain);
         assert!(booked.is_empty(), "{chain}: {booked:?}");
     }
 }
@@ -63,14 +67,18 @@ async fn asking_for_options_takes_no_key_and_is_not_booked() {
 async fn a_stranger_learns_no_methods() {
     let app = TestApp::spawn().await;
     for path in ["/v1/decide", TENANTS] {
-        let said = app.send(app.request(Method::PUT, path)).await;
-        assert_eq!(said.error(), (401, "UNAUTHORIZED"));
-        assert_eq!(said.header("Allow"), None, "{path}");
+        let response = app
+            .send(app.request(Method::PUT, path))
+            .await
+            .refused(401, "UNAUTHORIZED");
+        assert_eq!(response.header("Allow"), None, "{path}");
     }
     let admin = [("X-Admin-API-Key", ADMIN_KEY)];
-    let said = send(&app, Method::PUT, TENANTS, &admin, &Value::Null).await;
-    assert_eq!(said.error(), (405, "INVALID_REQUEST"));
-    assert!(said.header("Allow").is_some(), "{said:?}");
+    let response = app
+        .call(Method::PUT, TENANTS, &admin, &Value::Null)
+        .await
+        .refused(405, "INVALID_REQUEST");
+    assert!(response.header("Allow").is_some(), "{response:?}");
 }
 
 #[tokio::test]
@@ -84,12 +92,14 @@ async fn a_closed_tenant_is_named_to_the_admin_who_releases() {
         .to_owned();
     app.set_tenant(&[("status", "CLOSED")]).await;
     let path = format!("/v1/reservations/{id}/release");
-    let by_admin = post(&app, &path, json!({"idempotency_key": "r"})).await;
+    let by_admin = app
+        .post_as_admin(&path, json!({"idempotency_key": "r"}))
+        .await;
     let by_key = app.post(&path, json!({"idempotency_key": "r"})).await;
-    for said in [by_admin, by_key] {
-        assert_eq!(said.error(), (409, "TENANT_CLOSED"));
+    for response in [by_admin, by_key] {
+        assert_eq!(response.error(), (409, "TENANT_CLOSED"));
         assert_eq!(
-            said.text("/message"),
+            response.text("/message"),
             "The tenant acme is closed; what it owns is read-only"
         );
     }
@@ -99,24 +109,27 @@ async fn a_closed_tenant_is_named_to_the_admin_who_releases() {
 async fn a_damaged_record_does_not_hide_the_other_tenants() {
     let app = umbra().await;
     for id in ["first", "other", "second"] {
-        post(&app, TENANTS, json!({"tenant_id": id, "name": id})).await;
+        app.post_as_admin(TENANTS, json!({"tenant_id": id, "name": id}))
+            .await;
     }
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let record = |id: &str| keys.tenant(tenant_id(id).partition(), id);
     let (first, other) = (record("first"), record("other"));
-    app.world
-        .redis(&["HSET", &first, "created_at_ms", "never"])
+    app.run::<()>(&["HSET", &first, "created_at_ms", "never"])
         .await;
-    app.world.redis(&["SET", &other, "another type"]).await;
+    app.run::<()>(&["SET", &other, "another type"]).await;
     for sort in ["tenant_id", "created_at", "name"] {
-        let said = get(&app, &format!("{TENANTS}?sort_by={sort}&sort_dir=desc")).await;
-        assert_eq!(said.status, 200, "{said:?}");
-        let rows = said.at("/tenants").as_array().expect("rows");
+        let response = app
+            .get_as_admin(&format!("{TENANTS}?sort_by={sort}&sort_dir=desc"))
+            .await
+            .expect(200);
+        let rows = response.at("/tenants").as_array().expect("rows");
         let mut ids: Vec<_> = rows.iter().map(|row| row["tenant_id"].as_str()).collect();
         ids.sort();
         assert_eq!(ids, [Some("second"), Some("umbra")], "{sort}");
     }
     // Asked for by name, it is not passed over in silence.
-    let said = get(&app, &format!("{TENANTS}/first")).await;
-    assert_eq!(said.error(), (500, "INTERNAL_ERROR"));
+    app.get_as_admin(&format!("{TENANTS}/first"))
+        .await
+        .refused(500, "INTERNAL_ERROR");
 }

@@ -3,61 +3,21 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::response::Response;
 
 pub(crate) const TENANTS: &str = "/v1/admin/tenants";
 pub(crate) const KEYS: &str = "/v1/admin/api-keys";
 pub(crate) const BUDGETS: &str = "/v1/admin/budgets";
 const FUND: &str = "/v1/admin/budgets/fund";
 
-/// Sends a request with headers.
-pub(crate) async fn send(
-    app: &TestApp,
-    method: Method,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &Value,
-) -> Said {
-    let mut request = app.request(method.clone(), path);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    if method == Method::POST {
-        request = request.json(body);
-    }
-    app.send(request).await
-}
-
-pub(crate) async fn post(app: &TestApp, path: &str, body: Value) -> Said {
-    send(
-        app,
-        Method::POST,
-        path,
-        &[("X-Admin-API-Key", ADMIN_KEY)],
-        &body,
-    )
-    .await
-}
-
-pub(crate) async fn get(app: &TestApp, path: &str) -> Said {
-    send(
-        app,
-        Method::GET,
-        path,
-        &[("X-Admin-API-Key", ADMIN_KEY)],
-        &Value::Null,
-    )
-    .await
-}
-
 /// A key of `umbra` with these permissions.
 pub(crate) async fn key(app: &TestApp, permissions: &[&str]) -> (String, String) {
     let body = json!({"tenant_id": "umbra", "name": "ci", "permissions": permissions});
-    let said = post(app, KEYS, body).await;
-    assert_eq!(said.status, 201, "{said:?}");
+    let response = app.post_as_admin(KEYS, body).await.expect(201);
     (
-        said.text("/key_id").to_owned(),
-        said.text("/key_secret").to_owned(),
+        response.text("/key_id").to_owned(),
+        response.text("/key_secret").to_owned(),
     )
 }
 
@@ -72,14 +32,10 @@ pub(crate) async fn umbra() -> TestApp {
 
 /// The same on a service of the test's choice.
 pub(crate) async fn umbra_on(app: TestApp) -> TestApp {
-    post(
-        &app,
-        TENANTS,
-        json!({"tenant_id": "umbra", "name": "Umbra"}),
-    )
-    .await;
+    app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "Umbra"}))
+        .await;
     let budget = json!({"tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS", "allocated": tokens(100)});
-    assert_eq!(post(&app, BUDGETS, budget).await.status, 201);
+    app.post_as_admin(BUDGETS, budget).await.expect(201);
     app
 }
 
@@ -92,10 +48,11 @@ async fn a_tenant_a_key_and_a_budget_are_enough_to_spend() {
         "estimate": tokens(30),
     });
     let by_key = [("X-Service-API-Key", secret.as_str())];
-    let held = send(&app, Method::POST, "/v1/reservations", &by_key, &body).await;
-    assert_eq!(held.status, 200, "{held:?}");
+    app.call(Method::POST, "/v1/reservations", &by_key, &body)
+        .await
+        .expect(200);
     let path = "/v1/admin/budgets/lookup?scope=tenant:UMBRA&unit=TOKENS";
-    let found = send(&app, Method::GET, path, &by_key, &Value::Null).await;
+    let found = app.call(Method::GET, path, &by_key, &Value::Null).await;
     assert_eq!(found.at("/remaining"), &tokens(70));
     assert_eq!(found.at("/reserved"), &tokens(30));
     assert_eq!(found.text("/tenant_id"), "umbra");
@@ -106,44 +63,41 @@ async fn a_tenant_a_key_and_a_budget_are_enough_to_spend() {
 async fn tenants_are_created_once_read_and_listed() {
     let app = umbra().await;
     let again = json!({"tenant_id": "umbra", "name": "Umbra", "max_reservation_extensions": 1});
-    let said = post(&app, TENANTS, again).await;
+    let response = app.post_as_admin(TENANTS, again).await;
     assert_eq!(
-        (said.status.as_u16(), said.at("/max_reservation_extensions")),
+        (response.status, response.at("/max_reservation_extensions")),
         (200, &json!(10))
     );
-    let other = post(&app, TENANTS, json!({"tenant_id": "umbra", "name": "B"})).await;
-    assert_eq!(other.error(), (409, "DUPLICATE_RESOURCE"));
+    app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "B"}))
+        .await
+        .refused(409, "DUPLICATE_RESOURCE");
     // The literal routes beside it shadow no tenant's id.
     for id in ["bulk-action", "lookup"] {
+        app.post_as_admin(TENANTS, json!({"tenant_id": id, "name": id}))
+            .await
+            .expect(201);
         assert_eq!(
-            post(&app, TENANTS, json!({"tenant_id": id, "name": id}))
+            app.get_as_admin(&format!("{TENANTS}/{id}"))
                 .await
-                .status,
-            201
-        );
-        assert_eq!(
-            get(&app, &format!("{TENANTS}/{id}")).await.text("/status"),
+                .text("/status"),
             "ACTIVE"
         );
     }
-    assert_eq!(
-        get(&app, "/v1/admin/tenants/nobody").await.error(),
-        (404, "TENANT_NOT_FOUND")
-    );
+    app.get_as_admin("/v1/admin/tenants/nobody")
+        .await
+        .refused(404, "TENANT_NOT_FOUND");
 
-    let first = get(
-        &app,
-        "/v1/admin/tenants?limit=2&sort_by=tenant_id&sort_dir=asc",
-    )
-    .await;
+    let first = app
+        .get_as_admin("/v1/admin/tenants?limit=2&sort_by=tenant_id&sort_dir=asc")
+        .await;
     assert_eq!(first.at("/has_more"), &json!(true));
     let path = format!(
         "{TENANTS}?limit=2&sort_by=tenant_id&sort_dir=asc&cursor={}",
         first.text("/next_cursor")
     );
-    let second = get(&app, &path).await;
-    let ids = |said: &Said| -> Vec<String> {
-        let tenants = said.at("/tenants").as_array().expect("a list");
+    let second = app.get_as_admin(&path).await;
+    let ids = |response: &Response| -> Vec<String> {
+        let tenants = response.at("/tenants").as_array().expect("a list");
         tenants
             .iter()
             .map(|tenant| tenant["tenant_id"].as_str().expect("an id").to_owned())
@@ -153,16 +107,13 @@ async fn tenants_are_created_once_read_and_listed() {
         [ids(&first), ids(&second)].concat(),
         ["bulk-action", "lookup", "umbra"]
     );
+    app.get_as_admin(&path.replace("asc", "desc"))
+        .await
+        .refused(400, "INVALID_REQUEST");
     assert_eq!(
-        get(&app, &path.replace("asc", "desc")).await.error(),
-        (400, "INVALID_REQUEST")
-    );
-    assert_eq!(
-        ids(&get(
-            &app,
-            "/v1/admin/tenants?limit=2000&search=UMB&observe_mode=x"
-        )
-        .await),
+        ids(&app
+            .get_as_admin("/v1/admin/tenants?limit=2000&search=UMB&observe_mode=x")
+            .await),
         ["umbra"]
     );
 }
@@ -205,10 +156,10 @@ async fn the_admin_key_alone_decides_where_it_is_sent() {
             405,
         ),
     ] {
-        let said = send(&app, method.clone(), path, &headers, &Value::Null).await;
-        assert_eq!(said.status.as_u16(), status, "{method} {path} {headers:?}");
+        let response = app.call(method.clone(), path, &headers, &Value::Null).await;
+        assert_eq!(response.status, status, "{method} {path} {headers:?}");
         if status == 405 {
-            assert!(said.headers.contains_key("allow"));
+            assert!(response.headers.contains_key("allow"));
         }
     }
 }
@@ -229,54 +180,44 @@ async fn a_bad_key_and_a_missing_permission_come_before_a_bad_body() {
         (reader.as_str(), (403, "INSUFFICIENT_PERMISSIONS")),
         (writer.as_str(), (400, "INVALID_REQUEST")),
     ] {
-        let said = send(
-            &app,
-            Method::POST,
-            BUDGETS,
-            &[("X-Service-API-Key", secret)],
-            &malformed,
-        )
-        .await;
-        assert_eq!(said.error(), expected);
+        let response = app
+            .call(
+                Method::POST,
+                BUDGETS,
+                &[("X-Service-API-Key", secret)],
+                &malformed,
+            )
+            .await;
+        assert_eq!(response.error(), expected);
     }
     let fund = format!("{FUND}?scope=tenant:umbra&unit=TOKENS");
     let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
     let by_writer = [("X-Service-API-Key", writer.as_str())];
-    assert_eq!(
-        send(&app, Method::POST, &fund, &by_writer, &credit)
-            .await
-            .status,
-        200
-    );
+    app.call(Method::POST, &fund, &by_writer, &credit)
+        .await
+        .expect(200);
     let revoke = format!("{KEYS}/{id}?reason=leaked");
-    let revoked = send(
-        &app,
-        Method::DELETE,
-        &revoke,
-        &[("X-Admin-API-Key", ADMIN_KEY)],
-        &Value::Null,
-    )
-    .await;
-    assert_eq!(
-        (revoked.status.as_u16(), revoked.text("/status")),
-        (200, "REVOKED")
-    );
+    let revoked = app
+        .call(
+            Method::DELETE,
+            &revoke,
+            &[("X-Admin-API-Key", ADMIN_KEY)],
+            &Value::Null,
+        )
+        .await;
+    assert_eq!((revoked.status, revoked.text("/status")), (200, "REVOKED"));
     assert_eq!(revoked.text("/revoked_reason"), "leaked");
-    assert_eq!(
-        send(&app, Method::POST, &fund, &by_writer, &credit)
-            .await
-            .error(),
-        (401, "UNAUTHORIZED")
-    );
-    let again = send(
-        &app,
+    app.call(Method::POST, &fund, &by_writer, &credit)
+        .await
+        .refused(401, "UNAUTHORIZED");
+    app.call(
         Method::DELETE,
         &revoke,
         &[("X-Admin-API-Key", ADMIN_KEY)],
         &Value::Null,
     )
-    .await;
-    assert_eq!(again.error(), (409, "KEY_REVOKED"));
+    .await
+    .refused(409, "KEY_REVOKED");
 }
 
 #[tokio::test]
@@ -285,20 +226,26 @@ async fn funding_repeats_word_for_word_under_its_key() {
     let fund = |scope: &str| format!("{FUND}?tenant_id=umbra&unit=TOKENS&scope={scope}");
     let body =
         json!({"operation": "DEBIT", "amount": tokens(40), "idempotency_key": "f1", "reason": "r"});
-    let first = post(&app, &fund("tenant:umbra"), body.clone()).await;
-    assert_eq!(first.status, 200, "{first:?}");
+    let first = app
+        .post_as_admin(&fund("tenant:umbra"), body.clone())
+        .await
+        .expect(200);
     assert_eq!(first.at("/previous_remaining"), &tokens(100));
     assert_eq!(first.at("/new_remaining"), &tokens(60));
     assert_eq!(first.at("/new_debt"), &tokens(0));
     assert_eq!(
-        post(&app, &fund("tenant:umbra"), body.clone()).await.body,
+        app.post_as_admin(&fund("tenant:umbra"), body.clone())
+            .await
+            .body,
         first.body
     );
-    let other = post(&app, &fund("tenant:umbra/app:x"), body.clone()).await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.post_as_admin(&fund("tenant:umbra/app:x"), body.clone())
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "f2")];
-    let differs = send(&app, Method::POST, &fund("tenant:umbra"), &headers, &body).await;
-    assert_eq!(differs.error(), (400, "INVALID_REQUEST"));
+    app.call(Method::POST, &fund("tenant:umbra"), &headers, &body)
+        .await
+        .refused(400, "INVALID_REQUEST");
     for (path, body, expected) in [
         (
             fund("tenant:umbra"),
@@ -342,7 +289,7 @@ async fn funding_repeats_word_for_word_under_its_key() {
         ),
     ] {
         assert_eq!(
-            post(&app, &path, body.clone()).await.error(),
+            app.post_as_admin(&path, body.clone()).await.error(),
             expected,
             "{path} {body}"
         );

@@ -40,8 +40,8 @@ impl Apart {
         if !body.is_null() {
             request = request.json(body);
         }
-        let said = self.app.send(request).await;
-        let (status, code) = said.error();
+        let response = self.app.send(request).await;
+        let (status, code) = response.error();
         (status, code.to_owned())
     }
 }
@@ -74,22 +74,30 @@ const ADMIN: (&str, &str) = ("X-Admin-API-Key", ADMIN_KEY);
 #[tokio::test]
 async fn the_api_address_has_no_admin_operation_and_the_admin_address_has_all() {
     let apart = Apart::spawn().await;
-    let key = ("X-Service-API-Key", apart.app.world.keys[0].as_str());
+    let key = ("X-Service-API-Key", apart.app.keys[0].as_str());
     let mut requests = operations();
     requests.push((404, (Method::GET, "/v1/admin/x", Value::Null)));
     for (expected, request) in &requests {
         let name = format!("{} {}", request.0, request.1);
         // No key of the admin plane means anything there; to a tenant the path does not exist.
         for headers in [&[][..], &[ADMIN], &[("X-Admin-API-Key", "wrong")]] {
-            let said = apart.ask(apart.api, headers, request).await;
-            assert_eq!(said, (401, "UNAUTHORIZED".to_owned()), "{name} {headers:?}");
+            let response = apart.ask(apart.api, headers, request).await;
+            assert_eq!(
+                response,
+                (401, "UNAUTHORIZED".to_owned()),
+                "{name} {headers:?}"
+            );
         }
         for headers in [&[key][..], &[key, ADMIN]] {
-            let said = apart.ask(apart.api, headers, request).await;
-            assert_eq!(said, (404, "NOT_FOUND".to_owned()), "{name} {headers:?}");
+            let response = apart.ask(apart.api, headers, request).await;
+            assert_eq!(
+                response,
+                (404, "NOT_FOUND".to_owned()),
+                "{name} {headers:?}"
+            );
         }
-        let said = apart.ask(apart.admin, &[], request).await;
-        assert_eq!(said, (401, "UNAUTHORIZED".to_owned()), "{name}");
+        let response = apart.ask(apart.admin, &[], request).await;
+        assert_eq!(response, (401, "UNAUTHORIZED".to_owned()), "{name}");
         let (status, code) = apart.ask(apart.admin, &[ADMIN], request).await;
         assert_eq!(status, *expected, "{name}: {code}");
     }
@@ -99,9 +107,9 @@ async fn the_api_address_has_no_admin_operation_and_the_admin_address_has_all() 
 #[tokio::test]
 async fn reservations_are_on_the_api_address_for_the_admin_key_too() {
     let apart = Apart::spawn().await;
-    let key = ("X-Service-API-Key", apart.app.world.keys[0].as_str());
-    let said = apart.app.reserve("k", 10).await;
-    let one = format!("/v1/reservations/{}", said.text("/reservation_id"));
+    let key = ("X-Service-API-Key", apart.app.keys[0].as_str());
+    let response = apart.app.reserve("k", 10).await;
+    let one = format!("/v1/reservations/{}", response.text("/reservation_id"));
     let release = format!("{one}/release");
     for request in [
         (Method::GET, "/v1/reservations?tenant=acme", Value::Null),

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::admin::http::{KEYS, key, umbra_on};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::RedisServer;
+use crate::harness::response::Response;
 use crate::runtime::round_trips::Monitor;
 
-async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> Said {
+async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> Response {
     let mut request = app.request(method, path);
     request = request.header("X-Admin-API-Key", ADMIN_KEY);
     if let Some(body) = body {
@@ -32,8 +33,9 @@ async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_
     // Warm: the scripts are loaded, the connections open.
     for service in [&app, &replica] {
         for turn in 0..2 {
-            let said = ask(service, Method::PATCH, &path(0), change(turn)).await;
-            assert_eq!(said.status, 200, "{said:?}");
+            ask(service, Method::PATCH, &path(0), change(turn))
+                .await
+                .expect(200);
         }
     }
     for _ in 0..2 {
@@ -47,14 +49,16 @@ async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_
         (&replica, Method::PATCH, 1, change(4), &["evalsha"]),
         (&app, Method::DELETE, 1, None, &["evalsha"]),
     ] {
-        let said = ask(service, method.clone(), &path(key), body).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        ask(service, method.clone(), &path(key), body)
+            .await
+            .expect(200);
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, expected, "{method}");
     }
     // A refusal is booked by a script of its own.
-    let said = ask(&app, Method::PATCH, &path(1), change(5)).await;
-    assert_eq!(said.error(), (409, "INVALID_REQUEST"));
+    ask(&app, Method::PATCH, &path(1), change(5))
+        .await
+        .refused(409, "INVALID_REQUEST");
     assert_eq!(block_in_place(|| monitor.seen()), ["evalsha", "evalsha"]);
 }
 
@@ -74,8 +78,8 @@ async fn a_page_of_keys_costs_two_round_trips_however_many_there_are() {
     }
     let mut monitor = Monitor::on(&server);
     for list in lists {
-        let said = ask(&app, Method::GET, list, None).await;
-        assert_eq!(said.at("/keys").as_array().map(Vec::len), Some(5));
+        let response = ask(&app, Method::GET, list, None).await;
+        assert_eq!(response.at("/keys").as_array().map(Vec::len), Some(5));
         let seen = block_in_place(|| monitor.seen());
         let read = seen.iter().filter(|command| *command == "hmget").count();
         // The index and its clock, then the records in one pipeline: one more than the page has.

@@ -10,12 +10,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::app::ADMIN_KEY;
-use crate::harness::client::{Client, PATIENT};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::shared;
-use crate::harness::stage::Stage;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::three_scopes::ThreeScopes;
 use crate::harness::{eventually, store};
 use crate::runtime::lifecycle::live;
 
@@ -44,14 +44,14 @@ fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
 
 /// A replica that believes it is so many seconds later.
 async fn replica(prefix: &str, seconds: i64) -> Replica {
-    let settings = [PATIENT, &["--admin-keys", ADMIN_KEY]].concat();
+    let settings = [LONG_REDIS_TIMEOUT, &["--admin-keys", ADMIN_KEY]].concat();
     let replica = Replica::start_in(wrong_by(seconds), &shared().url(), prefix, &settings);
     replica.ready().await;
     // What it tells of itself shows that it is so.
-    let said = http::get(format!("http://{}/live", replica.address))
+    let response = http::get(format!("http://{}/live", replica.address))
         .await
         .expect("an answer");
-    let date = said.headers()["date"].to_str().expect("a text");
+    let date = response.headers()["date"].to_str().expect("a text");
     let theirs = jiff::fmt::rfc2822::parse(date)
         .expect("a date")
         .timestamp()
@@ -91,13 +91,9 @@ async fn rule_127_replicas_whose_clocks_are_ten_minutes_wrong_change_nothing() {
     );
 
     // Held by one, seen and settled by the other.
-    let by_fast = Stage::set(&store, fast.address, "both").await;
+    let by_fast = ThreeScopes::of_tenant(&store, fast.address, "both").await;
     by_fast.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
-    let by_slow = Stage {
-        world: by_fast.world.by_way_of(store.clone()),
-        client: Client::patient(&[slow.address], &by_fast.world.keys[0]),
-        name: by_fast.name.clone(),
-    };
+    let by_slow = by_fast.by_way_of(slow.address);
     for (round, first, second) in [(1, &by_fast, &by_slow), (2, &by_slow, &by_fast)] {
         let lasting = first.reserve(&format!("lasting-{round}"), 10).await;
         let mut brief = first.asked(&format!("brief-{round}"), "estimate", 10);
@@ -134,25 +130,27 @@ async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() 
         let store = store(&shared().url());
         let prefix = store.keys().prefix().to_owned();
         let replica = replica(&prefix, 0).await;
-        let stage = Stage::set(&store, replica.address, "acme").await;
-        stage.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
-        let mut brief = stage.asked("brief", "estimate", 10);
+        let tenant = ThreeScopes::of_tenant(&store, replica.address, "acme").await;
+        tenant.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
+        let mut brief = tenant.asked("brief", "estimate", 10);
         (brief["ttl_ms"], brief["grace_period_ms"]) = (json!(1_000), json!(0));
-        stage.post("/v1/reservations", &brief, 200).await;
-        let lasting = stage.reserve("lasting", 7).await;
+        tenant.post("/v1/reservations", &brief, 200).await;
+        let lasting = tenant.reserve("lasting", 7).await;
         let _dispatcher = Process::dispatcher_in(wrong_by(seconds), &shared().url(), &prefix);
         eventually("the hold that is over returns", || async {
-            let left = stage.figures().await[0];
+            let left = tenant.figures().await[0];
             (left == [993, 7, 0, 0]).then_some(())
         })
         .await;
-        let found = stage.get(&format!("/v1/reservations/{lasting}"), 200).await;
+        let found = tenant
+            .get(&format!("/v1/reservations/{lasting}"), 200)
+            .await;
         assert_eq!(
             found.text("status"),
             "ACTIVE",
             "by a clock wrong by {seconds} s"
         );
-        stage.audit().await;
+        tenant.audit().await;
     }
 }
 

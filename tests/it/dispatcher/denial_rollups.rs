@@ -2,14 +2,14 @@
 
 use budget_authority::dispatcher::Rollups;
 
-use crate::harness::past::Past;
+use crate::harness::past_day::PastDay;
 use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
 async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
     let store = store(&shared().url());
-    let past = Past::new(&store, 0).await;
+    let past = PastDay::new(&store, 0).await;
     let keys = store.keys().clone();
     let (hash, index) = (
         keys.denials(past.lease.partition, "acme"),

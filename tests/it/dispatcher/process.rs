@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use budget_authority::store::Store;
 use budget_authority::tools::dev::child;
 
-use crate::harness::holds::{Tenant, now_ms};
 use crate::harness::http;
 use crate::harness::redis::{free_port, shared};
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{eventually, store};
 
 struct Dispatcher {
@@ -77,7 +78,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     let store = store(&shared().url());
     let mut tenants = Vec::new();
     for name in ["acme", "bolt", "cask"] {
-        tenants.push(Tenant::new(&store, name).await);
+        tenants.push(TenantFixture::bare(&store, name).await);
     }
     let (first, second) = (Dispatcher::start(&store), Dispatcher::start(&store));
     first.holds(512.0).await;
@@ -90,7 +91,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     // Whoever owns their partitions, holds return within about a second of their time.
     let due_ms = now_ms(&store).await + 300;
     for tenant in &mut tenants {
-        tenant.hold(50, due_ms).await;
+        tenant.write_holds(50, due_ms).await;
     }
     for tenant in &tenants {
         eventually("the holds are back", || async {

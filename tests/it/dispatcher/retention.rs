@@ -8,7 +8,7 @@ use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::tools::verify::verify;
 
-use crate::harness::past::{End, Past};
+use crate::harness::past_day::{End, PastDay};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
@@ -57,7 +57,7 @@ pub async fn run(retention: &Retention, lease: Lease) -> RetentionPass {
 #[tokio::test]
 async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 40).await;
+    let mut past = PastDay::new(&store, 40).await;
     let long_ago = past.day.start_ms() + 3_600_000;
     let mut gone = Vec::new();
     for number in 0..120 {
@@ -149,7 +149,7 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
 #[tokio::test]
 async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 5).await;
+    let mut past = PastDay::new(&store, 5).await;
     past.record(End::Released, past.day.start_ms() + 1).await;
     let post = past.post().await;
     let retention = retention_after(&store, DAY);
@@ -163,7 +163,7 @@ async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() 
     let over = past.day.start_ms() + 7 * DAY_MS;
     assert!((again - over).abs() < DAY_MS / 2, "{}", again - over);
 
-    let mut past = Past::new(&store, 9).await;
+    let mut past = PastDay::new(&store, 9).await;
     let post = past.post().await;
     assert_eq!(run(&retention, past.lease).await.usage_events, 1);
     assert!(!past.exists(&post).await);
@@ -172,7 +172,7 @@ async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() 
 #[tokio::test]
 async fn a_day_of_which_nothing_is_left_leaves_the_registry() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 40).await;
+    let mut past = PastDay::new(&store, 40).await;
     past.record(End::Released, past.day.start_ms() + 1).await;
     let pass = run(&retention(&store), past.lease).await;
     assert_eq!((pass.reservations, pass.days), (1, 1));
@@ -184,7 +184,7 @@ async fn a_day_of_which_nothing_is_left_leaves_the_registry() {
 async fn logs_go_by_the_age_of_their_day_and_the_audit_chain_keeps_its_anchor() {
     let store = store(&shared().url());
     for (days_ago, events_gone, audit_gone) in [(89, 0, 0), (92, 3, 0), (402, 3, 2)] {
-        let mut past = Past::new(&store, days_ago).await;
+        let mut past = PastDay::new(&store, days_ago).await;
         let keys = store.keys().clone();
         let (events, audit) = (
             keys.events(past.lease.partition, "acme", past.day),
@@ -233,7 +233,7 @@ async fn logs_go_by_the_age_of_their_day_and_the_audit_chain_keeps_its_anchor() 
 #[tokio::test]
 async fn a_present_day_stays_registered_even_while_it_has_nothing() {
     let store = store(&shared().url());
-    let past = Past::new(&store, 0).await;
+    let past = PastDay::new(&store, 0).await;
     let days = store.keys().days(past.lease.partition);
     past.tenant
         .run::<i64>(&["ZADD", &days, "1", &past.member()])
@@ -249,7 +249,7 @@ async fn a_present_day_stays_registered_even_while_it_has_nothing() {
 #[tokio::test]
 async fn what_cannot_be_believed_is_kept_and_put_off() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 40).await;
+    let mut past = PastDay::new(&store, 40).await;
     let long_ago = past.day.start_ms() + 1;
     let corrupt = past
         .record(
@@ -302,7 +302,7 @@ async fn what_cannot_be_believed_is_kept_and_put_off() {
 #[tokio::test]
 async fn a_former_owner_removes_nothing() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 40).await;
+    let mut past = PastDay::new(&store, 40).await;
     let id = past.record(End::Released, past.day.start_ms() + 1).await;
     let stale = Lease {
         token: past.lease.token - 1,
@@ -320,7 +320,7 @@ async fn a_former_owner_removes_nothing() {
 #[tokio::test]
 async fn the_outbox_is_trimmed_by_age_in_steps() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 0).await;
+    let mut past = PastDay::new(&store, 0).await;
     let outbox = store.keys().outbox(past.lease.partition);
     let old_ms = past.now_ms - 8 * DAY_MS;
     for number in 0..5_000 {

@@ -7,18 +7,18 @@ use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::Day;
 use budget_authority::store::dispatcher::views::View;
 
-use crate::harness::chronicle::{Chronicle, KEEP, everywhere, follow, follower, partition_of};
+use crate::harness::event_log::{EventLog, KEEP, everywhere, follow, follower, partition_of};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
 async fn what_is_damaged_or_gone_is_passed_over_and_hides_nothing_else() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     let outbox = store.keys().outbox(partition_of("acme"));
     let day = Day::of_ms(now).to_string();
-    chronicle.tell("acme", now, &[]).await;
+    event_log.emit("acme", now, &[]).await;
     let damaged: &[&[&str]] = &[
         &["x", "y"],
         &[
@@ -30,32 +30,32 @@ async fn what_is_damaged_or_gone_is_passed_over_and_hides_nothing_else() {
         &["day", &day, "first", "1-1", "count", "1"],
     ];
     for fields in damaged {
-        chronicle
+        event_log
             .run::<String>(&[&["XADD", &outbox, "*"], *fields].concat())
             .await;
     }
     // A log that is gone: retention has been faster.
-    let gone = chronicle.append("acme", now + 1, &[]).await;
-    chronicle
-        .run::<i64>(&["XDEL", &chronicle.log("acme", now), &gone.to_string()])
+    let gone = event_log.append("acme", now + 1, &[]).await;
+    event_log
+        .run::<i64>(&["XDEL", &event_log.log("acme", now), &gone.to_string()])
         .await;
-    chronicle.point("acme", now, gone, 1).await;
+    event_log.point("acme", now, gone, 1).await;
     // Facts that no event can be made of.
     for (name, value) in [("type", "Budget X"), ("at_ms", "soon"), ("at_ms", "5")] {
-        let key = chronicle.log("acme", now);
+        let key = event_log.log("acme", now);
         let id = format!("{}-*", now + 2);
-        let entry: String = chronicle.run(&["XADD", &key, &id, name, value]).await;
+        let entry: String = event_log.run(&["XADD", &key, &id, name, value]).await;
         let entry = EntryId::parse(&entry).expect("an entry");
-        chronicle.point("acme", now, entry, 1).await;
+        event_log.point("acme", now, entry, 1).await;
     }
-    chronicle.tell("acme", now + 3, &[]).await;
+    event_log.emit("acme", now + 3, &[]).await;
     let pass = follower(&store)
         .run_once(&everywhere())
         .await
         .expect("Redis answers");
     assert_eq!((pass.added, pass.skipped), (2, damaged.len() + 1 + 3));
     assert!(pass.watermark_ms > 0);
-    let rows = chronicle.view().await;
+    let rows = event_log.view().await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     // None is met again.
     let pass = follower(&store)
@@ -68,12 +68,12 @@ async fn what_is_damaged_or_gone_is_passed_over_and_hides_nothing_else() {
 #[tokio::test]
 async fn a_key_of_another_kind_in_the_way_of_one_partition_stops_no_other() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
-    chronicle.tell("acme", now, &[]).await;
-    chronicle.tell("bolt", now, &[]).await;
-    let log = chronicle.log("acme", now);
-    chronicle.run::<()>(&["SET", &log, "x"]).await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
+    event_log.emit("acme", now, &[]).await;
+    event_log.emit("bolt", now, &[]).await;
+    let log = event_log.log("acme", now);
+    event_log.run::<()>(&["SET", &log, "x"]).await;
     let pass = follower(&store)
         .run_once(&everywhere())
         .await
@@ -94,18 +94,18 @@ const DENIED: [(&str, &str); 6] = [
 #[tokio::test]
 async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_counted_twice() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
+    let mut event_log = EventLog::on(&store);
     let metrics = ViewMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let lag = metrics.lag_seconds.with_label_values(&["events"]);
     let follower = EventFollower::new(store.clone(), KEEP, metrics);
     follower.run_once(&everywhere()).await.expect("a pass");
-    let now = chronicle.now_ms().await;
-    chronicle.tell("acme", now, &DENIED).await;
-    chronicle.tell("acme", now, &[]).await;
+    let now = event_log.now_ms().await;
+    event_log.emit("acme", now, &DENIED).await;
+    event_log.emit("acme", now, &[]).await;
     let index = store
         .keys()
         .view("events", Some("tenant.updated"), Day::of_ms(now));
-    chronicle.run::<()>(&["SET", &index, "x"]).await;
+    event_log.run::<()>(&["SET", &index, "x"]).await;
     let whole = store.watermark(View::Events).await.expect("a time");
     for _ in 0..3 {
         let failure = follower.run_once(&everywhere()).await;
@@ -113,40 +113,40 @@ async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_
         assert!(failure.contains(&index), "{failure}");
     }
     let still = store.watermark(View::Events).await.expect("a time");
-    assert_eq!((still, chronicle.view().await.len()), (whole, 0));
-    let behind = (chronicle.now_ms().await - whole) as f64 / 1_000.0;
+    assert_eq!((still, event_log.view().await.len()), (whole, 0));
+    let behind = (event_log.now_ms().await - whole) as f64 / 1_000.0;
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert!(follower.run_once(&everywhere()).await.is_err());
     assert!(lag.get() >= behind, "{} {behind}", lag.get());
-    chronicle.run::<i64>(&["DEL", &index]).await;
+    event_log.run::<i64>(&["DEL", &index]).await;
     follow(&store).await;
-    chronicle.check().await;
-    assert_eq!(denials(&chronicle, now).await, 7);
+    event_log.check().await;
+    assert_eq!(denials(&event_log, now).await, 7);
 }
 
-async fn denials(chronicle: &Chronicle, at_ms: i64) -> i64 {
-    let minute = chronicle
+async fn denials(event_log: &EventLog, at_ms: i64) -> i64 {
+    let minute = event_log
         .store
         .keys()
         .denials_of_minute(at_ms - at_ms % 60_000);
-    chronicle.run(&["ZSCORE", &minute, "BUDGET_EXCEEDED"]).await
+    event_log.run(&["ZSCORE", &minute, "BUDGET_EXCEEDED"]).await
 }
 
 #[tokio::test]
 async fn an_outbox_that_lost_what_was_followed_is_followed_again_from_before_that() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
+    let mut event_log = EventLog::on(&store);
     let outbox = store.keys().outbox(partition_of("acme"));
-    let now = chronicle.now_ms().await;
-    chronicle.tell("acme", now, &DENIED).await;
-    chronicle.tell("acme", now, &[]).await;
+    let now = event_log.now_ms().await;
+    event_log.emit("acme", now, &DENIED).await;
+    event_log.emit("acme", now, &[]).await;
     follow(&store).await;
     // A replica took over that had not got the last entry, and whose clock is behind.
-    let entries: Vec<(String, Vec<String>)> = chronicle.run(&["XRANGE", &outbox, "-", "+"]).await;
+    let entries: Vec<(String, Vec<String>)> = event_log.run(&["XRANGE", &outbox, "-", "+"]).await;
     let kept: EntryId = EntryId::parse(&entries[0].0).expect("an entry");
-    chronicle.run::<i64>(&["DEL", &outbox]).await;
+    event_log.run::<i64>(&["DEL", &outbox]).await;
     let back = |entry: EntryId| format!("{}-{}", entry.ms - 10_000, entry.sequence);
-    let again = chronicle.append("acme", now + 1, &[]).await;
+    let again = event_log.append("acme", now + 1, &[]).await;
     let day = Day::of_ms(now).to_string();
     for (id, first) in [
         (back(kept), entries[0].1[5].clone()),
@@ -154,50 +154,50 @@ async fn an_outbox_that_lost_what_was_followed_is_followed_again_from_before_tha
     ] {
         let words = ["XADD", &outbox, &id, "tenant", "acme", "day", &day];
         let words = [&words[..], &["first", &first, "count", "1"]].concat();
-        chronicle.run::<String>(&words).await;
+        event_log.run::<String>(&words).await;
     }
     follow(&store).await;
-    let event = chronicle.view().await;
+    let event = event_log.view().await;
     assert_eq!(event.len(), 3, "{event:?}");
-    assert_eq!(denials(&chronicle, now).await, 7);
+    assert_eq!(denials(&event_log, now).await, 7);
     // From there it goes on as usual, also where the outbox is gone.
     for number in 2..4 {
-        let entry = chronicle.append("acme", now + number, &[]).await;
+        let entry = event_log.append("acme", now + number, &[]).await;
         let id = format!("{}-1", kept.ms - 5_000 + number.unsigned_abs());
         let entry = entry.to_string();
         let words = ["XADD", &outbox, &id, "tenant", "acme", "day", &day];
         let words = [&words[..], &["first", &entry, "count", "1"]].concat();
-        chronicle.run::<String>(&words).await;
+        event_log.run::<String>(&words).await;
         follow(&store).await;
-        chronicle.run::<i64>(&["DEL", &outbox]).await;
+        event_log.run::<i64>(&["DEL", &outbox]).await;
         follow(&store).await;
     }
-    chronicle.check().await;
+    event_log.check().await;
 }
 
 #[tokio::test]
 async fn a_cursor_that_cannot_be_read_counts_as_none() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     for _ in 0..120 {
-        chronicle.tell("acme", now, &DENIED).await;
+        event_log.emit("acme", now, &DENIED).await;
     }
     follow(&store).await;
     let (cursors, partition) = (
         store.keys().view_cursors(),
         partition_of("acme").to_string(),
     );
-    chronicle
+    event_log
         .run::<i64>(&["HSET", &cursors, &partition, "somewhere"])
         .await;
-    chronicle.tell("acme", now, &[]).await;
+    event_log.emit("acme", now, &[]).await;
     let follower = follower(&store);
     let mut passes = 0;
     while follower.run_once(&everywhere()).await.expect("a pass").more {
         passes += 1;
         assert!(passes < 3, "it goes round in circles");
     }
-    chronicle.check().await;
-    assert_eq!(denials(&chronicle, now).await, 120 * 7);
+    event_log.check().await;
+    assert_eq!(denials(&event_log, now).await, 120 * 7);
 }

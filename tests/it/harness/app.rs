@@ -1,6 +1,7 @@
 //! The real service on a port of its own, with two tenants and a key each, and a client for it.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 
 use budget_authority::api;
 use budget_authority::config::{ServeArgs, ServeConfig};
@@ -10,14 +11,16 @@ use budget_authority::serve::{Listeners, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
 use clap::Parser;
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use super::admin_fixture::AdminFixture;
 use super::http;
+use super::ledger_fixture::{LedgerFixture, Start};
 use super::names::Names;
 use super::redis;
-use super::world::{Start, World};
+use super::response::Response;
 
 #[derive(Parser)]
 struct Cli {
@@ -48,7 +51,7 @@ pub const ANY: &str = "127.0.0.1:0";
 
 /// A running service. It ends with the value.
 pub struct TestApp {
-    pub world: World,
+    fixture: LedgerFixture,
     pub address: SocketAddr,
     /// The admin plane's, if it has one of its own.
     pub admin_address: Option<SocketAddr>,
@@ -57,42 +60,6 @@ pub struct TestApp {
     pub telemetry: Telemetry,
     client: reqwest::Client,
     shutdown: Shutdown,
-}
-
-/// An answer: its status, headers and JSON body.
-#[derive(Debug)]
-pub struct Said {
-    pub status: StatusCode,
-    pub headers: reqwest::header::HeaderMap,
-    pub body: Value,
-}
-
-impl Said {
-    /// A member of the body by JSON pointer; null when it is not there.
-    pub fn at(&self, pointer: &str) -> &Value {
-        self.body.pointer(pointer).unwrap_or(&Value::Null)
-    }
-
-    /// A member that must be a text.
-    pub fn text(&self, pointer: &str) -> &str {
-        self.at(pointer)
-            .as_str()
-            .unwrap_or_else(|| panic!("{pointer} of {self:?}"))
-    }
-
-    /// A header of the response.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let value = self.headers.get(name)?;
-        value.to_str().ok()
-    }
-
-    /// The status and the code of an error.
-    pub fn error(&self) -> (u16, &str) {
-        (
-            self.status.as_u16(),
-            self.at("/error").as_str().unwrap_or("none"),
-        )
-    }
 }
 
 impl TestApp {
@@ -137,8 +104,8 @@ impl TestApp {
 
     /// One more replica of the same deployment.
     pub async fn replica(&self, settings: &[&str]) -> Self {
-        let prefix = self.world.store.keys().prefix();
-        let existing = Some(&self.world);
+        let prefix = self.store.keys().prefix();
+        let existing = Some(&self.fixture);
         Self::start(&self.redis_url, prefix, settings, existing, None).await
     }
 
@@ -146,7 +113,7 @@ impl TestApp {
         redis_url: &str,
         prefix: &str,
         settings: &[&str],
-        existing: Option<&World>,
+        existing: Option<&LedgerFixture>,
         egress: Option<Egress>,
     ) -> Self {
         let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
@@ -158,9 +125,9 @@ impl TestApp {
         let telemetry = Telemetry::new().expect("distinct names");
         let store = config.store.open(telemetry.registry()).expect("a store");
         let names = Names::of(settings);
-        let world = match existing {
-            Some(world) => world.by_way_of(store.clone()),
-            None => World::with_keys(store.clone(), names.key_prefix).await,
+        let fixture = match existing {
+            Some(fixture) => fixture.with_store(store.clone()),
+            None => LedgerFixture::with_keys(store.clone(), names.key_prefix).await,
         };
         let listeners = Listeners::bind(&config).await.expect("free ports");
         let address = |listener: &TcpListener| listener.local_addr().expect("bound");
@@ -177,7 +144,7 @@ impl TestApp {
             async move { run(listeners, planes, store, telemetry, &config, ending).await },
         );
         Self {
-            world,
+            fixture,
             address,
             admin_address,
             redis_url: redis_url.to_owned(),
@@ -188,9 +155,28 @@ impl TestApp {
         }
     }
 
+    /// A client of a service that runs already, for the tenants of a fixture.
+    pub fn attach(fixture: LedgerFixture, address: SocketAddr) -> Self {
+        Self {
+            fixture,
+            address,
+            admin_address: None,
+            redis_url: String::new(),
+            names: Names::of(&[]),
+            telemetry: Telemetry::new().expect("distinct names"),
+            client: http::client(),
+            shutdown: Shutdown::new(),
+        }
+    }
+
     /// Tells the service to end, as a signal would.
     pub fn stop(&self) {
         self.shutdown.begin();
+    }
+
+    /// The admin plane of this deployment, called without HTTP.
+    pub fn admin_fixture(&self) -> AdminFixture {
+        AdminFixture::on(self.store.clone())
     }
 
     /// A request as it will be sent; the key of the first tenant is not added.
@@ -200,71 +186,58 @@ impl TestApp {
     }
 
     /// Sends a request; checks what holds for every response.
-    pub async fn send(&self, request: reqwest::RequestBuilder) -> Said {
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> Response {
         let response = request.send().await.expect("a response");
-        let (status, headers) = (response.status(), response.headers().clone());
-        let bytes = response.bytes().await.expect("a body");
-        let body = match bytes.is_empty() {
-            true => Value::Null,
-            false => serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{bytes:?}")),
-        };
-        let said = Said {
-            status,
-            headers,
-            body,
-        };
+        let response = Response::read(response).await.expect("a body");
         let header = |name: &str| {
-            said.headers
+            response
+                .headers
                 .get(name)
                 .map(|value| value.to_str().expect("text").to_owned())
         };
         let (request_id, trace_id) = (header("x-request-id"), header(self.names.trace));
-        assert!(request_id.is_some() && trace_id.is_some(), "{said:?}");
-        if status.is_client_error() || status.is_server_error() {
-            assert_eq!(said.at("/request_id").as_str(), request_id.as_deref());
-            assert_eq!(said.at("/trace_id").as_str(), trace_id.as_deref());
-            assert!(!said.text("/message").is_empty());
+        assert!(request_id.is_some() && trace_id.is_some(), "{response:?}");
+        if response.status >= 400 {
+            assert_eq!(response.at("/request_id").as_str(), request_id.as_deref());
+            assert_eq!(response.at("/trace_id").as_str(), trace_id.as_deref());
+            assert!(!response.text("/message").is_empty());
         }
-        assert!(!has_null(&said.body), "no member is ever null: {said:?}");
-        said
+        assert!(
+            !has_null(&response.body),
+            "no member is ever null: {response:?}"
+        );
+        response
     }
 
     /// `POST` under the key of a tenant.
-    pub async fn post_as(&self, tenant: usize, path: &str, body: &Value) -> Said {
-        self.post_with(&self.world.keys[tenant], path, body).await
+    pub async fn post_as(&self, tenant: usize, path: &str, body: &Value) -> Response {
+        self.post_with(&self.keys[tenant], path, body).await
     }
 
     /// `POST` under the key of the first tenant.
-    pub async fn post(&self, path: &str, body: Value) -> Said {
+    pub async fn post(&self, path: &str, body: Value) -> Response {
         self.post_as(0, path, &body).await
     }
 
     /// `GET` under the key of a tenant.
-    pub async fn get_as(&self, tenant: usize, path: &str) -> Said {
-        self.get_with(&self.world.keys[tenant], path).await
+    pub async fn get_as(&self, tenant: usize, path: &str) -> Response {
+        self.get_with(&self.keys[tenant], path).await
     }
 
     /// `POST` under any API key.
-    pub async fn post_with(&self, key: &str, path: &str, body: &Value) -> Said {
+    pub async fn post_with(&self, key: &str, path: &str, body: &Value) -> Response {
         let request = self.request(Method::POST, path).json(body);
         self.send(request.header(self.names.key, key)).await
     }
 
     /// `GET` under any API key.
-    pub async fn get_with(&self, key: &str, path: &str) -> Said {
+    pub async fn get_with(&self, key: &str, path: &str) -> Response {
         let request = self.request(Method::GET, path);
         self.send(request.header(self.names.key, key)).await
     }
 
-    /// `GET` under the admin key.
-    pub async fn get_as_admin(&self, path: &str) -> Said {
-        let request = self.request(Method::GET, path);
-        self.send(request.header("X-Admin-API-Key", ADMIN_KEY))
-            .await
-    }
-
     /// `GET` under the key of the first tenant.
-    pub async fn get(&self, path: &str) -> Said {
+    pub async fn get(&self, path: &str) -> Response {
         self.get_as(0, path).await
     }
 
@@ -282,23 +255,27 @@ impl TestApp {
             allocated,
             limit,
         };
-        self.world.seed(0, &start).await;
+        self.seed(0, &start).await;
     }
 
     /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.
-    pub async fn reserve(&self, key: &str, amount: i64) -> Said {
+    pub async fn reserve(&self, key: &str, amount: i64) -> Response {
         self.post("/v1/reservations", reserve_body(key, amount))
             .await
     }
 
     /// The figures of a ledger of the first tenant in TOKENS: remaining, reserved, spent, debt.
     pub async fn figures(&self, scope: &str) -> (i64, i64, i64, i64) {
-        let said = self.get("/v1/balances?tenant=acme&limit=200").await;
-        let rows = said.at("/balances").as_array().cloned().unwrap_or_default();
+        let response = self.get("/v1/balances?tenant=acme&limit=200").await;
+        let rows = response
+            .at("/balances")
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let row = rows
             .iter()
             .find(|row| row["scope_path"] == scope && row["remaining"]["unit"] == "TOKENS");
-        let row = row.unwrap_or_else(|| panic!("no ledger {scope} in {said:?}"));
+        let row = row.unwrap_or_else(|| panic!("no ledger {scope} in {response:?}"));
         let figure = |name: &str| row[name]["amount"].as_i64().unwrap_or(0);
         (
             figure("remaining"),
@@ -306,6 +283,20 @@ impl TestApp {
             figure("spent"),
             figure("debt"),
         )
+    }
+}
+
+impl Deref for TestApp {
+    type Target = LedgerFixture;
+
+    fn deref(&self) -> &LedgerFixture {
+        &self.fixture
+    }
+}
+
+impl DerefMut for TestApp {
+    fn deref_mut(&mut self) -> &mut LedgerFixture {
+        &mut self.fixture
     }
 }
 

@@ -1,33 +1,33 @@
 //! What the tests share: private Redis servers and stores on them.
 
-pub mod account;
+pub mod admin_calls;
+pub mod admin_cli;
+pub mod admin_fixture;
 pub mod app;
-pub mod books;
-pub mod bulk;
-pub mod chronicle;
-pub mod client;
-pub mod customer;
-pub mod desk;
-pub mod digest;
-pub mod estate;
-pub mod hall;
-pub mod holds;
+pub mod audit_chain;
+pub mod bulk_calls;
+pub mod event_log;
 pub mod http;
+pub mod ledger_audit;
+pub mod ledger_fixture;
 pub mod names;
-pub mod operator;
-pub mod past;
-pub mod policies;
+pub mod past_day;
 pub mod process;
+pub mod random_clients;
 pub mod raw;
 pub mod receiver;
 pub mod redis;
+pub mod redis_fixture;
 pub mod resharding;
-pub mod scene;
-pub mod slow;
-pub mod stage;
-pub mod trail;
+pub mod response;
+pub mod retrying_client;
+pub mod runtime_calls;
+pub mod slow_proxy;
+pub mod tenant_fixture;
+pub mod tenant_holds;
+pub mod tenant_snapshot;
+pub mod three_scopes;
 pub mod wire;
-pub mod world;
 
 use std::time::Duration;
 

@@ -17,6 +17,13 @@ pub struct Raw {
 }
 
 impl Raw {
+    /// Panics unless the status is the expected one.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
     /// The status and the code of an error; `none` without a JSON body.
     pub fn error(&self) -> (u16, String) {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();

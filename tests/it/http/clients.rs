@@ -42,20 +42,14 @@ async fn prepare(client: &str) {
 /// Runs the checks of a client against a service of its own.
 async fn check(mut command: Command) {
     let app = TestApp::spawn_on(&shared().url(), &["--dialect", "cycles"]).await;
-    let closed = &app.world.callers[1].tenant;
-    let record = app
-        .world
-        .store
-        .keys()
-        .tenant(closed.partition(), closed.as_str());
-    app.world
-        .redis(&["HSET", &record, "status", "CLOSED"])
-        .await;
+    let closed = &app.callers[1].tenant;
+    let record = app.store.keys().tenant(closed.partition(), closed.as_str());
+    app.run::<()>(&["HSET", &record, "status", "CLOSED"]).await;
     command
         .env("BUDGET_URL", format!("http://{}", app.address))
         .env("BUDGET_ADMIN_KEY", ADMIN_KEY)
         .env("BUDGET_CLOSED_TENANT", closed.as_str())
-        .env("BUDGET_CLOSED_KEY", &app.world.keys[1]);
+        .env("BUDGET_CLOSED_KEY", &app.keys[1]);
     succeed(command).await;
 }
 

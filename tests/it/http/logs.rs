@@ -11,9 +11,9 @@ use tokio::time::Duration;
 use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
 use crate::harness::http;
+use crate::harness::ledger_fixture::{LedgerFixture, Start};
 use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
-use crate::harness::world::{Start, World};
 
 const PASSWORD: &str = "redis-password-Zq8vTn";
 const ADMIN_KEYS: [&str; 2] = ["admin-key-old-Xw3k", "admin-key-new-Yr7m"];
@@ -69,19 +69,19 @@ impl Drop for Service {
     }
 }
 
-async fn world(redis_url: &str, prefix: &str) -> World {
+async fn fixture(redis_url: &str, prefix: &str) -> LedgerFixture {
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let keys = Keys::new(prefix).expect("a prefix");
     let store = Store::new(&RedisOptions::new(redis_url), keys, "service", metrics);
-    let world = World::on(store.expect("a store")).await;
+    let fixture = LedgerFixture::on(store.expect("a store")).await;
     let start = Start {
         scope: "tenant:acme".to_owned(),
         unit: budget_authority::domain::amount::Unit::Tokens,
         allocated: 1_000,
         limit: 0,
     };
-    world.seed(0, &start).await;
-    world
+    fixture.seed(0, &start).await;
+    fixture
 }
 
 /// Requests of all kinds, good and bad, with secrets wherever a client could put one.
@@ -145,18 +145,18 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
         let mut redis = RedisServer::start_with(&["--requirepass", PASSWORD]);
         let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", redis.port);
         let prefix = format!("t{:016x}", rand::random::<u64>());
-        let world = world(&url, &prefix).await;
-        let stranger = world.keys[1].replace("sk_live_", "sk_test_");
+        let fixture = fixture(&url, &prefix).await;
+        let stranger = fixture.keys[1].replace("sk_live_", "sk_test_");
         let lost = budget_authority::domain::api_key::secret::ApiKeyText::generate(
             "sk_live_",
-            world.callers[0].partition,
+            fixture.callers[0].partition,
         );
         let admin_keys = ADMIN_KEYS.join(",");
         let mut settings = vec!["--admin-keys", &admin_keys, "--redis-timeout-ms", "100"];
         settings.extend(["--log", "trace", "--log-format", format]);
         let service = Service::start(&url, &prefix, &settings);
         service.ready().await;
-        let (key, lost) = (world.keys[0].as_str(), lost.expose());
+        let (key, lost) = (fixture.keys[0].as_str(), lost.expose());
         let secrets = [key, &stranger, lost, ADMIN_KEYS[0], ADMIN_KEYS[1], PASSWORD];
         exercise(service.address, key, &secrets).await;
         let broken = format!("GET / HTTP/1.1\r\nX-Service-API-Key: {key}\r\nno header\r\n\r\n");
@@ -170,7 +170,10 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
             "the log is there: {log:.2000}"
         );
         assert!(log.contains("DEBUG"), "and so is all of it: {log:.2000}");
-        let hashes = world.callers.iter().map(|caller| caller.key_hash.as_str());
+        let hashes = fixture
+            .callers
+            .iter()
+            .map(|caller| caller.key_hash.as_str());
         // Of an API key the first part, which names its record, may be shown.
         let hidden = secrets
             .iter()
@@ -188,14 +191,14 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
 #[tokio::test]
 async fn each_request_gets_a_line_with_its_ids_when_asked_for() {
     let prefix = format!("t{:016x}", rand::random::<u64>());
-    let world = world(&shared().url(), &prefix).await;
+    let fixture = fixture(&shared().url(), &prefix).await;
     // The spans of requests are not there at this level, the ids all the same.
     let settings = ["--log", "warn,access_log=debug"];
     let service = Service::start(&shared().url(), &prefix, &settings);
     service.ready().await;
     let client = http::client();
     for (method, path, key, expected) in [
-        ("POST", "/v1/reservations", world.keys[0].as_str(), 200),
+        ("POST", "/v1/reservations", fixture.keys[0].as_str(), 200),
         ("GET", "/v1/balances?tenant=acme", "sk_live_wrong", 401),
         ("BREW", "/no/such/path", "", 401),
     ] {

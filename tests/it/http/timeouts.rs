@@ -50,7 +50,7 @@ fn half_a_create(app: &TestApp, key: &str) -> String {
 async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
     let app = TestApp::spawn_on(&shared().url(), &["--body-timeout-ms", "300"]).await;
     let begun = Instant::now();
-    let stalled = half_a_create(&app, &app.world.keys[0]);
+    let stalled = half_a_create(&app, &app.keys[0]);
     let raw = answer(app.address, stalled.as_bytes()).await;
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()));
@@ -164,7 +164,7 @@ async fn a_client_that_does_not_take_its_answer_is_left() {
 async fn more_connections_than_allowed_wait_until_one_is_closed() {
     let app = TestApp::spawn_on(&shared().url(), &["--max-connections", "2"]).await;
     app.budget("tenant:acme", 100, 0).await;
-    let key = app.world.keys[0].clone();
+    let key = app.keys[0].clone();
     let (mut open, path) = (Vec::new(), "/v1/reservations");
     for number in 0..2 {
         let mut wire = Wire::open(app.address).await.expect("a connection");
@@ -185,11 +185,11 @@ async fn more_connections_than_allowed_wait_until_one_is_closed() {
     );
     assert!(timeout(SHORT, &mut waiting).await.is_err(), "no place yet");
     // The others are served meanwhile.
-    let said = open[0].post(&app.world.keys[0], path, &body).await;
-    assert_eq!(said.expect("an answer").status, 400);
+    let response = open[0].post(&app.keys[0], path, &body).await;
+    assert_eq!(response.expect("an answer").status, 400);
     open.pop();
-    let said = timeout(SOON, waiting).await.expect("a place is free");
-    assert_eq!(said.expect("no panic").expect("an answer").status, 200);
+    let response = timeout(SOON, waiting).await.expect("a place is free");
+    assert_eq!(response.expect("no panic").expect("an answer").status, 200);
 }
 
 #[tokio::test]

@@ -152,7 +152,7 @@ async fn a_restarted_master_is_found_again() {
 async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
     let mut cluster = block_in_place(RedisCluster::start);
     let app = TestApp::spawn_on(&cluster.url(), &[]).await;
-    let store = app.world.store.clone();
+    let store = app.store.clone();
     let probes = Probes::new(store.clone(), Shutdown::new()).router();
     let probe = || async {
         let request = Request::get("/ready")

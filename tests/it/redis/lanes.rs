@@ -6,10 +6,11 @@ use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::store::{RedisOptions, Store};
 use tokio::task::JoinHandle;
 
-use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::shared;
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::store_with;
-use crate::harness::world::World;
+use crate::harness::tenant_fixture::TenantFixture;
 
 /// Keeps the only connection of the pool busy.
 async fn occupy(store: &Store) -> JoinHandle<()> {
@@ -32,22 +33,22 @@ fn with_one_pooled(url: &str) -> Store {
 
 #[tokio::test]
 async fn a_key_is_looked_up_while_lists_and_workers_have_all_their_connections() {
-    let world = World::on(with_one_pooled(&shared().url())).await;
-    let key = ApiKeyText::parse(&world.keys[0], &["sk_live_"]).expect("a key");
-    let busy = occupy(&world.store).await;
-    let found = world.store.tenant_of_key(key.key_id());
+    let fixture = LedgerFixture::on(with_one_pooled(&shared().url())).await;
+    let key = ApiKeyText::parse(&fixture.keys[0], &["sk_live_"]).expect("a key");
+    let busy = occupy(&fixture.store).await;
+    let found = fixture.store.tenant_of_key(key.key_id());
     let found = tokio::time::timeout(Duration::from_secs(2), found).await;
     let found = found.expect("it waits for nobody").expect("Redis answers");
-    assert_eq!(found.as_ref(), Some(&world.callers[0].tenant));
+    assert_eq!(found.as_ref(), Some(&fixture.callers[0].tenant));
     busy.abort();
 }
 
 #[tokio::test]
 async fn dead_holds_are_expired_for_a_request_while_workers_have_all_their_connections() {
     let store = with_one_pooled(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    tenant.hold(120, now - 10).await;
+    tenant.write_holds(120, now - 10).await;
     let busy = occupy(&store).await;
     let sweeping = budget_authority::store::runtime::expire::expire_tenant(
         &store, &tenant.id, "source t", now,

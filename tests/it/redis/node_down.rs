@@ -10,8 +10,9 @@ use budget_authority::store::{RedisOptions, Store};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
-use crate::harness::holds::{Tenant, now_ms};
 use crate::harness::redis::RedisCluster;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{eventually, store_with};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -48,7 +49,7 @@ impl Workers {
 }
 
 /// A tenant on each master, in the order of the masters.
-async fn tenants(cluster: &RedisCluster, store: &Store) -> Vec<Tenant> {
+async fn tenants(cluster: &RedisCluster, store: &Store) -> Vec<TenantFixture> {
     let mut found: [Option<String>; 3] = [None, None, None];
     for number in 0.. {
         let name = format!("tenant-{number}");
@@ -63,13 +64,13 @@ async fn tenants(cluster: &RedisCluster, store: &Store) -> Vec<Tenant> {
     }
     let mut tenants = Vec::new();
     for name in found.into_iter().flatten() {
-        tenants.push(Tenant::new(store, &name).await);
+        tenants.push(TenantFixture::bare(store, &name).await);
     }
     tenants
 }
 
 /// An old day of a tenant, of which nothing is left to keep.
-async fn old_day(tenant: &Tenant, now_ms: i64) -> String {
+async fn old_day(tenant: &TenantFixture, now_ms: i64) -> String {
     let days = tenant.store.keys().days(tenant.id.partition());
     let member = format!("{}:20200101", tenant.id);
     tenant
@@ -111,7 +112,7 @@ async fn the_tenants_of_the_other_masters_are_swept_and_retention_and_leases_go_
         let now = now_ms(&store).await;
         let mut days = Vec::new();
         for (place, tenant) in tenants.iter_mut().enumerate() {
-            tenant.hold(5, now - 10).await;
+            tenant.write_holds(5, now - 10).await;
             days.push(old_day(tenant, now).await);
             let index = store.keys().denials_due(tenant.id.partition());
             let name = tenant.id.to_string();

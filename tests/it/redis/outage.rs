@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
-use crate::harness::books::Books;
-use crate::harness::client::{ANSWER_WITHIN, Client, PATIENT};
-use crate::harness::customer::{Crowd, action, seed_ledgers, settle, tokens};
 use crate::harness::eventually;
-use crate::harness::holds;
 use crate::harness::http;
+use crate::harness::ledger_audit::LedgerAudit;
 use crate::harness::process::{Process, Replica};
+use crate::harness::random_clients::{RandomClients, action, check_clients, seed_ledgers, tokens};
 use crate::harness::redis::RedisServer;
-use crate::harness::slow::SlowWay;
+use crate::harness::retrying_client::{ANSWER_WITHIN, LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::slow_proxy::SlowProxy;
+use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::wire::Wire;
 
 /// A request of each kind.
@@ -47,7 +47,7 @@ fn requests([first, second]: &[String; 2]) -> Vec<(Method, String, Option<Value>
 }
 
 /// Sends each kind of request at once, three times; each must be refused in time as something that is worth a retry.
-async fn all_unavailable(app: &TestApp, client: &Client, reservations: &[String; 2]) {
+async fn all_unavailable(app: &TestApp, client: &RetryingClient, reservations: &[String; 2]) {
     let mut running = JoinSet::new();
     for (method, path, body) in [(); 3].iter().flat_map(|()| requests(reservations)) {
         let client = client.clone();
@@ -83,29 +83,26 @@ async fn probe(address: SocketAddr, path: &str) -> u16 {
     response.expect("a response").status().as_u16()
 }
 
-async fn prepared(server: &RedisServer) -> (TestApp, Client, [String; 2]) {
+async fn prepared(server: &RedisServer) -> (TestApp, RetryingClient, [String; 2]) {
     let app = TestApp::spawn_on(&server.url(), &[]).await;
     app.budget("tenant:acme", 1_000, 0).await;
-    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let client = RetryingClient::new(&[app.address], &app.keys[0]);
     let reserved = [
         app.reserve("first", 10).await,
         app.reserve("second", 20).await,
     ];
-    let reservations = reserved.map(|said| said.text("/reservation_id").to_owned());
+    let reservations = reserved.map(|response| response.text("/reservation_id").to_owned());
     // Every connection is open, also those of lists.
     for (method, path, body) in requests(&reservations) {
         if method == Method::GET {
-            assert_eq!(
-                client.insist(method, &path, body.as_ref()).await.status,
-                200
-            );
+            client.retry(method, &path, body.as_ref()).await.expect(200);
         }
     }
     (app, client, reservations)
 }
 
 /// It recovers by itself; every request has exactly one outcome, whether or not it ran during the outage.
-async fn all_recovered(app: &TestApp, client: &Client, reservations: &[String; 2]) {
+async fn all_recovered(app: &TestApp, client: &RetryingClient, reservations: &[String; 2]) {
     eventually("it is ready again", || async {
         (probe(app.address, "/ready").await == 200).then_some(())
     })
@@ -124,9 +121,9 @@ async fn all_recovered(app: &TestApp, client: &Client, reservations: &[String; 2
         });
     }
     running.join_all().await;
-    let books = Books::audited(&app.world, 0).await;
-    assert_eq!(books.figure("tenant:acme", "spent"), 4 + 3);
-    assert_eq!(books.figure("tenant:acme", "reserved"), 5 + 20);
+    let audit = LedgerAudit::run(app, 0).await;
+    assert_eq!(audit.figure("tenant:acme", "spent"), 4 + 3);
+    assert_eq!(audit.figure("tenant:acme", "reserved"), 5 + 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +153,12 @@ async fn a_redis_that_falls_silent_is_no_different_from_one_that_is_gone() {
 }
 
 /// The answer to a request, which must come in time and be no decision.
-async fn refused_in_time(client: &Client, method: Method, path: &str, body: Option<&Value>) {
+async fn refused_in_time(
+    client: &RetryingClient,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) {
     let begun = Instant::now();
     let answer = client.ask(method, path, body).await;
     let answer = answer.expect("the connection stands");
@@ -173,12 +175,12 @@ async fn refused_in_time(client: &Client, method: Method, path: &str, body: Opti
 async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
     const HOLDS: usize = 8_000;
     let server = block_in_place(RedisServer::start);
-    let way = SlowWay::to(server.port).await;
+    let way = SlowProxy::to(server.port).await;
     let app = TestApp::spawn_on(&way.url(), &[]).await;
     app.budget("tenant:acme", 10 * HOLDS as i64, 0).await;
-    let now_ms = holds::now_ms(&app.world.store).await;
-    let mut tenant = holds::Tenant::new(&app.world.store, "acme").await;
-    tenant.hold(HOLDS, now_ms - 10).await;
+    let now_ms = app.now_ms().await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    tenant.write_holds(HOLDS, now_ms - 10).await;
     let ledger = tenant.ledger_key();
     tenant
         .run::<i64>(&[
@@ -190,7 +192,7 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
             &(10 * HOLDS).to_string(),
         ])
         .await;
-    let client = Client::new(&[app.address], &app.world.keys[0]);
+    let client = RetryingClient::new(&[app.address], &app.keys[0]);
     assert_eq!(
         client
             .ask(Method::GET, "/v1/reservations?limit=1", None)
@@ -220,13 +222,10 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
     );
 
     way.delay(Duration::ZERO);
-    assert_eq!(
-        client
-            .insist(Method::POST, "/v1/reservations", Some(&all))
-            .await
-            .status,
-        200
-    );
+    client
+        .retry(Method::POST, "/v1/reservations", Some(&all))
+        .await
+        .expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,18 +248,18 @@ async fn a_service_that_starts_before_redis_waits_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_scripts_fail_no_request() {
     let server = block_in_place(RedisServer::start);
-    let app = TestApp::spawn_on(&server.url(), PATIENT).await;
-    seed_ledgers(&app.world, 0, 1_000_000).await;
-    let client = Client::patient(&[app.address], &app.world.keys[0]);
-    let _dispatcher = Process::dispatcher(&server.url(), app.world.store.keys().prefix());
-    let crowd = Crowd::open(&client, "acme", 12);
+    let app = TestApp::spawn_on(&server.url(), LONG_REDIS_TIMEOUT).await;
+    seed_ledgers(&app, 0, 1_000_000).await;
+    let client = RetryingClient::with_long_timeout(&[app.address], &app.keys[0]);
+    let _dispatcher = Process::dispatcher(&server.url(), app.store.keys().prefix());
+    let clients = RandomClients::start(&client, "acme", 12);
     for _ in 0..60 {
         block_in_place(|| server.run::<()>(&["SCRIPT", "FLUSH"]));
         tokio::time::sleep(Duration::from_millis(rand::random_range(5..60))).await;
     }
-    let customers = crowd.close().await;
-    assert_eq!(client.repeated(), 0, "no request failed");
-    settle(&app.world, 0, &customers).await;
+    let clients = clients.stop().await;
+    assert_eq!(client.retries(), 0, "no request failed");
+    check_clients(&app, 0, &clients).await;
 }
 
 /// Sends creates on one connection after another until nobody listens any more; answers the reservations that it was
@@ -292,17 +291,17 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let url = crate::harness::redis::shared().url();
-    let prefix = app.world.store.keys().prefix();
-    let settings = [PATIENT, &["--shutdown-delay-ms", "400"]].concat();
+    let prefix = app.store.keys().prefix();
+    let settings = [LONG_REDIS_TIMEOUT, &["--shutdown-delay-ms", "400"]].concat();
     let mut replica = Replica::start(&url, prefix, &settings);
     replica.ready().await;
     let mut clients = JoinSet::new();
     for name in 0..16 {
-        clients.spawn(use_up(replica.address, app.world.keys[0].clone(), name));
+        clients.spawn(use_up(replica.address, app.keys[0].clone(), name));
     }
     eventually("the load has begun", || async {
-        let books = Books::of(&app.world, 0).await;
-        (books.reservations.len() > 100).then_some(())
+        let audit = LedgerAudit::read(&app, 0).await;
+        (audit.reservations.len() > 100).then_some(())
     })
     .await;
     replica.process.terminate();
@@ -311,9 +310,9 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
         replica.process.ended(Duration::from_secs(15)).await,
         "an orderly end"
     );
-    let books = Books::audited(&app.world, 0).await;
+    let audit = LedgerAudit::run(&app, 0).await;
     assert!(
-        books.reservations.keys().eq(&told),
+        audit.reservations.keys().eq(&told),
         "all that was done was told"
     );
 }

@@ -11,27 +11,29 @@ use serde_json::{Value, json};
 use tokio::task::{JoinHandle, block_in_place};
 
 use crate::harness::app::{TestApp, reserve_body};
-use crate::harness::books::Books;
-use crate::harness::client::{Answer, Client, PATIENT};
-use crate::harness::customer::tokens;
 use crate::harness::eventually;
-use crate::harness::holds::{Tenant, now_ms};
 use crate::harness::http;
+use crate::harness::ledger_audit::LedgerAudit;
+use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::random_clients::tokens;
 use crate::harness::redis::RedisCluster;
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::resharding::Resharding;
-use crate::harness::world::World;
+use crate::harness::response::Response;
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::tenant_fixture::TenantFixture;
 
 /// How often the service had to ask Redis again because a slot was on its way.
-fn repetitions(world: &World) -> u64 {
-    let counter = &world.store.metrics().extra_round_trips;
+fn repetitions(fixture: &LedgerFixture) -> u64 {
+    let counter = &fixture.store.metrics().extra_round_trips;
     let of = |reason: &str| counter.with_label_values(&[reason]).get();
     of("tryagain") + of("ask")
 }
 
 /// Waits until a call has been repeated more often than `before`, or is over.
-async fn asked_again<T>(call: &JoinHandle<T>, world: &World, before: u64) {
+async fn asked_again<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u64) {
     eventually("it asks again", || async {
-        (call.is_finished() || repetitions(world) > before + 1).then_some(())
+        (call.is_finished() || repetitions(fixture) > before + 1).then_some(())
     })
     .await;
 }
@@ -39,17 +41,17 @@ async fn asked_again<T>(call: &JoinHandle<T>, world: &World, before: u64) {
 struct Scene {
     cluster: RedisCluster,
     app: TestApp,
-    client: Client,
+    client: RetryingClient,
 }
 
 impl Scene {
     /// A tenant with a ledger of 1000, a hold of 300, and an event in its log, so that every key of a commit is there.
     async fn open() -> (Self, String) {
         let cluster = block_in_place(RedisCluster::start);
-        let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
+        let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
         app.budget("tenant:acme", 1_000, 0).await;
-        let client = Client::patient(&[app.address], &app.world.keys[0]);
-        assert_eq!(app.reserve("too much", 1_001).await.status, 409);
+        let client = RetryingClient::with_long_timeout(&[app.address], &app.keys[0]);
+        app.reserve("too much", 1_001).await.expect(409);
         app.reserve("stays", 100).await;
         let id = app
             .reserve("r", 300)
@@ -64,7 +66,7 @@ impl Scene {
         (scene, id)
     }
 
-    fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Answer> {
+    fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Response> {
         let client = self.client.clone();
         tokio::spawn(async move {
             let answer = client.ask(method, &path, body.as_ref()).await;
@@ -74,11 +76,11 @@ impl Scene {
 
     /// Starts to move the tenant's slot: all keys that `first` accepts go, the others wait.
     fn half_way(&self, first: impl Fn(&str) -> bool) -> Resharding<'_> {
-        let world = &self.app.world;
-        let key = world
+        let fixture = &self.app;
+        let key = fixture
             .store
             .keys()
-            .tenant(world.callers[0].partition, "acme");
+            .tenant(fixture.callers[0].partition, "acme");
         let resharding = Resharding::begin(&self.cluster, &key);
         let mut waiting = resharding.waiting();
         waiting.retain(|key| first(key));
@@ -93,11 +95,11 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
         let (scene, id) = Scene::open().await;
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":budget:") == ledger_first));
-        let before = repetitions(&scene.app.world);
+        let before = repetitions(&scene.app);
         let body = json!({"idempotency_key": "c", "actual": tokens(200)});
         let path = format!("/v1/reservations/{id}/commit");
         let committing = scene.send(Method::POST, path, Some(body));
-        asked_again(&committing, &scene.app.world, before).await;
+        asked_again(&committing, &scene.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
         assert_eq!(
@@ -105,8 +107,8 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
             (200, Some(200)),
             "{answer:?}"
         );
-        let books = Books::audited(&scene.app.world, 0).await;
-        assert_eq!(books.figure("tenant:acme", "spent"), 200);
+        let audit = LedgerAudit::run(&scene.app, 0).await;
+        assert_eq!(audit.figure("tenant:acme", "spent"), 200);
     }
 }
 
@@ -116,9 +118,9 @@ async fn a_list_waits_for_records_that_are_on_their_way() {
         let (scene, _) = Scene::open().await;
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
-        let before = repetitions(&scene.app.world);
+        let before = repetitions(&scene.app);
         let listing = scene.send(Method::GET, "/v1/reservations".to_owned(), None);
-        asked_again(&listing, &scene.app.world, before).await;
+        asked_again(&listing, &scene.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = listing.await.expect("no panic");
         assert_eq!(
@@ -135,9 +137,9 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
         let (scene, _) = Scene::open().await;
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":budget:") == ledger_first));
-        let before = repetitions(&scene.app.world);
+        let before = repetitions(&scene.app);
         let asking = scene.send(Method::GET, "/v1/balances?tenant=acme".to_owned(), None);
-        asked_again(&asking, &scene.app.world, before).await;
+        asked_again(&asking, &scene.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = asking.await.expect("no panic");
         assert_eq!(
@@ -152,26 +154,26 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
 async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
     for records_first in [false, true] {
         let (scene, _) = Scene::open().await;
-        let world = &scene.app.world;
-        let mut tenant = Tenant::new(&world.store, "acme").await;
-        let now = now_ms(&world.store).await;
-        let ids = tenant.hold(3, now - 1_000).await;
+        let fixture = &scene.app;
+        let mut tenant = TenantFixture::bare(&fixture.store, "acme").await;
+        let now = now_ms(&fixture.store).await;
+        let ids = tenant.write_holds(3, now - 1_000).await;
         // Every key that the sweep is given is there, so nothing but the records can stop it.
-        let keys = world.store.keys();
+        let keys = fixture.store.keys();
         let quarantine = keys.quarantine(tenant.id.partition());
         tenant.run::<i64>(&["ZADD", &quarantine, "1", "old"]).await;
         tenant.lease("d", Duration::from_secs(60)).await;
 
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
-        let before = repetitions(world);
-        let (store, id) = (world.store.clone(), tenant.id.clone());
+        let before = repetitions(fixture);
+        let (store, id) = (fixture.store.clone(), tenant.id.clone());
         let sweeping = tokio::spawn(async move {
             store
                 .expire(Lane::Background, &id, &Cause::sweep().lines(), None, None)
                 .await
         });
-        asked_again(&sweeping, world, before).await;
+        asked_again(&sweeping, fixture, before).await;
         block_in_place(|| resharding.finish());
         let swept = sweeping.await.expect("no panic").expect("Redis answers");
         let Expired::Page {
@@ -192,32 +194,36 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
 async fn retention_forgets_no_record_while_it_moves() {
     for records_first in [false, true] {
         let (scene, id) = Scene::open().await;
-        let world = &scene.app.world;
+        let fixture = &scene.app;
         let body = json!({"idempotency_key": "c", "actual": tokens(200)});
         let path = format!("/v1/reservations/{id}/commit");
-        assert_eq!(scene.client.post(&path, &body).await.status, 200);
-        let tenant = Tenant::new(&world.store, "acme").await;
+        scene.client.post(&path, &body).await.expect(200);
+        let tenant = TenantFixture::bare(&fixture.store, "acme").await;
         let lease = tenant.lease("d", Duration::from_secs(60)).await;
-        let later = now_ms(&world.store).await + 1_000;
+        let later = now_ms(&fixture.store).await + 1_000;
 
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
-        let before = repetitions(world);
-        let (store, id, day) = (world.store.clone(), tenant.id.clone(), world.store.today());
+        let before = repetitions(fixture);
+        let (store, id, day) = (
+            fixture.store.clone(),
+            tenant.id.clone(),
+            fixture.store.today(),
+        );
         let purging = tokio::spawn(async move {
             store
                 .purge(lease, id.as_str(), day, Records::Reservations, later, 0)
                 .await
         });
-        asked_again(&purging, world, before).await;
+        asked_again(&purging, fixture, before).await;
         block_in_place(|| resharding.finish());
         let purged = purging.await.expect("no panic").expect("Redis answers");
         let Purged::Page { removed, kept, .. } = purged else {
             panic!("{purged:?}");
         };
         assert_eq!((removed, kept), (1, 1));
-        let books = Books::audited(world, 0).await;
-        assert_eq!(books.figure("tenant:acme", "base_spent"), 200);
+        let audit = LedgerAudit::run(fixture, 0).await;
+        assert_eq!(audit.figure("tenant:acme", "base_spent"), 200);
     }
 }
 
@@ -225,45 +231,49 @@ async fn retention_forgets_no_record_while_it_moves() {
 async fn a_create_waits_for_a_slot_that_is_on_its_way() {
     let (scene, _) = Scene::open().await;
     let resharding = block_in_place(|| scene.half_way(|key| key.contains(":budget:")));
-    let before = repetitions(&scene.app.world);
+    let before = repetitions(&scene.app);
     let body = Some(reserve_body("new", 10));
     let creating = scene.send(Method::POST, "/v1/reservations".to_owned(), body);
-    asked_again(&creating, &scene.app.world, before).await;
+    asked_again(&creating, &scene.app, before).await;
     block_in_place(|| resharding.finish());
     assert_eq!(creating.await.expect("no panic").status, 200);
-    Books::audited(&scene.app.world, 0).await;
+    LedgerAudit::run(&scene.app, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
     for records_first in [false, true] {
         let (scene, _) = Scene::open().await;
-        let world = &scene.app.world;
+        let fixture = &scene.app;
         // Every key that it is given is there, so nothing but the records can stop it.
-        let keys = world.store.keys();
-        let partition = world.callers[0].partition;
+        let keys = fixture.store.keys();
+        let partition = fixture.callers[0].partition;
         let quarantine = keys.quarantine(partition);
-        world.redis(&["ZADD", &quarantine, "1", "old"]).await;
-        let tenant = world.callers[0].tenant.clone();
-        let index = keys.reservations(partition, tenant.as_str(), world.store.today());
-        let ids = world.store.members_of(&index).await.expect("Redis answers");
+        fixture.run::<()>(&["ZADD", &quarantine, "1", "old"]).await;
+        let tenant = fixture.callers[0].tenant.clone();
+        let index = keys.reservations(partition, tenant.as_str(), fixture.store.today());
+        let ids = fixture
+            .store
+            .members_of(&index)
+            .await
+            .expect("Redis answers");
         assert_eq!(ids.len(), 2);
         let prefix = keys.reservation(partition, "");
 
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
-        let before = repetitions(world);
-        let store = world.store.clone();
+        let before = repetitions(fixture);
+        let store = fixture.store.clone();
         let reading = tokio::spawn(async move { store.read_records(&tenant, &prefix, &ids).await });
-        asked_again(&reading, world, before).await;
+        asked_again(&reading, fixture, before).await;
         block_in_place(|| resharding.finish());
         let read = reading.await.expect("no panic").expect("Redis answers");
         assert!(
             read.rows.iter().all(|row| row.field(0) == Some("ACTIVE")),
             "{read:?}"
         );
-        world.redis(&["DEL", &quarantine]).await;
-        let report = budget_authority::tools::verify::verify(&world.store, None, |_| {}).await;
+        fixture.run::<()>(&["DEL", &quarantine]).await;
+        let report = budget_authority::tools::verify::verify(&fixture.store, None, |_| {}).await;
         let report = report.expect("Redis answers");
         assert!(report.is_right(), "{}", report.table(true));
     }
@@ -278,28 +288,24 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
         let policy = app.policy("p", "tenant:acme", limits).await;
         let held = app.reserve("counted", 100).await;
         let id = held.text("/reservation_id").to_owned();
-        let rates = app
-            .world
-            .store
-            .keys()
-            .rates(app.world.callers[0].partition, "acme");
+        let rates = app.store.keys().rates(app.callers[0].partition, "acme");
         if !counts_exist {
-            app.world.redis(&["DEL", &rates]).await;
+            app.run::<()>(&["DEL", &rates]).await;
         }
         let resharding = block_in_place(|| scene.half_way(|key| key == rates));
-        let before = repetitions(&app.world);
+        let before = repetitions(app);
         let body = json!({"idempotency_key": "c", "actual": tokens(60)});
         let path = format!("/v1/reservations/{id}/commit");
         let committing = scene.send(Method::POST, path, Some(body));
-        asked_again(&committing, &app.world, before).await;
+        asked_again(&committing, app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
         assert_eq!(answer.amount("charged"), Some(60), "{answer:?}");
         let field = format!("committed {policy} tenant:acme");
-        let counted: i64 = app.read(&["HGET", &rates, &field]).await;
+        let counted: i64 = app.run(&["HGET", &rates, &field]).await;
         assert_eq!(counted, 1);
-        let books = Books::audited(&app.world, 0).await;
-        assert_eq!(books.figure("tenant:acme", "spent"), 60);
+        let audit = LedgerAudit::run(app, 0).await;
+        assert_eq!(audit.figure("tenant:acme", "spent"), 60);
     }
 }
 
@@ -314,19 +320,19 @@ async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() 
                 .policy(&number.to_string(), "tenant:acme", more)
                 .await;
         }
-        let cold = scene.app.replica(PATIENT).await;
+        let cold = scene.app.replica(LONG_REDIS_TIMEOUT).await;
         let resharding =
             block_in_place(|| scene.half_way(|key| key.contains(":policy:") == records_first));
-        let before = repetitions(&cold.world);
+        let before = repetitions(&cold);
         let path = format!("http://{}/v1/decide", cold.address);
         let body = reserve_body("d", 1);
-        let (http, key) = (http::client(), cold.world.keys[0].clone());
+        let (http, key) = (http::client(), cold.keys[0].clone());
         let deciding = tokio::spawn(async move {
             let request = http.post(path).header("X-Service-API-Key", key);
             let answer = request.json(&body).send().await.expect("an answer");
             answer.json::<Value>().await.expect("JSON")
         });
-        asked_again(&deciding, &cold.world, before).await;
+        asked_again(&deciding, &cold, before).await;
         block_in_place(|| resharding.finish());
         let decision = deciding.await.expect("no panic");
         assert_eq!(decision["caps"]["max_tokens"], 2, "{decision}");

@@ -10,13 +10,13 @@ use budget_authority::store::Keys;
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
 use crate::harness::app::TestApp;
-use crate::harness::books::Books;
-use crate::harness::client::{Client, PATIENT};
-use crate::harness::customer::{Crowd, lost, seed_ledgers};
 use crate::harness::eventually;
+use crate::harness::ledger_audit::LedgerAudit;
+use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::random_clients::{RandomClients, lost_outcomes, seed_ledgers};
 use crate::harness::redis::{RedisCluster, SentinelTrio};
 use crate::harness::resharding::Resharding;
-use crate::harness::world::World;
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 use crate::runtime::lifecycle::{cast, live};
 
 /// A key in the slot of each tenant.
@@ -31,8 +31,8 @@ fn keys_of(keys: &Keys, tenants: &[String]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_three_masters() {
     let cluster = block_in_place(RedisCluster::start);
-    let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
-    let (store, names) = (&app.world.store, ["east", "west"]);
+    let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
+    let (store, names) = (&app.store, ["east", "west"]);
     let tenants: Vec<_> = names.iter().flat_map(|name| cast(name)).collect();
     let keys = keys_of(store.keys(), &tenants);
     let owners = block_in_place(|| {
@@ -68,7 +68,7 @@ pub fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<Atom
 async fn no_request_fails_while_slots_move_between_masters() {
     let cluster = Arc::new(block_in_place(RedisCluster::start));
     let app = TestApp::spawn_on(&cluster.url(), &[]).await;
-    let store = &app.world.store;
+    let store = &app.store;
     let (first, second) = (["a0", "a1", "a2", "a3"], ["b0", "b1", "b2", "b3"]);
     let tenants: Vec<_> = first
         .iter()
@@ -107,33 +107,38 @@ async fn no_request_fails_while_slots_move_between_masters() {
 async fn a_failover_is_survived_without_help() {
     let mut trio = block_in_place(SentinelTrio::start);
     let app = TestApp::spawn_on(&trio.url(), &[]).await;
-    let store = &app.world.store;
-    seed_ledgers(&app.world, 0, 1_000_000_000).await;
+    let store = &app.store;
+    seed_ledgers(&app, 0, 1_000_000_000).await;
     live(store, app.address, "before").await;
-    let client = Client::new(&[app.address], &app.world.keys[0]);
-    let crowd = Crowd::open_on_lossy_store(&client, "acme", 12);
-    served(&app.world, 200).await;
+    let client = RetryingClient::new(&[app.address], &app.keys[0]);
+    let clients = RandomClients::start_on_lossy_store(&client, "acme", 12);
+    served(&app, 200).await;
     block_in_place(|| trio.master.kill());
-    let before = served(&app.world, 1).await;
+    let before = served(&app, 1).await;
     // Who was the master comes back and believes that it still is, until the Sentinels tell it otherwise.
     block_in_place(|| trio.master.restart());
-    served(&app.world, before + 500).await;
-    let customers = crowd.close().await;
-    let books = Books::audited(&app.world, 0).await;
-    let lost = lost(&books, &customers);
-    assert!(lost <= customers.len(), "{lost} outcomes were lost");
+    served(&app, before + 500).await;
+    let clients = clients.stop().await;
+    let audit = LedgerAudit::run(&app, 0).await;
+    let lost = lost_outcomes(&audit, &clients);
+    assert!(lost <= clients.len(), "{lost} outcomes were lost");
     live(store, app.address, "after").await;
     assert_eq!(store.metrics().primary_changes.get(), 1);
 }
 
 /// Waits until more than so much has been spent in all; answers how much it is.
-async fn served(world: &World, more_than: i64) -> i64 {
-    let keys = world.store.keys();
-    let key = keys.budget(world.callers[0].partition, "acme", "TOKENS", "tenant:acme");
+async fn served(fixture: &LedgerFixture, more_than: i64) -> i64 {
+    let keys = fixture.store.keys();
+    let key = keys.budget(
+        fixture.callers[0].partition,
+        "acme",
+        "TOKENS",
+        "tenant:acme",
+    );
     let mut command = redis::cmd("HGET");
     command.arg(&key).arg("spent");
-    eventually("customers are served", || async {
-        let spent = world.store.query(&key, &command).await.ok()?;
+    eventually("clients are served", || async {
+        let spent = fixture.store.query(&key, &command).await.ok()?;
         let spent: i64 = redis::from_redis_value(spent).ok()?;
         (spent > more_than).then_some(spent)
     })

@@ -15,21 +15,19 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
+use crate::harness::admin_fixture::{cause, tenant_id};
 use crate::harness::app::TestApp;
-use crate::harness::desk::{cause, tenant_id};
-use crate::harness::holds;
+use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::RedisServer;
 use crate::harness::store;
-use crate::harness::world::World;
 
 const SYSTEM: &str = "__system__";
 
 /// The events of today in a log, as they would be delivered.
-async fn told(world: &World, partition: Partition, tenant: &str) -> Vec<Value> {
-    let store = &world.store;
+async fn told(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Vec<Value> {
+    let store = &fixture.store;
     let key = store.keys().events(partition, tenant, store.today());
-    let entries = world.redis(&["XRANGE", &key, "-", "+"]).await;
-    let entries: Vec<(String, Vec<String>)> = redis::from_redis_value(entries).expect("a stream");
+    let entries: Vec<(String, Vec<String>)> = fixture.run(&["XRANGE", &key, "-", "+"]).await;
     let render = |(entry, facts): (String, Vec<String>)| {
         let facts = Record::from_pairs(facts);
         let event = StoredEvent {
@@ -46,7 +44,7 @@ async fn told(world: &World, partition: Partition, tenant: &str) -> Vec<Value> {
 /// The same once there are so many: they are told off the request path.
 async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: usize) -> Vec<Value> {
     for _ in 0..500 {
-        let events = told(&app.world, partition, tenant).await;
+        let events = told(app, partition, tenant).await;
         if events.len() >= number {
             return events;
         }
@@ -58,18 +56,20 @@ async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: us
 #[tokio::test]
 async fn a_refused_key_is_told_with_its_reason_and_without_its_secret() {
     let app = TestApp::spawn().await;
-    let partition = app.world.callers[0].partition;
-    let revoked = app.world.add_key(0, &[("status", "REVOKED")]).await;
-    let said = app.get_with(&revoked, "/v1/reservations").await;
-    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    let partition = app.callers[0].partition;
+    let revoked = app.add_key(0, &[("status", "REVOKED")]).await;
+    let response = app
+        .get_with(&revoked, "/v1/reservations")
+        .await
+        .refused(401, "UNAUTHORIZED");
     let events = told_soon(&app, partition, "acme", 1).await;
     let event = &events[0];
     assert_eq!(event["event_type"], "api_key.auth_failed");
     assert_eq!(event["category"], "api_key");
     assert_eq!(event["tenant_id"], "acme");
     assert_eq!(event["source"], "service-server");
-    assert_eq!(event["request_id"], said.text("/request_id"));
-    assert_eq!(event["trace_id"], said.text("/trace_id"));
+    assert_eq!(event["request_id"], response.text("/request_id"));
+    assert_eq!(event["trace_id"], response.text("/trace_id"));
     assert_eq!(event["metadata"]["count"], 1);
     assert_eq!(event["data"]["failure_reason"], "key_revoked");
     assert_eq!(event["data"]["source_ip"], "127.0.0.1");
@@ -89,8 +89,9 @@ async fn unknown_keys_are_told_together_whatever_they_look_like_and_on_both_plan
         app.get_with(key, "/v1/reservations").await;
     }
     let request = app.request(Method::GET, "/v1/admin/tenants");
-    let said = app.send(request.header("X-Admin-API-Key", "wrong")).await;
-    assert_eq!(said.status, 401);
+    app.send(request.header("X-Admin-API-Key", "wrong"))
+        .await
+        .expect(401);
     let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     let event = &events[0];
     assert_eq!(event["event_type"], "api_key.auth_failed");
@@ -104,8 +105,7 @@ async fn unknown_keys_are_told_together_whatever_they_look_like_and_on_both_plan
 async fn a_request_without_a_key_is_no_use_of_one() {
     let app = TestApp::spawn().await;
     for path in ["/v1/reservations", "/v1/admin/tenants", "/v1/nothing"] {
-        let said = app.send(app.request(Method::GET, path)).await;
-        assert_eq!(said.status, 401);
+        app.send(app.request(Method::GET, path)).await.expect(401);
     }
     app.get_with("nonsense", "/v1/reservations").await;
     let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
@@ -118,19 +118,23 @@ fn counts(events: &[Value]) -> Vec<i64> {
 }
 
 /// Makes what is counted that of a past minute.
-async fn backdate(world: &World, partition: Partition, member: &str) {
-    let keys = world.store.keys();
+async fn backdate(fixture: &LedgerFixture, partition: Partition, member: &str) {
+    let keys = fixture.store.keys();
     let counter = keys.auth_failures(partition, member);
-    world.redis(&["HSET", &counter, "minute_ms", "0"]).await;
+    fixture
+        .run::<()>(&["HSET", &counter, "minute_ms", "0"])
+        .await;
     let index = keys.auth_failures_due(partition);
-    world.redis(&["ZADD", &index, "XX", "1", member]).await;
+    fixture
+        .run::<()>(&["ZADD", &index, "XX", "1", member])
+        .await;
 }
 
 #[tokio::test]
 async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
-    let world = World::new().await;
-    let store = world.store.clone();
-    let caller = &world.callers[0];
+    let fixture = LedgerFixture::new().await;
+    let store = fixture.store.clone();
+    let caller = &fixture.callers[0];
     let (key_id, partition) = (caller.key_id.clone(), caller.partition);
     let subject = Subject::Key {
         tenant: tenant_id("acme"),
@@ -143,7 +147,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
             replica.count(subject.clone(), "key_expired", || cause(actor));
         }
     };
-    holds::within_a_minute(&store).await;
+    fixture.with_left_in_minute(Duration::from_secs(10)).await;
     let now_ms = store.clock().now_ms();
     for (replica, number) in replicas.iter().zip([3, 4]) {
         refuse(replica, number);
@@ -151,14 +155,16 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
         refuse(replica, 1_000);
         replica.run_once(now_ms).await.expect("Redis answers");
     }
-    assert_eq!(counts(&told(&world, partition, "acme").await), [3]);
+    assert_eq!(counts(&told(&fixture, partition, "acme").await), [3]);
     for replica in &replicas {
         replica.run_last().await.expect("Redis answers");
     }
-    assert_eq!(counts(&told(&world, partition, "acme").await), [3]);
+    assert_eq!(counts(&told(&fixture, partition, "acme").await), [3]);
 
     let member = format!("acme:{key_id}");
-    let lease = holds::lease(&store, partition, "d", Duration::from_secs(60)).await;
+    let lease = fixture
+        .lease_of(partition, "d", Duration::from_secs(60))
+        .await;
     let sums = Rollups::new(
         store.clone(),
         "service-server",
@@ -170,7 +176,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
         .await
         .expect("Redis answers");
     assert_eq!(early.emitted, 0, "the minute is not over");
-    backdate(&world, partition, &member).await;
+    backdate(&fixture, partition, &member).await;
     let stale = Lease {
         token: lease.token - 1,
         ..lease
@@ -185,25 +191,24 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
             .expect("Redis answers");
         assert_eq!((flush.emitted, flush.failed), (expected, 0));
     }
-    let events = told(&world, partition, "acme").await;
+    let events = told(&fixture, partition, "acme").await;
     assert_eq!(counts(&events), [3, 2_004]);
     assert_eq!(events[1]["data"]["failure_reason"], "key_expired");
     assert_eq!(events[1]["source"], "service-admin", "that of the first");
     // What stays says that the minute has had its event, and goes by itself.
     let counter = store.keys().auth_failures(partition, &member);
-    let ttl_ms = world.redis(&["PTTL", &counter]).await;
-    let ttl_ms: i64 = redis::from_redis_value(ttl_ms).expect("a number");
+    let ttl_ms: i64 = fixture.run(&["PTTL", &counter]).await;
     assert!((1..=60_000).contains(&ttl_ms), "{ttl_ms}");
     let index = store.keys().auth_failures_due(partition);
-    let left = world.redis(&["EXISTS", &index]).await;
-    assert_eq!(left, redis::Value::Int(0));
+    let left: i64 = fixture.run(&["EXISTS", &index]).await;
+    assert_eq!(left, 0);
 }
 
 #[tokio::test]
 async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
-    let world = World::new().await;
-    let failures = AuthFailures::new(world.store.clone());
-    holds::within_a_minute(&world.store).await;
+    let fixture = LedgerFixture::new().await;
+    let failures = AuthFailures::new(fixture.store.clone());
+    fixture.with_left_in_minute(Duration::from_secs(10)).await;
     for number in 0..1_030 {
         let subject = Subject::Key {
             tenant: tenant_id("acme"),
@@ -211,11 +216,11 @@ async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
         };
         failures.count(subject, "key_revoked", || cause(Actor::UnknownKey));
     }
-    let now_ms = world.store.clock().now_ms();
+    let now_ms = fixture.store.clock().now_ms();
     failures.run_once(now_ms).await.expect("Redis answers");
     let partition = tenant_id("acme").partition();
-    assert_eq!(told(&world, partition, "acme").await.len(), 1_024);
-    let rest = told(&world, Partition::FIRST, SYSTEM).await;
+    assert_eq!(told(&fixture, partition, "acme").await.len(), 1_024);
+    let rest = told(&fixture, Partition::FIRST, SYSTEM).await;
     assert_eq!(counts(&rest), [6]);
 }
 
@@ -224,7 +229,7 @@ async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
     let mut server = block_in_place(RedisServer::start);
     let store = store(&server.url());
     store.deployment().await.expect("Redis answers");
-    let world = World::on(store.clone()).await;
+    let fixture = LedgerFixture::on(store.clone()).await;
     let failures = AuthFailures::new(store.clone());
     let count = |number: usize| {
         for _ in 0..number {
@@ -242,24 +247,24 @@ async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
     count(2);
     block_in_place(|| server.restart());
     failures.run_last().await.expect("Redis answers");
-    let events = told(&world, Partition::FIRST, SYSTEM).await;
+    let events = told(&fixture, Partition::FIRST, SYSTEM).await;
     assert_eq!(counts(&events), [7]);
 }
 
 #[tokio::test]
 async fn a_service_that_ends_tells_what_it_has_counted() {
     let app = TestApp::spawn().await;
-    holds::within_a_minute(&app.world.store).await;
+    app.with_left_in_minute(Duration::from_secs(10)).await;
     app.get_with("nonsense", "/v1/reservations").await;
     told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     for _ in 0..20 {
         app.get_with("nonsense", "/v1/reservations").await;
     }
     app.stop();
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let counter = keys.auth_failures(Partition::FIRST, "__system__:unknown");
     crate::harness::eventually("the rest is counted", async || {
-        let count: Option<i64> = app.read(&["HGET", &counter, "count"]).await;
+        let count: Option<i64> = app.run(&["HGET", &counter, "count"]).await;
         count.filter(|count| *count == 20)
     })
     .await;
@@ -268,9 +273,9 @@ async fn a_service_that_ends_tells_what_it_has_counted() {
 #[tokio::test]
 async fn refused_keys_are_counted_by_what_was_wrong() {
     let app = TestApp::spawn().await;
-    let good = app.world.add_key(0, &[]).await;
-    let revoked = app.world.add_key(0, &[("status", "REVOKED")]).await;
-    let expired = app.world.add_key(0, &[("expires_at_ms", "1")]).await;
+    let good = app.add_key(0, &[]).await;
+    let revoked = app.add_key(0, &[("status", "REVOKED")]).await;
+    let expired = app.add_key(0, &[("expires_at_ms", "1")]).await;
     let wrong = good.replace("sk_live_", "sk_test_");
     let nobodys = format!("sk_live_000zzzzzzzzzzzz{}", "A".repeat(32));
     for key in [&revoked, &expired, &wrong, &nobodys, "x", &good] {

@@ -3,8 +3,9 @@
 use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::world::Start;
+use crate::harness::app::TestApp;
+use crate::harness::ledger_fixture::Start;
+use crate::harness::response::Response;
 
 const PROD: &str = "tenant:acme/workspace:prod";
 const BOT: &str = "tenant:acme/workspace:prod/agent:bot";
@@ -23,7 +24,7 @@ async fn with_ledgers() -> TestApp {
     ] {
         app.budget_in(scope, unit, 1_000, 0).await;
     }
-    let corp = app.world.add("acme-corp").await;
+    let corp = app.add_tenant("acme-corp").await;
     for (tenant, scope) in [(1, "tenant:bolt"), (corp, "tenant:acme-corp")] {
         let start = Start {
             scope: scope.to_owned(),
@@ -31,14 +32,14 @@ async fn with_ledgers() -> TestApp {
             allocated: 1,
             limit: 0,
         };
-        app.world.seed(tenant, &start).await;
+        app.seed(tenant, &start).await;
     }
     app
 }
 
 /// Scope path and unit of each row.
-fn places(said: &Said) -> Vec<String> {
-    let rows = said.at("/balances").as_array().expect("rows");
+fn places(response: &Response) -> Vec<String> {
+    let rows = response.at("/balances").as_array().expect("rows");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     rows.iter()
         .map(|row| {
@@ -51,12 +52,12 @@ fn places(said: &Said) -> Vec<String> {
         .collect()
 }
 
-async fn get(app: &TestApp, query: &str) -> Said {
-    let said = app.get(&format!("/v1/balances?{query}")).await;
-    assert_eq!(said.status, 200, "{query}: {said:?}");
-    let next = !said.at("/next_cursor").is_null();
-    assert_eq!(said.at("/has_more"), &json!(next), "{query}");
-    said
+async fn get(app: &TestApp, query: &str) -> Response {
+    let response = app.get(&format!("/v1/balances?{query}")).await;
+    assert_eq!(response.status, 200, "{query}: {response:?}");
+    let next = !response.at("/next_cursor").is_null();
+    assert_eq!(response.at("/has_more"), &json!(next), "{query}");
+    response
 }
 
 #[tokio::test]
@@ -122,14 +123,14 @@ async fn a_filter_is_required_and_may_not_name_another_tenant() {
         "?limit=1",
         "?include_children=true",
     ] {
-        let said = app.get(&format!("/v1/balances{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert!(said.text("/message").contains("tenant, workspace, app"));
+        let response = app.get(&format!("/v1/balances{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(response.text("/message").contains("tenant, workspace, app"));
     }
     for other in ["other", "acme-corp", "ACME", "bolt", "acme%00"] {
-        let said = app.get(&format!("/v1/balances?tenant={other}")).await;
-        assert_eq!(said.error(), (403, "FORBIDDEN"), "{other}");
-        assert_eq!(said.header(app.names.tenant), Some("acme"));
+        let response = app.get(&format!("/v1/balances?tenant={other}")).await;
+        assert_eq!(response.error(), (403, "FORBIDDEN"), "{other}");
+        assert_eq!(response.header(app.names.tenant), Some("acme"));
     }
 }
 
@@ -150,9 +151,9 @@ async fn wrong_parameters_are_named() {
         ("cursor=x", "Invalid cursor"),
         ("cursor=%F0%9F%92%A5%00", "Invalid cursor"),
     ] {
-        let said = app.get(&format!("/v1/balances?agent=bot&{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        let message = said.text("/message");
+        let response = app.get(&format!("/v1/balances?agent=bot&{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        let message = response.text("/message");
         assert!(message.starts_with(named), "{query}: {message}");
     }
     let blank = get(&app, "agent=bot&limit=&cursor=&include_children=").await;
@@ -168,10 +169,10 @@ async fn pages_of_any_size_show_each_ledger_once_and_the_last_has_no_cursor() {
             let (mut seen, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
             loop {
                 let query = format!("{filter}&limit={limit}&cursor={cursor}");
-                let said = get(&app, &query).await;
-                seen.extend(places(&said));
+                let response = get(&app, &query).await;
+                seen.extend(places(&response));
                 pages += 1;
-                match said.at("/next_cursor").as_str() {
+                match response.at("/next_cursor").as_str() {
                     Some(next) => next.clone_into(&mut cursor),
                     None => break,
                 }
@@ -193,8 +194,8 @@ async fn a_cursor_belongs_to_its_list_tenant_and_filters_but_not_to_the_limit() 
         "limit=200&include_children=true",
         "tenant=acme",
     ] {
-        let said = get(&app, &format!("workspace=prod&{query}&cursor={cursor}")).await;
-        assert!(!places(&said).contains(&places(&first)[0]), "{query}");
+        let response = get(&app, &format!("workspace=prod&{query}&cursor={cursor}")).await;
+        assert!(!places(&response).contains(&places(&first)[0]), "{query}");
     }
     for query in [
         "workspace=prod-2",
@@ -202,15 +203,15 @@ async fn a_cursor_belongs_to_its_list_tenant_and_filters_but_not_to_the_limit() 
         "tenant=acme",
     ] {
         let path = format!("/v1/balances?{query}&cursor={cursor}");
-        let said = app.get(&path).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert!(said.text("/message").contains("filters have changed"));
+        let response = app.get(&path).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(response.text("/message").contains("filters have changed"));
     }
     let path = format!("/v1/balances?workspace=prod&cursor={cursor}");
-    let stranger = app.get_as(1, &path).await;
-    assert_eq!(stranger.error(), (400, "INVALID_REQUEST"));
-    let elsewhere = app.get(&format!("/v1/reservations?cursor={cursor}")).await;
-    assert_eq!(elsewhere.error(), (400, "INVALID_REQUEST"));
+    app.get_as(1, &path).await.refused(400, "INVALID_REQUEST");
+    app.get(&format!("/v1/reservations?cursor={cursor}"))
+        .await
+        .refused(400, "INVALID_REQUEST");
 }
 
 #[tokio::test]
@@ -218,15 +219,15 @@ async fn a_balance_shows_debt_limit_and_flag_only_where_there_is_something_to_sh
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.budget("tenant:acme/agent:bot", 0, i64::MAX).await;
-    let said = get(&app, "tenant=acme").await;
+    let response = get(&app, "tenant=acme").await;
     let tokens = |amount: i64| json!({"unit": "TOKENS", "amount": amount});
     assert_eq!(
-        said.at("/balances/0"),
+        response.at("/balances/0"),
         &json!({"scope": "tenant:acme", "scope_path": "tenant:acme", "remaining": tokens(1_000),
             "reserved": tokens(0), "spent": tokens(0), "allocated": tokens(1_000)})
     );
     assert_eq!(
-        said.at("/balances/1"),
+        response.at("/balances/1"),
         &json!({"scope": "agent:bot", "scope_path": "tenant:acme/agent:bot",
             "remaining": tokens(0), "reserved": tokens(0), "spent": tokens(0),
             "allocated": tokens(0), "overdraft_limit": tokens(i64::MAX)})
@@ -234,20 +235,19 @@ async fn a_balance_shows_debt_limit_and_flag_only_where_there_is_something_to_sh
     let event = json!({"idempotency_key": "e", "subject": {"tenant": "acme", "agent": "bot"},
         "action": {"kind": "k", "name": "n"}, "actual": tokens(1_001),
         "overage_policy": "ALLOW_IF_AVAILABLE"});
-    let posted = app.post("/v1/events", event).await;
-    assert_eq!(posted.status, 201, "{posted:?}");
-    let said = get(&app, "tenant=acme").await;
-    assert_eq!(said.at("/balances/0/is_over_limit"), &json!(true));
+    app.post("/v1/events", event).await.expect(201);
+    let response = get(&app, "tenant=acme").await;
+    assert_eq!(response.at("/balances/0/is_over_limit"), &json!(true));
 }
 
 #[tokio::test]
 async fn a_closed_tenant_may_read() {
     let app = with_ledgers().await;
-    let caller = &app.world.callers[0];
-    let keys = app.world.store.keys();
+    let caller = &app.callers[0];
+    let keys = app.store.keys();
     let record = keys.tenant(caller.partition, caller.tenant.as_str());
     for status in ["CLOSED", "SUSPENDED", "closed", ""] {
-        app.world.redis(&["HSET", &record, "status", status]).await;
+        app.run::<()>(&["HSET", &record, "status", status]).await;
         get(&app, "tenant=acme").await;
     }
 }
@@ -255,6 +255,6 @@ async fn a_closed_tenant_may_read() {
 #[tokio::test]
 async fn a_tenant_without_ledgers_gets_an_empty_page() {
     let app = TestApp::spawn().await;
-    let said = get(&app, "tenant=acme").await;
-    assert_eq!(said.body, json!({"balances": [], "has_more": false}));
+    let response = get(&app, "tenant=acme").await;
+    assert_eq!(response.body, json!({"balances": [], "has_more": false}));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ledger, tokens};
+use crate::harness::runtime_calls::{ledger, tokens};
 
 const ROOT: &str = "tenant:acme";
 
@@ -22,11 +22,10 @@ async fn a_commit_within_the_hold_charges_what_was_used_and_returns_the_rest() {
         app.budget(&scope, 1_000, 0).await;
         let id = app.held(&scope, 300, json!({})).await;
         assert_eq!(app.books(&scope).await, ledger(700, 300, 0, 0));
-        let said = app.commit(&id, "c", actual).await;
-        assert_eq!(said.status, 200, "{said:?}");
-        assert_eq!(said.at("/status"), "COMMITTED");
-        assert_eq!(said.at("/charged"), &tokens(actual));
-        assert_eq!(said.body.get("released"), released.map(tokens).as_ref());
+        let response = app.commit(&id, "c", actual).await.expect(200);
+        assert_eq!(response.at("/status"), "COMMITTED");
+        assert_eq!(response.at("/charged"), &tokens(actual));
+        assert_eq!(response.body.get("released"), released.map(tokens).as_ref());
         assert_eq!(app.books(&scope).await, books, "committed {actual}");
         let found = app.found(&id).await;
         assert_eq!(found.at("/committed"), &tokens(actual));
@@ -42,12 +41,11 @@ async fn after_a_rejected_overage_the_same_key_may_commit_what_fits() {
     let id = app
         .held(ROOT, 300, json!({"overage_policy": "REJECT"}))
         .await;
-    assert_eq!(
-        app.commit(&id, "c", 301).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
+    app.commit(&id, "c", 301)
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     assert_eq!(app.books(ROOT).await, ledger(700, 300, 0, 0));
-    assert_eq!(app.commit(&id, "c", 300).await.status, 200);
+    app.commit(&id, "c", 300).await.expect(200);
     assert_eq!(app.books(ROOT).await, ledger(700, 0, 300, 0));
 }
 
@@ -59,8 +57,9 @@ async fn a_capped_commit_closes_the_scope_to_further_reserves() {
     assert_eq!(app.commit(&id, "c", 400).await.at("/charged"), &tokens(340));
     app.set_ledger(ROOT, &[("allocated", "5000"), ("remaining", "4660")])
         .await;
-    let denied = app.reserve("k", 1).await;
-    assert_eq!(denied.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"));
+    app.reserve("k", 1)
+        .await
+        .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
 }
 
 #[tokio::test]
@@ -71,13 +70,12 @@ async fn another_unit_is_refused_and_the_reservation_stands() {
     let id = app.held(scope, 300, json!({})).await;
     let path = format!("/v1/reservations/{id}/commit");
     let body = json!({"idempotency_key": "c", "actual": {"unit": "CREDITS", "amount": 1}});
-    let said = app.post(&path, body).await;
-    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+    let response = app.post(&path, body).await.refused(400, "UNIT_MISMATCH");
     let details =
         json!({"scope": scope, "requested_unit": "CREDITS", "expected_units": ["TOKENS"]});
-    assert_eq!(said.at("/details"), &details);
+    assert_eq!(response.at("/details"), &details);
     assert_eq!(app.found(&id).await.at("/status"), "ACTIVE");
-    assert_eq!(app.commit(&id, "c", 300).await.status, 200);
+    app.commit(&id, "c", 300).await.expect(200);
 }
 
 #[tokio::test]
@@ -114,8 +112,8 @@ async fn a_budget_made_after_the_reserve_is_not_charged() {
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(scope, 300, json!({})).await;
     app.budget(scope, 500, 0).await;
-    let said = app.commit(&id, "c", 400).await;
-    assert_eq!(said.at("/balances").as_array().map(Vec::len), Some(1));
+    let response = app.commit(&id, "c", 400).await;
+    assert_eq!(response.at("/balances").as_array().map(Vec::len), Some(1));
     assert_eq!(app.books(scope).await, ledger(500, 0, 0, 0));
     assert_eq!(app.books(ROOT).await, ledger(600, 0, 400, 0));
 }
@@ -125,13 +123,12 @@ async fn a_budget_that_is_gone_is_an_error_and_never_made_again() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
-    app.world.redis(&["DEL", &app.ledger_key(0, ROOT)]).await;
+    app.run::<()>(&["DEL", &app.ledger_key(0, ROOT)]).await;
     let before = app.everything().await;
-    assert_eq!(
-        app.commit(&id, "c", 300).await.error(),
-        (500, "INTERNAL_ERROR")
-    );
-    assert_eq!(app.release(&id, "r").await.error(), (500, "INTERNAL_ERROR"));
+    app.commit(&id, "c", 300)
+        .await
+        .refused(500, "INTERNAL_ERROR");
+    app.release(&id, "r").await.refused(500, "INTERNAL_ERROR");
     assert!(app.everything().await == before);
 }
 
@@ -145,10 +142,9 @@ async fn a_figure_that_would_leave_its_range_fails_before_anything_is_written() 
     let max = i64::MAX.to_string();
     app.set_ledger(scope, &[("spent", &max)]).await;
     let before = app.everything().await;
-    assert_eq!(
-        app.commit(&id, "c", 300).await.error(),
-        (500, "INTERNAL_ERROR")
-    );
+    app.commit(&id, "c", 300)
+        .await
+        .refused(500, "INTERNAL_ERROR");
     assert!(app.everything().await == before);
 }
 
@@ -165,12 +161,13 @@ async fn of_fifty_parallel_commits_one_charges_and_the_others_repeat_it_or_come_
             calls.spawn(async move { app.commit(&id, &key, 200).await });
         }
         let answers = calls.join_all().await;
-        let (good, late): (Vec<_>, Vec<_>) = answers.iter().partition(|said| said.status == 200);
+        let (good, late): (Vec<_>, Vec<_>) =
+            answers.iter().partition(|response| response.status == 200);
         assert_eq!(good.len(), repeated);
-        let bodies: Vec<&Value> = good.iter().map(|said| &said.body).collect();
+        let bodies: Vec<&Value> = good.iter().map(|response| &response.body).collect();
         assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]));
-        for said in late {
-            assert_eq!(said.error(), (409, "RESERVATION_FINALIZED"));
+        for response in late {
+            assert_eq!(response.error(), (409, "RESERVATION_FINALIZED"));
         }
         assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
     }
@@ -182,10 +179,10 @@ async fn of_a_commit_and_a_release_at_once_exactly_one_wins() {
     app.budget(ROOT, 10_000, 0).await;
     let mut spent = 0;
     for round in 0..20 {
-        let said = app.reserve(&format!("k{round}"), 10).await;
-        let id = said.text("/reservation_id").to_owned();
+        let response = app.reserve(&format!("k{round}"), 10).await;
+        let id = response.text("/reservation_id").to_owned();
         let (committed, released) = tokio::join!(app.commit(&id, "x", 10), app.release(&id, "x"));
-        let statuses = (committed.status.as_u16(), released.status.as_u16());
+        let statuses = (committed.status, released.status);
         assert!([(200, 409), (409, 200)].contains(&statuses), "{statuses:?}");
         spent += if committed.status == 200 { 10 } else { 0 };
     }

@@ -3,36 +3,16 @@
 use std::collections::BTreeMap;
 
 use budget_authority::store::Day;
-use redis::Value;
 use serde_json::json;
 
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::response::Response;
 
 const ROOT: &str = "tenant:acme";
 
-/// Every key of the deployment with its content.
-pub(crate) async fn everything(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
-    let pattern = format!("{}:*", app.world.store.keys().prefix());
-    let (mut found, mut cursor) = (BTreeMap::new(), "0".to_owned());
-    loop {
-        let (next, keys): (String, Vec<String>) = app
-            .read(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])
-            .await;
-        for key in keys {
-            if let Value::BulkString(bytes) = app.world.redis(&["DUMP", &key]).await {
-                found.insert(key, bytes);
-            }
-        }
-        cursor = next;
-        if cursor == "0" {
-            return found;
-        }
-    }
-}
-
-/// The same but for the due times: one that leads to no record only costs a sweep a look.
+/// Everything that is stored but the due times: one that leads to no record only costs a sweep a look.
 async fn held_and_told(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
-    let mut found = everything(app).await;
+    let mut found = app.everything().await;
     found.retain(|key, _| !key.contains(":due"));
     found
 }
@@ -57,7 +37,7 @@ async fn stage() -> (TestApp, String) {
     (app, id)
 }
 
-async fn run(app: &TestApp, operation: Operation, id: &str) -> Said {
+async fn run(app: &TestApp, operation: Operation, id: &str) -> Response {
     match operation {
         Operation::Reserve => app.reserve("again", 100).await,
         Operation::Commit => app.commit(id, "c", 950).await,
@@ -71,7 +51,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
     use Operation::{Commit, Post, Release, Reserve};
     let all = [Reserve, Commit, Release, Post];
     let (app, _) = stage().await;
-    let (caller, keys) = (&app.world.callers[0], app.world.store.keys().clone());
+    let (caller, keys) = (&app.callers[0], app.store.keys().clone());
     let (partition, tenant) = (caller.partition, caller.tenant.as_str());
     let today = Day::of_ms(app.now_ms().await);
     let foreign = [
@@ -94,11 +74,14 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
                 continue; // any debt but 0 refuses, whatever it is
             }
             app.set_ledger(ROOT, &[(field, "x")]).await;
-            let before = everything(&app).await;
-            let said = run(&app, operation, &id).await;
-            assert_eq!(said.status, 500, "{operation:?} with {field}: {said:?}");
+            let before = app.everything().await;
+            let response = run(&app, operation, &id).await;
+            assert_eq!(
+                response.status, 500,
+                "{operation:?} with {field}: {response:?}"
+            );
             assert!(
-                everything(&app).await == before,
+                app.everything().await == before,
                 "{operation:?} with {field}"
             );
         }
@@ -107,14 +90,15 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
                 continue;
             }
             let (app, id) = stage().await;
-            let prefix = app.world.store.keys().prefix().to_owned();
+            let prefix = app.store.keys().prefix().to_owned();
             let key = key.replacen(keys.prefix(), &prefix, 1);
-            app.world
-                .redis(&["SET", &key, "not what it should be"])
-                .await;
+            app.run::<()>(&["SET", &key, "not what it should be"]).await;
             let before = held_and_told(&app).await;
-            let said = run(&app, operation, &id).await;
-            assert_eq!(said.status, 500, "{operation:?} with {key}: {said:?}");
+            let response = run(&app, operation, &id).await;
+            assert_eq!(
+                response.status, 500,
+                "{operation:?} with {key}: {response:?}"
+            );
             assert!(
                 held_and_told(&app).await == before,
                 "{operation:?} with {key}"
@@ -131,10 +115,10 @@ async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
         &["HDEL", &record, "overage_policy"][..],
         &["HSET", &record, "overage_policy", "MAYBE"],
     ] {
-        app.world.redis(damage).await;
-        let before = everything(&app).await;
-        assert_eq!(app.commit(&id, "c", 950).await.status, 500);
-        assert!(everything(&app).await == before, "{damage:?}");
+        app.run::<()>(damage).await;
+        let before = app.everything().await;
+        app.commit(&id, "c", 950).await.expect(500);
+        assert!(app.everything().await == before, "{damage:?}");
     }
 }
 
@@ -160,18 +144,18 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
         let told = app.outbox().await.len();
         assert_eq!(app.sweep().await, 1, "{field}");
         let figures: Vec<i64> = app
-            .read(&["HMGET", &app.ledger_key(0, sound), "remaining", "reserved"])
+            .run(&["HMGET", &app.ledger_key(0, sound), "remaining", "reserved"])
             .await;
         assert_eq!(figures, [1_000, 0], "{field}");
         assert_eq!(app.outbox().await.len(), told + 1, "{field}");
-        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let (caller, keys) = (&app.callers[0], app.store.keys());
         let quarantine: Vec<String> = app
-            .read(&["ZRANGE", &keys.quarantine(caller.partition), "0", "-1"])
+            .run(&["ZRANGE", &keys.quarantine(caller.partition), "0", "-1"])
             .await;
         assert_eq!(quarantine, [bad], "{field}");
         assert_eq!(app.sweep().await, 0, "nothing is looked at twice");
-        let said = app.create("next", sound, 1_000, json!({})).await;
-        assert_eq!(said.status, 200, "the tenant goes on: {said:?}");
+        let response = app.create("next", sound, 1_000, json!({})).await;
+        assert_eq!(response.status, 200, "the tenant goes on: {response:?}");
     }
 }
 
@@ -190,7 +174,7 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
         (4, true),
     ] {
         let (app, id) = stage().await;
-        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let (caller, keys) = (&app.callers[0], app.store.keys());
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let today = Day::of_ms(app.now_ms().await);
         let key = [
@@ -202,12 +186,10 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
             keys.days(partition),
         ][index]
             .clone();
-        app.world.redis(&["DEL", &key]).await;
-        app.world
-            .redis(&["SET", &key, "not what it should be"])
-            .await;
-        let before = everything(&app).await;
-        let said = if release {
+        app.run::<()>(&["DEL", &key]).await;
+        app.run::<()>(&["SET", &key, "not what it should be"]).await;
+        let before = app.everything().await;
+        let response = if release {
             app.admin_release(&id, "r").await
         } else {
             let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
@@ -215,8 +197,8 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
             let request = app.request(reqwest::Method::POST, path).json(&body);
             app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await
         };
-        assert_eq!(said.status, 500, "{key}: {said:?}");
-        let mut after = everything(&app).await;
+        assert_eq!(response.status, 500, "{key}: {response:?}");
+        let mut after = app.everything().await;
         // The refused request may be booked where it can be.
         after.retain(|name, _| before.contains_key(name));
         let ledger = app.ledger_key(0, ROOT);
@@ -237,7 +219,7 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
 async fn a_subscription_that_could_not_be_watched_or_booked_is_not_made() {
     for index in 0..4 {
         let (app, _) = stage().await;
-        let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+        let (caller, keys) = (&app.callers[0], app.store.keys());
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let key = [
             keys.chain(partition, tenant),
@@ -247,15 +229,15 @@ async fn a_subscription_that_could_not_be_watched_or_booked_is_not_made() {
         ][index]
             .clone();
         match index {
-            0 => app.world.redis(&["HSET", &key, "sequence", "1x"]).await,
-            _ => app.world.redis(&["SET", &key, "no hash"]).await,
+            0 => app.run::<()>(&["HSET", &key, "sequence", "1x"]).await,
+            _ => app.run::<()>(&["SET", &key, "no hash"]).await,
         };
         let path = "/v1/admin/webhooks?tenant_id=acme";
         let body = json!({"url": "https://93.184.216.34/x", "event_types": ["budget.created"]});
         let request = app.request(reqwest::Method::POST, path).json(&body);
-        let said = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
-        assert_eq!(said.status, 500, "{key}: {said:?}");
-        let made = everything(&app).await;
+        let response = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
+        assert_eq!(response.status, 500, "{key}: {response:?}");
+        let made = app.everything().await;
         assert!(!made.keys().any(|name| name.contains(":webhook:")), "{key}");
     }
 }

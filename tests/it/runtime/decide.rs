@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ask_body, ledger, with};
+use crate::harness::runtime_calls::{ask_body, ledger, with};
 use crate::runtime::reserve::DEADLOCKS;
 
 const ROOT: &str = "tenant:acme";
@@ -14,11 +14,11 @@ async fn a_decision_tells_whether_a_reserve_would_succeed() {
     app.budget(ROOT, 1_000, 0).await;
     let allowed = app.decide("k1", ROOT, 1_000).await;
     let body = json!({"decision": "ALLOW", "affected_scopes": [ROOT]});
-    assert_eq!((allowed.status.as_u16(), allowed.body), (200, body));
+    assert_eq!((allowed.status, allowed.body), (200, body));
     let denied = app.decide("k2", ROOT, 1_001).await;
     let body =
         json!({"decision": "DENY", "reason_code": "BUDGET_EXCEEDED", "affected_scopes": [ROOT]});
-    assert_eq!((denied.status.as_u16(), denied.body), (200, body));
+    assert_eq!((denied.status, denied.body), (200, body));
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
 }
 
@@ -28,15 +28,15 @@ async fn every_reason_that_denies_a_reserve_is_the_reason_of_a_denied_decision()
     for row in DEADLOCKS {
         let scope = row.place(&app).await;
         let before = app.books(&scope).await;
-        let said = app.decide(row.name, &scope, 10).await;
+        let response = app.decide(row.name, &scope, 10).await;
         assert_eq!(
-            (said.status.as_u16(), said.text("/reason_code")),
+            (response.status, response.text("/reason_code")),
             (200, row.reason),
             "{}",
             row.name
         );
-        assert_eq!(said.at("/decision"), "DENY", "{}", row.name);
-        assert!(said.body.get("caps").is_none(), "{}", row.name);
+        assert_eq!(response.at("/decision"), "DENY", "{}", row.name);
+        assert!(response.body.get("caps").is_none(), "{}", row.name);
         assert_eq!(app.books(&scope).await, before, "{}", row.name);
     }
 }
@@ -44,28 +44,27 @@ async fn every_reason_that_denies_a_reserve_is_the_reason_of_a_denied_decision()
 #[tokio::test]
 async fn a_decision_without_a_budget_is_a_denial_and_one_in_another_unit_an_error() {
     let app = TestApp::spawn().await;
-    let said = app.decide("k", "workspace:prod", 1).await;
-    assert_eq!(said.status, 200);
-    assert_eq!(said.at("/reason_code"), "BUDGET_NOT_FOUND");
-    assert_eq!(said.at("/affected_scopes"), &json!(["workspace:prod"]));
+    let response = app.decide("k", "workspace:prod", 1).await.expect(200);
+    assert_eq!(response.at("/reason_code"), "BUDGET_NOT_FOUND");
+    assert_eq!(response.at("/affected_scopes"), &json!(["workspace:prod"]));
     app.budget(ROOT, 1_000, 0).await;
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
-    let said = app
-        .post("/v1/decide", with(ask_body("k2", ROOT, 1), credits))
-        .await;
-    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+    app.post("/v1/decide", with(ask_body("k2", ROOT, 1), credits))
+        .await
+        .refused(400, "UNIT_MISMATCH");
 }
 
 #[tokio::test]
 async fn a_decision_and_a_reserve_do_not_share_their_idempotency_keys() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    assert_eq!(app.decide("k", ROOT, 1).await.status, 200);
-    assert_eq!(app.create("k", ROOT, 2, json!({})).await.status, 200);
-    assert_eq!(app.post_event("k", ROOT, 3, json!({})).await.status, 201);
+    app.decide("k", ROOT, 1).await.expect(200);
+    app.create("k", ROOT, 2, json!({})).await.expect(200);
+    app.post_event("k", ROOT, 3, json!({})).await.expect(201);
     assert_eq!(app.books(ROOT).await, ledger(995, 2, 3, 0));
-    let other = app.decide("k", ROOT, 2).await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.decide("k", ROOT, 2)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
 }
 
 #[tokio::test]

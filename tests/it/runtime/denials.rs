@@ -1,10 +1,12 @@
 //! Denials as events: which answers are denials, what is told of them, and how many at most.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
 use crate::harness::redis::shared;
-use crate::harness::scene::{Event, ask_body, event_body, with};
+use crate::harness::runtime_calls::{Event, ask_body, event_body, with};
 use crate::runtime::reserve::DEADLOCKS;
 
 const ROOT: &str = "tenant:acme";
@@ -25,16 +27,16 @@ async fn each_denied_question_is_told_with_its_reason_and_the_scope_that_denied(
         let remaining = app.books(&blocked).await.remaining.to_string();
         for question in ["live", "dry run", "decide"] {
             let key = format!("{} {question}", row.name);
-            let said = match question {
+            let response = match question {
                 "live" => app.create(&key, &scope, 10_000, json!({})).await,
                 "dry run" => app.dry_run(&key, &scope, 10_000).await,
                 _ => app.decide(&key, &scope, 10_000).await,
             };
             number += 1;
             let event = only_event(&app, number).await;
-            let reason = match said.at("/reason_code") {
+            let reason = match response.at("/reason_code") {
                 Value::String(reason) => reason.clone(),
-                _ => said.error().1.to_owned(),
+                _ => response.error().1.to_owned(),
             };
             let told = [
                 ("type", "reservation.denied"),
@@ -46,7 +48,7 @@ async fn each_denied_question_is_told_with_its_reason_and_the_scope_that_denied(
                 ("data.action_name", "openai:gpt-4o-mini"),
                 (
                     "request_id",
-                    said.headers["x-request-id"].to_str().expect("text"),
+                    response.headers["x-request-id"].to_str().expect("text"),
                 ),
             ];
             for (name, value) in told {
@@ -70,7 +72,7 @@ async fn a_denial_without_a_ledger_names_none() {
     app.decide("k3", ROOT, 5).await;
     app.set_tenant(&[("status", "CLOSED")]).await;
     app.decide("k4", ROOT, 5).await;
-    assert_eq!(app.reserve("k5", 5).await.error(), (409, "TENANT_CLOSED"));
+    app.reserve("k5", 5).await.refused(409, "TENANT_CLOSED");
     let events = app.events().await;
     let facts = [
         "data.reason_code",
@@ -97,10 +99,9 @@ async fn the_subject_is_told_as_it_was_sent() {
     let more = json!({"action": {"kind": "k", "name": "n", "tags": ["b", "a"]}});
     let mut body = with(ask_body("k", "tenant:acme/agent:Bot", 5), more);
     body["subject"]["dimensions"] = json!({"run": "7"});
-    assert_eq!(
-        app.post("/v1/reservations", body.clone()).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
+    app.post("/v1/reservations", body.clone())
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     let event = only_event(&app, 1).await;
     let subject: Value = serde_json::from_str(event.get("data.subject")).expect("JSON");
     assert_eq!(subject, body["subject"]);
@@ -168,10 +169,7 @@ async fn a_repeated_denial_is_told_again_only_where_it_was_judged_again() {
 async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_event() {
     let app = TestApp::spawn_on(&shared().url(), &["--denied-events-per-minute", "3"]).await;
     app.budget(ROOT, 1, 0).await;
-    let left_ms = 60_000 - app.now_ms().await % 60_000;
-    if left_ms < 5_000 {
-        tokio::time::sleep(std::time::Duration::from_millis(left_ms as u64 + 1)).await;
-    }
+    app.with_left_in_minute(Duration::from_secs(5)).await;
     for number in 0..11 {
         let key = format!("k{number}");
         match number % 3 {
@@ -181,13 +179,13 @@ async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_ev
         }
     }
     assert_eq!(app.events().await.len(), 3);
-    let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+    let (caller, keys) = (&app.callers[0], app.store.keys());
     let counted = keys.denials(caller.partition, "acme");
     let waiting: Vec<String> = app
-        .read(&["ZRANGE", &keys.denials_due(caller.partition), "0", "-1"])
+        .run(&["ZRANGE", &keys.denials_due(caller.partition), "0", "-1"])
         .await;
     assert_eq!(waiting, ["acme"], "the minute waits for its sum");
-    let minute: i64 = app.read(&["HGET", &counted, "minute_ms"]).await;
+    let minute: i64 = app.run(&["HGET", &counted, "minute_ms"]).await;
     let past = (minute - 60_000).to_string();
     app.set(&counted, &[("minute_ms", &past)]).await;
     app.decide("next", ROOT, 200).await;
@@ -202,7 +200,7 @@ async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_ev
         assert_eq!(event.get("kind"), "llm.completion", "{event:?}");
     }
     let waiting: i64 = app
-        .read(&["ZCARD", &keys.denials_due(caller.partition)])
+        .run(&["ZCARD", &keys.denials_due(caller.partition)])
         .await;
     assert_eq!(waiting, 0);
 }
@@ -211,11 +209,11 @@ async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_ev
 async fn a_rate_of_none_counts_every_denial() {
     let app = TestApp::spawn_on(&shared().url(), &["--denied-events-per-minute", "0"]).await;
     app.budget(ROOT, 1, 0).await;
-    let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+    let (caller, keys) = (&app.callers[0], app.store.keys());
     let counted = keys.denials(caller.partition, "acme");
     for round in 0..3 {
         app.decide(&format!("k{round}"), ROOT, 100).await;
-        let minute: i64 = app.read(&["HGET", &counted, "minute_ms"]).await;
+        let minute: i64 = app.run(&["HGET", &counted, "minute_ms"]).await;
         app.set(&counted, &[("minute_ms", &(minute - 60_000).to_string())])
             .await;
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ask_body, ledger, tokens, with};
+use crate::harness::runtime_calls::{ask_body, ledger, tokens, with};
 use crate::runtime::reserve::DEADLOCKS;
 
 const ROOT: &str = "tenant:acme";
@@ -13,7 +13,7 @@ async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let scope = "tenant:acme/agent:a";
-    let said = app.dry_run("k", scope, 300).await;
+    let response = app.dry_run("k", scope, 300).await;
     let mut shown = json!({
         "decision": "ALLOW", "affected_scopes": [ROOT, scope], "scope_path": scope, "reserved": tokens(300),
     });
@@ -21,7 +21,7 @@ async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
         "scope": ROOT, "scope_path": ROOT, "remaining": tokens(1_000), "reserved": tokens(0), "spent": tokens(0),
         "allocated": tokens(1_000),
     }]);
-    assert_eq!((said.status.as_u16(), said.body), (200, shown));
+    assert_eq!((response.status, response.body), (200, shown));
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
     let listed = app.get("/v1/reservations").await;
     assert_eq!(listed.at("/reservations"), &json!([]));
@@ -34,14 +34,14 @@ async fn a_dry_run_is_denied_for_the_reason_that_refuses_a_live_reserve() {
     for row in DEADLOCKS {
         let scope = row.place(&app).await;
         let before = app.books(&scope).await;
-        let said = app.dry_run(row.name, &scope, 10).await;
+        let response = app.dry_run(row.name, &scope, 10).await;
         let outer = scope.trim_end_matches("/agent:a");
         let denied = json!({
             "decision": "DENY", "reason_code": row.reason, "scope_path": scope,
             "affected_scopes": [ROOT, outer, scope],
         });
         assert_eq!(
-            (said.status.as_u16(), said.body),
+            (response.status, response.body),
             (200, denied),
             "{}",
             row.name
@@ -53,12 +53,12 @@ async fn a_dry_run_is_denied_for_the_reason_that_refuses_a_live_reserve() {
 #[tokio::test]
 async fn a_dry_run_without_a_budget_is_denied_where_a_live_reserve_finds_nothing() {
     let app = TestApp::spawn().await;
-    let said = app.dry_run("k1", ROOT, 1).await;
-    assert_eq!(said.status, 200);
-    assert_eq!(said.at("/reason_code"), "BUDGET_NOT_FOUND");
-    assert_eq!(said.at("/affected_scopes"), &json!([ROOT]));
-    let live = app.post("/v1/reservations", ask_body("k2", ROOT, 1)).await;
-    assert_eq!(live.error(), (404, "NOT_FOUND"));
+    let response = app.dry_run("k1", ROOT, 1).await.expect(200);
+    assert_eq!(response.at("/reason_code"), "BUDGET_NOT_FOUND");
+    assert_eq!(response.at("/affected_scopes"), &json!([ROOT]));
+    app.post("/v1/reservations", ask_body("k2", ROOT, 1))
+        .await
+        .refused(404, "NOT_FOUND");
 }
 
 #[tokio::test]
@@ -66,10 +66,9 @@ async fn only_a_mismatch_of_units_refuses_a_dry_run() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}, "dry_run": true});
-    let said = app
-        .post("/v1/reservations", with(ask_body("k", ROOT, 1), credits))
-        .await;
-    assert_eq!(said.error(), (400, "UNIT_MISMATCH"));
+    app.post("/v1/reservations", with(ask_body("k", ROOT, 1), credits))
+        .await
+        .refused(400, "UNIT_MISMATCH");
     let again = app.dry_run("k", ROOT, 1).await;
     assert_eq!(again.at("/decision"), "ALLOW", "the key was not used up");
 }
@@ -79,15 +78,17 @@ async fn a_dry_run_and_a_live_reserve_share_their_idempotency_keys() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 100, json!({})).await;
-    let dry = app.dry_run(ROOT, ROOT, 100).await;
-    assert_eq!(dry.error(), (409, "IDEMPOTENCY_MISMATCH"));
-    assert_eq!(app.dry_run("k", ROOT, 100).await.status, 200);
-    let live = app.create("k", ROOT, 100, json!({})).await;
-    assert_eq!(live.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.dry_run(ROOT, ROOT, 100)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
+    app.dry_run("k", ROOT, 100).await.expect(200);
+    app.create("k", ROOT, 100, json!({}))
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
     let listed = app.get("/v1/reservations?idempotency_key=k").await;
     assert_eq!(listed.at("/reservations"), &json!([]));
-    assert_eq!(app.commit(&id, "c", 100).await.status, 200);
+    app.commit(&id, "c", 100).await.expect(200);
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, key, post, send, tokens};
+use crate::admin::http::{BUDGETS, TENANTS, key, tokens};
+use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::TestApp;
-use crate::harness::desk::Desk;
 use reqwest::Method;
 
 /// A tenant `umbra` with a ledger at its root, and a key that may spend.
@@ -16,17 +16,13 @@ struct Scene {
 impl Scene {
     async fn new(allocated: i64, overdraft_limit: i64) -> Self {
         let app = TestApp::spawn().await;
-        post(
-            &app,
-            TENANTS,
-            json!({"tenant_id": "umbra", "name": "Umbra"}),
-        )
-        .await;
+        app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "Umbra"}))
+            .await;
         let budget = json!({
             "tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS",
             "allocated": tokens(allocated), "overdraft_limit": tokens(overdraft_limit),
         });
-        assert_eq!(post(&app, BUDGETS, budget).await.status, 201);
+        app.post_as_admin(BUDGETS, budget).await.expect(201);
         let permissions = [
             "reservations:create",
             "reservations:commit",
@@ -38,9 +34,7 @@ impl Scene {
 
     async fn spend(&self, path: &str, body: Value) -> Value {
         let by_key = [("X-Service-API-Key", self.secret.as_str())];
-        send(&self.app, Method::POST, path, &by_key, &body)
-            .await
-            .body
+        self.app.call(Method::POST, path, &by_key, &body).await.body
     }
 
     async fn reserve(&self, key: &str, kind: &str, amount: i64) -> Value {
@@ -61,8 +55,8 @@ impl Scene {
 
     /// The events since the key was made, each rendered whole.
     fn events(&self) -> Vec<Value> {
-        let desk = Desk::on(self.app.world.store.clone());
-        let events = desk.events("umbra").into_iter();
+        let fixture = AdminFixture::on(self.app.store.clone());
+        let events = fixture.events("umbra").into_iter();
         events
             .skip_while(|event| event["event_type"] != "api_key.created")
             .skip(1)

@@ -7,9 +7,10 @@ use budget_authority::domain::cause::Cause;
 use budget_authority::store::runtime::expire::{Expired, expire_tenant};
 use budget_authority::store::{Lane, Lease, Store};
 
-use crate::harness::holds::{Tenant, now_ms};
 use crate::harness::redis::{RedisServer, shared};
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::store;
+use crate::harness::tenant_fixture::TenantFixture;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -37,7 +38,7 @@ async fn sweep(store: &Store, leases: &[Lease]) -> Sweep {
     }
 }
 
-async fn expired_events(tenant: &Tenant) -> usize {
+async fn expired_events(tenant: &TenantFixture) -> usize {
     let (partition, name) = (tenant.id.partition(), tenant.id.as_str());
     let key = tenant
         .store
@@ -52,10 +53,10 @@ async fn expired_events(tenant: &Tenant) -> usize {
 #[tokio::test]
 async fn each_hold_expires_once_however_many_sweep_at_once() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    let ids = tenant.hold(1_500, now - 10).await;
-    let later = tenant.hold(3, now + 3_600_000).await;
+    let ids = tenant.write_holds(1_500, now - 10).await;
+    let later = tenant.write_holds(3, now + 3_600_000).await;
     let lease = tenant.lease("d", LEASE).await;
 
     let mut racing = tokio::task::JoinSet::new();
@@ -96,9 +97,9 @@ async fn each_hold_expires_once_however_many_sweep_at_once() {
 #[tokio::test]
 async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    tenant.hold(150, now - 10).await;
+    tenant.write_holds(150, now - 10).await;
     let lease = tenant.lease("d", LEASE).await;
     sweep(&store, &[lease]).await;
     let key = store
@@ -126,9 +127,9 @@ async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
 #[tokio::test]
 async fn a_former_owner_is_refused() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    tenant.hold(1, now - 10).await;
+    tenant.write_holds(1, now - 10).await;
     let stale = tenant.lease("former", Duration::from_millis(1)).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
     let lease = tenant.lease("present", LEASE).await;
@@ -155,9 +156,9 @@ async fn a_former_owner_is_refused() {
 #[tokio::test]
 async fn corrupt_records_go_to_quarantine_once_and_stop_nobody() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    let ids = tenant.hold(40, now - 10).await;
+    let ids = tenant.write_holds(40, now - 10).await;
     let damages: [&[&str]; 9] = [
         &["HDEL", "estimate"],
         &["HSET", "estimate", "12x"],
@@ -204,9 +205,9 @@ async fn corrupt_records_go_to_quarantine_once_and_stop_nobody() {
 #[tokio::test]
 async fn a_due_time_that_is_out_of_date_is_corrected() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    let ids = tenant.hold(1, now + 500_000).await;
+    let ids = tenant.write_holds(1, now + 500_000).await;
     tenant
         .run::<i64>(&["ZADD", &tenant.due_key(), &(now - 5).to_string(), &ids[0]])
         .await;
@@ -228,8 +229,8 @@ async fn a_tenant_that_cannot_be_swept_does_not_keep_others_waiting() {
     let mut leases = Vec::new();
     let mut sound = Vec::new();
     for name in ["broken", "sound-1", "sound-2"] {
-        let mut tenant = Tenant::new(&store, name).await;
-        tenant.hold(5, now - 10).await;
+        let mut tenant = TenantFixture::bare(&store, name).await;
+        tenant.write_holds(5, now - 10).await;
         leases.push(tenant.lease("d", LEASE).await);
         if name == "broken" {
             let key = tenant.due_key();
@@ -268,8 +269,8 @@ async fn one_sweeper_expires_thousands_a_second() {
         let due_ms = now_ms(&store).await - 10;
         let mut leases = Vec::new();
         for number in 0..tenants {
-            let mut tenant = Tenant::new(&store, &format!("tenant-{number}")).await;
-            tenant.hold(HOLDS / tenants, due_ms).await;
+            let mut tenant = TenantFixture::bare(&store, &format!("tenant-{number}")).await;
+            tenant.write_holds(HOLDS / tenants, due_ms).await;
             leases.push(tenant.lease("d", LEASE).await);
         }
         leases.sort_by_key(|lease| lease.partition);

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ledger, over, tokens};
+use crate::harness::runtime_calls::{ledger, over, tokens};
 
 const ROOT: &str = "tenant:acme";
 const GRACE_MS: i64 = 20_000;
@@ -46,7 +46,7 @@ async fn each_operation_ends_with_its_own_window() {
             assert_eq!(app.books(ROOT).await.remaining, remaining, "{name}");
             let rows = app.get("/v1/reservations").await;
             assert_eq!(rows.at("/reservations/0/status"), listed, "{name}");
-            let said = match operation {
+            let response = match operation {
                 "commit" => app.commit(&id, "c", 300).await,
                 "release" => app.release(&id, "r").await,
                 "extend" => app.extend(&id, "e", 1_000).await,
@@ -57,7 +57,7 @@ async fn each_operation_ends_with_its_own_window() {
             } else {
                 "none"
             };
-            assert_eq!(said.error(), (status, code), "{operation}, {name}");
+            assert_eq!(response.error(), (status, code), "{operation}, {name}");
         }
     }
 }
@@ -68,22 +68,22 @@ async fn a_reservation_lives_to_the_last_millisecond_of_its_grace() {
     app.budget(ROOT, 1_000_000, 0).await;
     let (mut good, mut late) = (0, 0);
     for round in 0..60 {
-        let said = app
+        let response = app
             .create(&format!("k{round}"), ROOT, 1, json!({"grace_period_ms": 0}))
             .await;
-        let id = said.text("/reservation_id").to_owned();
+        let id = response.text("/reservation_id").to_owned();
         app.backdate(&id, 2 - round % 8 * 8).await;
         let due: i64 = app
-            .read(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
+            .run(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
             .await;
-        let said = app.commit(&id, "c", 1).await;
-        if said.status == 200 {
+        let response = app.commit(&id, "c", 1).await;
+        if response.status == 200 {
             good += 1;
             let ended = app.found(&id).await.at("/finalized_at_ms").as_i64();
             assert!(ended.expect("a time") <= due);
         } else {
             late += 1;
-            assert_eq!(said.error(), (410, "RESERVATION_EXPIRED"));
+            assert_eq!(response.error(), (410, "RESERVATION_EXPIRED"));
             assert!(app.now_ms().await > due);
         }
     }
@@ -109,8 +109,10 @@ async fn an_expired_reservation_keeps_its_estimate_and_has_no_end() {
             assert_eq!(app.sweep().await, 1);
         }
         for query in ["", "?status=EXPIRED"] {
-            let rows = app.get(&format!("/v1/reservations{query}")).await;
-            assert_eq!(rows.status, 200);
+            let rows = app
+                .get(&format!("/v1/reservations{query}"))
+                .await
+                .expect(200);
             let row = rows.at("/reservations/0");
             assert_eq!(
                 (&row["reservation_id"], &row["status"]),
@@ -133,7 +135,7 @@ async fn a_sweep_returns_the_hold_once_and_tells_so_once() {
         .at("/reservations/0/created_at_ms")
         .to_string();
     let due: i64 = app
-        .read(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
+        .run(&["HGET", &app.reservation_key(&id), "expires_at_ms"])
         .await;
     let (one, two, three) = tokio::join!(app.sweep(), app.sweep(), app.sweep());
     assert_eq!(one + two + three, 1);
@@ -168,14 +170,10 @@ async fn a_hold_that_was_extended_is_not_swept_at_its_first_deadline() {
         .await;
     app.extend(&id, "e", 100_000).await;
     let later = app.now_ms().await + 50_000;
-    let tenant = app.world.callers[0].tenant.clone();
-    let key = app
-        .world
-        .store
-        .keys()
-        .due(tenant.partition(), tenant.as_str());
+    let tenant = app.callers[0].tenant.clone();
+    let key = app.store.keys().due(tenant.partition(), tenant.as_str());
     let due: Vec<String> = app
-        .read(&["ZRANGEBYSCORE", &key, "-inf", &later.to_string()])
+        .run(&["ZRANGEBYSCORE", &key, "-inf", &later.to_string()])
         .await;
     assert!(due.is_empty(), "{due:?}");
     assert_eq!(app.sweep().await, 0);
@@ -187,7 +185,7 @@ async fn whoever_is_short_of_funds_may_count_on_dead_holds() {
     for operation in ["reserve", "dry run", "decide", "event", "commit"] {
         let (app, _) = held(GRACE_MS + 1).await;
         let (aia, reject) = (json!({}), json!({"overage_policy": "REJECT"}));
-        let (said, books) = match operation {
+        let (response, books) = match operation {
             "reserve" => (
                 app.create("k", ROOT, 1_000, aia).await,
                 ledger(0, 1_000, 0, 0),
@@ -203,8 +201,8 @@ async fn whoever_is_short_of_funds_may_count_on_dead_holds() {
                 (app.commit(&id, "c", 1_000).await, ledger(0, 0, 1_000, 0))
             }
         };
-        assert!(said.status.is_success(), "{operation}: {said:?}");
-        assert_ne!(said.at("/decision"), "DENY", "{operation}");
+        assert!(response.is_success(), "{operation}: {response:?}");
+        assert_ne!(response.at("/decision"), "DENY", "{operation}");
         assert_eq!(app.books(ROOT).await, books, "{operation}");
         let events = app.events().await;
         let expired = events
@@ -220,8 +218,10 @@ async fn whoever_is_short_of_funds_may_count_on_dead_holds() {
 #[tokio::test]
 async fn where_dead_holds_are_not_enough_the_answer_is_the_usual_one() {
     let (app, _) = held(GRACE_MS + 1).await;
-    let denied = app.reserve("k1", 1_001).await;
-    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    let denied = app
+        .reserve("k1", 1_001)
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     assert_eq!(
         denied.at("/details/remaining"),
         1_000,
@@ -231,8 +231,8 @@ async fn where_dead_holds_are_not_enough_the_answer_is_the_usual_one() {
         .held("tenant:acme/app:x", 600, json!({"grace_period_ms": 0}))
         .await;
     app.backdate(&id, 1).await;
-    let said = app.post_event("e", ROOT, 1_001, json!({})).await;
-    assert_eq!(said.at("/charged"), &tokens(1_000));
+    let response = app.post_event("e", ROOT, 1_001, json!({})).await;
+    assert_eq!(response.at("/charged"), &tokens(1_000));
     assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 1_000, 0)));
 }
 
@@ -241,7 +241,7 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 250, 0).await;
     for number in 0..250 {
-        let said = app
+        let response = app
             .create(
                 &format!("k{number}"),
                 ROOT,
@@ -249,9 +249,9 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
                 json!({"grace_period_ms": 0}),
             )
             .await;
-        app.backdate(said.text("/reservation_id"), 5_000).await;
+        app.backdate(response.text("/reservation_id"), 5_000).await;
     }
-    assert_eq!(app.reserve("all", 250).await.status, 200);
+    app.reserve("all", 250).await.expect(200);
     assert_eq!(app.books(ROOT).await, ledger(0, 250, 0, 0));
 }
 
@@ -261,24 +261,26 @@ async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_c
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     for (key, amount, expired_ago_ms) in [("old", 300, 2 * HOUR_MS), ("new", 700, 100_000)] {
-        let said = app.create(key, ROOT, amount, json!({})).await;
-        let id = said.text("/reservation_id").to_owned();
+        let response = app.create(key, ROOT, amount, json!({})).await;
+        let id = response.text("/reservation_id").to_owned();
         app.backdate(&id, expired_ago_ms).await;
     }
     // This replica has known a clock that is an hour behind, as before a failover to a host whose clock is ahead.
     let replica = app.replica(&[]).await;
     let (seen, now_ms) = (Instant::now(), app.now_ms().await);
-    let clock = replica.world.store.clock();
+    let clock = replica.store.clock();
     clock.observe(seen, seen, now_ms - HOUR_MS);
-    let denied = replica.create("all", ROOT, 1_000, json!({})).await;
-    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    replica
+        .create("all", ROOT, 1_000, json!({}))
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     assert_eq!(app.books(ROOT).await, ledger(300, 700, 0, 0));
-    assert_eq!(
-        replica.create("some", ROOT, 300, json!({})).await.status,
-        200
-    );
+    replica
+        .create("some", ROOT, 300, json!({}))
+        .await
+        .expect(200);
     // Who has seen nothing of the sort believes Redis.
-    assert_eq!(app.create("rest", ROOT, 700, json!({})).await.status, 200);
+    app.create("rest", ROOT, 700, json!({})).await.expect(200);
     assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
 }
 
@@ -286,7 +288,7 @@ async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_c
 #[tokio::test]
 async fn a_commit_that_came_in_time_is_in_time_after_a_sweep_too() {
     let (app, id) = held(GRACE_MS + 100).await;
-    let (store, caller) = (&app.world.store, &app.world.callers[0]);
+    let (store, caller) = (&app.store, &app.callers[0]);
     let reservation_id = ReservationId::parse(&id).expect("an id");
     let now_ms = app.now_ms().await;
     let mut settlement = Settlement {

@@ -2,15 +2,17 @@
 
 use serde_json::json;
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::scene::{ledger, tokens};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::{ledger, tokens};
 
 const ROOT: &str = "tenant:acme";
 
-fn expiry(said: &Said) -> i64 {
-    said.at("/expires_at_ms")
+fn expiry(response: &Response) -> i64 {
+    response
+        .at("/expires_at_ms")
         .as_i64()
-        .unwrap_or_else(|| panic!("{said:?}"))
+        .unwrap_or_else(|| panic!("{response:?}"))
 }
 
 async fn app_with_hold(tenant: &[(&str, &str)]) -> (TestApp, String) {
@@ -28,10 +30,10 @@ async fn app_with_hold(tenant: &[(&str, &str)]) -> (TestApp, String) {
 async fn extensions_add_up_from_the_present_expiry() {
     let (app, id) = app_with_hold(&[]).await;
     let first = expiry(&app.found(&id).await);
-    let said = app.extend(&id, "e1", 10_000).await;
-    assert_eq!(said.at("/status"), "ACTIVE");
-    assert_eq!(expiry(&said), first + 10_000);
-    let left = said.at("/remaining_ttl_ms").as_i64().expect("a time");
+    let response = app.extend(&id, "e1", 10_000).await;
+    assert_eq!(response.at("/status"), "ACTIVE");
+    assert_eq!(expiry(&response), first + 10_000);
+    let left = response.at("/remaining_ttl_ms").as_i64().expect("a time");
     assert!((60_000..=70_000).contains(&left), "{left}");
     assert_eq!(expiry(&app.extend(&id, "e2", 10_000).await), first + 20_000);
     assert_eq!(expiry(&app.found(&id).await), first + 20_000);
@@ -40,13 +42,18 @@ async fn extensions_add_up_from_the_present_expiry() {
 #[tokio::test]
 async fn an_extension_shows_the_ledgers_and_changes_none() {
     let (app, id) = app_with_hold(&[]).await;
-    let said = app.extend(&id, "e", 1).await;
-    let members: Vec<_> = said.body.as_object().expect("an object").keys().collect();
+    let response = app.extend(&id, "e", 1).await;
+    let members: Vec<_> = response
+        .body
+        .as_object()
+        .expect("an object")
+        .keys()
+        .collect();
     assert_eq!(
         members,
         ["balances", "expires_at_ms", "remaining_ttl_ms", "status"]
     );
-    assert_eq!(said.at("/balances/0/reserved"), &tokens(300));
+    assert_eq!(response.at("/balances/0/reserved"), &tokens(300));
     assert_eq!(app.books(ROOT).await, ledger(700, 300, 0, 0));
     assert!(app.events().await.is_empty());
 }
@@ -55,24 +62,19 @@ async fn an_extension_shows_the_ledgers_and_changes_none() {
 async fn in_the_grace_a_reservation_can_be_committed_and_not_extended() {
     let (app, id) = app_with_hold(&[]).await;
     app.backdate(&id, 1_000).await;
-    assert_eq!(
-        app.extend(&id, "e", 60_000).await.error(),
-        (410, "RESERVATION_EXPIRED")
-    );
-    assert_eq!(app.commit(&id, "c", 300).await.status, 200);
+    app.extend(&id, "e", 60_000)
+        .await
+        .refused(410, "RESERVATION_EXPIRED");
+    app.commit(&id, "c", 300).await.expect(200);
 }
 
 #[tokio::test]
 async fn the_number_of_extensions_is_the_one_granted_at_the_create() {
     let (app, id) = app_with_hold(&[("max_reservation_extensions", "2")]).await;
     app.set_tenant(&[("max_reservation_extensions", "9")]).await;
-    let failed = app.extend(&id, "", 1).await;
-    assert_eq!(failed.error(), (400, "INVALID_REQUEST"));
+    app.extend(&id, "", 1).await.refused(400, "INVALID_REQUEST");
     app.set_tenant(&[("status", "CLOSED")]).await;
-    assert_eq!(
-        app.extend(&id, "e0", 1).await.error(),
-        (409, "TENANT_CLOSED")
-    );
+    app.extend(&id, "e0", 1).await.refused(409, "TENANT_CLOSED");
     app.set_tenant(&[("status", "ACTIVE")]).await;
     assert_eq!(
         app.extend(&id, "e0", 1).await.status,
@@ -80,27 +82,28 @@ async fn the_number_of_extensions_is_the_one_granted_at_the_create() {
         "failures did not count"
     );
     let second = app.extend(&id, "e2", 1).await;
-    let third = app.extend(&id, "e3", 1).await;
-    assert_eq!(third.error(), (409, "MAX_EXTENSIONS_EXCEEDED"));
+    let third = app
+        .extend(&id, "e3", 1)
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
     assert!(third.text("/message").contains('2'), "{third:?}");
     assert_eq!(expiry(&app.extend(&id, "e2", 1).await), expiry(&second));
     app.set_tenant(&[("max_reservation_extensions", "0")]).await;
     let none = app.create("k", ROOT, 1, json!({})).await;
-    let refused = app.extend(none.text("/reservation_id"), "e", 1).await;
-    assert_eq!(refused.error(), (409, "MAX_EXTENSIONS_EXCEEDED"));
+    app.extend(none.text("/reservation_id"), "e", 1)
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
 }
 
 #[tokio::test]
 async fn without_a_setting_ten_extensions_are_granted() {
     let (app, id) = app_with_hold(&[]).await;
     for number in 0..10 {
-        let said = app.extend(&id, &format!("e{number}"), 1).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        app.extend(&id, &format!("e{number}"), 1).await.expect(200);
     }
-    assert_eq!(
-        app.extend(&id, "e10", 1).await.error(),
-        (409, "MAX_EXTENSIONS_EXCEEDED")
-    );
+    app.extend(&id, "e10", 1)
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
 }
 
 #[tokio::test]
@@ -115,8 +118,9 @@ async fn a_repeated_extension_answers_its_own_expiry_and_what_is_left_of_it() {
     assert_eq!(again.at("/balances"), first.at("/balances"));
     let read_at = expiry(&again) - again.at("/remaining_ttl_ms").as_i64().expect("a time");
     assert!((clock..=app.now_ms().await).contains(&read_at));
-    let other = app.extend(&id, "e1", 10_001).await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.extend(&id, "e1", 10_001)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     assert!(app.everything().await == before);
 }
 
@@ -138,7 +142,7 @@ async fn a_repeated_extension_of_what_has_ended_has_no_time_left() {
         }
         let again = app.extend(&id, "e", 10_000).await;
         assert_eq!(
-            (again.status.as_u16(), expiry(&again)),
+            (again.status, expiry(&again)),
             (200, expiry(&first)),
             "{end}"
         );
@@ -152,6 +156,6 @@ async fn a_repeated_extension_of_what_has_ended_has_no_time_left() {
 async fn an_extension_may_go_beyond_the_longest_time_to_live() {
     let (app, id) = app_with_hold(&[("max_reservation_ttl_ms", "60000")]).await;
     let before = expiry(&app.found(&id).await);
-    let said = app.extend(&id, "e", 86_400_000).await;
-    assert_eq!(expiry(&said), before + 86_400_000);
+    let response = app.extend(&id, "e", 86_400_000).await;
+    assert_eq!(expiry(&response), before + 86_400_000);
 }

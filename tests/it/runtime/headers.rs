@@ -3,8 +3,9 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::redis::RedisServer;
+use crate::harness::response::Response;
 use crate::runtime::auth::with_a_reservation;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -17,33 +18,33 @@ fn is_lower_hex(text: &str) -> bool {
 }
 
 /// Both ids stand on the answer in the form that the service makes, and in the body of an error.
-fn check_ids(app: &TestApp, said: &Said) {
-    let request_id = said.header("X-Request-Id").expect("a request id");
+fn check_ids(app: &TestApp, response: &Response) {
+    let request_id = response.header("X-Request-Id").expect("a request id");
     let minted = request_id.strip_prefix("req_").expect("a minted id");
     assert!(minted.len() == 32 && is_lower_hex(minted), "{request_id}");
-    let trace_id = said.header(app.names.trace).expect("a trace id");
+    let trace_id = response.header(app.names.trace).expect("a trace id");
     assert!(trace_id.len() == 32 && is_lower_hex(trace_id), "{trace_id}");
     assert_ne!(trace_id, "0".repeat(32));
-    if !said.status.is_success() {
-        assert_eq!(said.at("/request_id"), &json!(request_id));
-        assert_eq!(said.at("/trace_id"), &json!(trace_id));
+    if !response.is_success() {
+        assert_eq!(response.at("/request_id"), &json!(request_id));
+        assert_eq!(response.at("/trace_id"), &json!(trace_id));
         let known = ["error", "message", "request_id", "trace_id", "details"];
-        for member in said.body.as_object().expect("an object").keys() {
+        for member in response.body.as_object().expect("an object").keys() {
             assert!(known.contains(&member.as_str()), "{member}");
         }
     }
-    assert_eq!(said.header("Content-Type"), Some("application/json"));
-    assert_eq!(said.header(app.names.other().trace), None);
-    assert_eq!(said.header(app.names.other().tenant), None);
+    assert_eq!(response.header("Content-Type"), Some("application/json"));
+    assert_eq!(response.header(app.names.other().trace), None);
+    assert_eq!(response.header(app.names.other().tenant), None);
     for limiter in ["X-RateLimit-Remaining", "X-RateLimit-Reset"] {
-        assert_eq!(said.header(limiter), None, "no limiter is active");
+        assert_eq!(response.header(limiter), None, "no limiter is active");
     }
-    let later = (said.status == 503).then_some("1");
-    assert_eq!(said.header("Retry-After"), later, "{said:?}");
+    let later = (response.status == 503).then_some("1");
+    assert_eq!(response.header("Retry-After"), later, "{response:?}");
 }
 
 /// Answers of every status that one tenant can get without a failure of the service.
-async fn all_statuses(app: &TestApp) -> Vec<(u16, Said)> {
+async fn all_statuses(app: &TestApp) -> Vec<(u16, Response)> {
     let id = with_a_reservation(app).await;
     let of = |verb: &str| format!("/v1/reservations/{id}/{verb}");
     let amount = json!({"unit": "TOKENS", "amount": 10});
@@ -53,7 +54,7 @@ async fn all_statuses(app: &TestApp) -> Vec<(u16, Said)> {
     let commit = json!({"idempotency_key": "c", "actual": amount});
     let mut foreign = reserve_body("foreign", 1);
     foreign["subject"]["tenant"] = json!("bolt");
-    let key = app.world.keys[0].as_str();
+    let key = app.keys[0].as_str();
     let send = async |method: Method, path: &str, kind: &str, body: String| {
         let request = app.request(method, path).header(app.names.key, key);
         app.send(request.header("Content-Type", kind).body(body))
@@ -86,21 +87,24 @@ async fn all_statuses(app: &TestApp) -> Vec<(u16, Said)> {
 #[tokio::test]
 async fn every_answer_carries_both_ids_and_names_the_tenant_once_the_key_is_good() {
     for app in TestApp::spawn_both().await {
-        for (status, said) in all_statuses(&app).await {
-            assert_eq!(said.status, status, "{said:?}");
-            check_ids(&app, &said);
-            assert_eq!(said.header(app.names.tenant), Some("acme"), "{said:?}");
+        for (status, response) in all_statuses(&app).await {
+            assert_eq!(response.status, status, "{response:?}");
+            check_ids(&app, &response);
+            assert_eq!(
+                response.header(app.names.tenant),
+                Some("acme"),
+                "{response:?}"
+            );
         }
         for path in ["/v1/reservations", "/no/such/path"] {
-            let said = app.send(app.request(Method::GET, path)).await;
-            assert_eq!(said.status, 401);
-            check_ids(&app, &said);
-            assert_eq!(said.header(app.names.tenant), None);
+            let response = app.send(app.request(Method::GET, path)).await.expect(401);
+            check_ids(&app, &response);
+            assert_eq!(response.header(app.names.tenant), None);
         }
         for path in ["/v1/reservations?tenant=acme", "/v1/reservations"] {
-            let said = app.get_as_admin(path).await;
-            check_ids(&app, &said);
-            assert_eq!(said.header(app.names.tenant), None);
+            let response = app.get_as_admin(path).await;
+            check_ids(&app, &response);
+            assert_eq!(response.header(app.names.tenant), None);
         }
     }
 }
@@ -111,11 +115,11 @@ async fn without_redis_the_answer_is_503_with_both_ids_and_names_no_tenant() {
     let settings = ["--redis-timeout-ms", "300"];
     let app = TestApp::spawn_on(&redis.url(), &settings).await;
     app.budget("tenant:acme", 1_000, 0).await;
-    assert_eq!(app.reserve("before", 1).await.status, 200);
+    app.reserve("before", 1).await.expect(200);
     redis.kill();
-    let key = &app.world.keys[0];
-    let unseen = &app.world.keys[1];
-    for said in [
+    let key = &app.keys[0];
+    let unseen = &app.keys[1];
+    for response in [
         app.reserve("during", 1).await,
         app.get("/v1/reservations").await,
         app.get("/v1/balances?tenant=acme").await,
@@ -124,10 +128,10 @@ async fn without_redis_the_answer_is_503_with_both_ids_and_names_no_tenant() {
         app.post_with(key, "/v1/decide", &json!({})).await,
         app.get_with(unseen, "/v1/reservations").await,
     ] {
-        assert_eq!(said.error(), (503, "INTERNAL_ERROR"), "{said:?}");
-        check_ids(&app, &said);
-        assert_eq!(said.header(app.names.tenant), None);
-        let message = said.text("/message");
+        assert_eq!(response.error(), (503, "INTERNAL_ERROR"), "{response:?}");
+        check_ids(&app, &response);
+        assert_eq!(response.header(app.names.tenant), None);
+        let message = response.text("/message");
         assert!(message.contains("temporarily unavailable"), "{message}");
         assert!(!message.to_lowercase().contains("redis"), "{message}");
     }
@@ -148,21 +152,20 @@ async fn the_trace_is_that_of_a_valid_traceparent_else_of_the_trace_header() {
             ),
         ] {
             for path in ["/v1/reservations", "/no/such/path"] {
-                let said = get_with_headers(&app, path, &headers).await;
-                check_ids(&app, &said);
-                assert_eq!(said.header(trace), Some(expected), "{headers:?}");
+                let response = get_with_headers(&app, path, &headers).await;
+                check_ids(&app, &response);
+                assert_eq!(response.header(trace), Some(expected), "{headers:?}");
             }
         }
     }
 }
 
-async fn get_with_headers(app: &TestApp, path: &str, headers: &[(&str, &str)]) -> Said {
+async fn get_with_headers(app: &TestApp, path: &str, headers: &[(&str, &str)]) -> Response {
     let mut request = app.request(Method::GET, path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    app.send(request.header(app.names.key, &app.world.keys[0]))
-        .await
+    app.send(request.header(app.names.key, &app.keys[0])).await
 }
 
 #[tokio::test]
@@ -188,14 +191,15 @@ async fn a_malformed_traceparent_counts_as_absent() {
             ("traceparent", malformed.as_str()),
             (app.names.trace, OTHER),
         ];
-        let said = get_with_headers(&app, "/v1/reservations", &headers).await;
-        assert_eq!(said.status, 200);
-        assert_eq!(said.header(app.names.trace), Some(OTHER), "{malformed}");
+        let response = get_with_headers(&app, "/v1/reservations", &headers)
+            .await
+            .expect(200);
+        assert_eq!(response.header(app.names.trace), Some(OTHER), "{malformed}");
     }
     let twice = [("traceparent", PARENT), ("traceparent", PARENT)];
-    let said = get_with_headers(&app, "/v1/reservations", &twice).await;
-    check_ids(&app, &said);
-    assert_ne!(said.header(app.names.trace), Some(TRACE));
+    let response = get_with_headers(&app, "/v1/reservations", &twice).await;
+    check_ids(&app, &response);
+    assert_ne!(response.header(app.names.trace), Some(TRACE));
 }
 
 #[tokio::test]
@@ -211,10 +215,11 @@ async fn a_malformed_trace_header_is_replaced_and_never_refused() {
         "\t".to_owned(),
     ] {
         let headers = [(app.names.trace, malformed.as_str())];
-        let said = get_with_headers(&app, "/v1/reservations", &headers).await;
-        assert_eq!(said.status, 200);
-        check_ids(&app, &said);
-        assert_ne!(said.header(app.names.trace), Some(malformed.as_str()));
+        let response = get_with_headers(&app, "/v1/reservations", &headers)
+            .await
+            .expect(200);
+        check_ids(&app, &response);
+        assert_ne!(response.header(app.names.trace), Some(malformed.as_str()));
     }
 }
 
@@ -223,8 +228,8 @@ async fn the_service_names_each_request_itself() {
     let app = TestApp::spawn().await;
     for path in ["/v1/reservations", "/no/such/path"] {
         let headers = [("X-Request-Id", "abc")];
-        let said = get_with_headers(&app, path, &headers).await;
-        check_ids(&app, &said);
+        let response = get_with_headers(&app, path, &headers).await;
+        check_ids(&app, &response);
     }
 }
 
@@ -244,9 +249,9 @@ async fn a_replay_has_the_ids_of_its_own_request_and_the_body_of_the_first() {
 async fn asking_for_options_takes_no_key() {
     let app = TestApp::spawn().await;
     for (path, status) in [("/v1/reservations", 405), ("/no/such/path", 404)] {
-        let said = app.send(app.request(Method::OPTIONS, path)).await;
-        assert_eq!(said.status, status, "{said:?}");
-        check_ids(&app, &said);
+        let response = app.send(app.request(Method::OPTIONS, path)).await;
+        assert_eq!(response.status, status, "{response:?}");
+        check_ids(&app, &response);
     }
 }
 
@@ -259,17 +264,21 @@ async fn a_page_of_a_configured_origin_reads_the_headers_that_it_needs() {
         let app = TestApp::spawn_on(&url, &settings).await;
         let asked = app.request(Method::OPTIONS, "/v1/reservations");
         let asked = asked.header("Origin", origin);
-        let said = app
+        let response = app
             .send(asked.header("Access-Control-Request-Method", "POST"))
             .await;
-        assert!(said.status.is_success(), "{said:?}");
-        let allowed = said.header("access-control-allow-headers").expect("some");
+        assert!(response.is_success(), "{response:?}");
+        let allowed = response
+            .header("access-control-allow-headers")
+            .expect("some");
         for name in [app.names.key, app.names.trace, "traceparent"] {
             assert!(allowed.contains(&name.to_lowercase()), "{allowed}");
         }
-        let said = get_with_headers(&app, "/v1/reservations", &[("Origin", origin)]).await;
-        assert_eq!(said.header("access-control-allow-origin"), Some(origin));
-        let exposed = said.header("access-control-expose-headers").expect("some");
+        let response = get_with_headers(&app, "/v1/reservations", &[("Origin", origin)]).await;
+        assert_eq!(response.header("access-control-allow-origin"), Some(origin));
+        let exposed = response
+            .header("access-control-expose-headers")
+            .expect("some");
         for name in [
             app.names.tenant,
             app.names.trace,
@@ -279,7 +288,7 @@ async fn a_page_of_a_configured_origin_reads_the_headers_that_it_needs() {
             assert!(exposed.contains(&name.to_lowercase()), "{exposed}");
         }
         let stranger = [("Origin", "https://evil.example")];
-        let said = get_with_headers(&app, "/v1/reservations", &stranger).await;
-        assert_eq!(said.header("access-control-allow-origin"), None);
+        let response = get_with_headers(&app, "/v1/reservations", &stranger).await;
+        assert_eq!(response.header("access-control-allow-origin"), None);
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::scene::{ask_body, event_body, ledger, tokens, with};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::{ask_body, event_body, ledger, tokens, with};
 
 const ROOT: &str = "tenant:acme";
 
@@ -16,8 +17,8 @@ async fn funded() -> TestApp {
     app
 }
 
-fn without_ttl(said: &Said) -> Value {
-    let mut body = said.body.clone();
+fn without_ttl(response: &Response) -> Value {
+    let mut body = response.body.clone();
     body.as_object_mut()
         .expect("an object")
         .remove("remaining_ttl_ms");
@@ -25,10 +26,10 @@ fn without_ttl(said: &Said) -> Value {
 }
 
 /// Posts a body byte for byte as it is.
-async fn post_raw(app: &TestApp, path: &str, text: &str) -> Said {
+async fn post_raw(app: &TestApp, path: &str, text: &str) -> Response {
     let request = app.request(Method::POST, path).body(text.to_owned());
     let request = request.header("Content-Type", "application/json");
-    app.send(request.header("X-Service-API-Key", &app.world.keys[0]))
+    app.send(request.header("X-Service-API-Key", &app.keys[0]))
         .await
 }
 
@@ -84,10 +85,9 @@ async fn the_order_of_members_and_white_space_do_not_tell_requests_apart() {
         "estimate":{"unit":"TOKENS","amount":5},"metadata":{"a":{"x":1,"y":[1,2]},"b":2}}"#;
     let again = r#"{"metadata":{"b":2,"a":{"y":[ 1,2 ],"x":1}},"estimate":{"amount":5,"unit":"TOKENS"},"action":
         {"name":"y","kind":"x"},"subject":{"agent":"a","tenant":"acme"},   "idempotency_key":"k","dry_run":null}"#;
-    let said = post_raw(&app, "/v1/reservations", first).await;
-    assert_eq!(said.status, 200, "{said:?}");
+    let response = post_raw(&app, "/v1/reservations", first).await.expect(200);
     let repeated = post_raw(&app, "/v1/reservations", again).await;
-    assert_eq!(without_ttl(&repeated), without_ttl(&said));
+    assert_eq!(without_ttl(&repeated), without_ttl(&response));
     let swapped = again.replace("1,2 ", "2,1 ");
     let other = post_raw(&app, "/v1/reservations", &swapped).await;
     assert_eq!(
@@ -102,15 +102,16 @@ async fn the_order_of_members_and_white_space_do_not_tell_requests_apart() {
 async fn fixed_defaults_are_as_good_as_absent_and_those_of_the_tenant_are_not() {
     let app = funded().await;
     let body = ask_body("k", ROOT, 100);
-    assert_eq!(app.post("/v1/reservations", body.clone()).await.status, 200);
+    app.post("/v1/reservations", body.clone()).await.expect(200);
     let same = [
         json!({"dry_run": false}),
         json!({"grace_period_ms": 5_000}),
         json!({"ttl_ms": null, "metadata": null}),
     ];
     for more in same {
-        let said = app.post("/v1/reservations", with(body.clone(), more)).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        app.post("/v1/reservations", with(body.clone(), more))
+            .await
+            .expect(200);
     }
     let other = [
         json!({"ttl_ms": 60_000}),
@@ -122,15 +123,15 @@ async fn fixed_defaults_are_as_good_as_absent_and_those_of_the_tenant_are_not() 
         json!({"action": {"kind": "llm.completion", "name": "openai:gpt-4o-mini", "tags": []}}),
     ];
     for more in other {
-        let said = app
+        let response = app
             .post("/v1/reservations", with(body.clone(), more.clone()))
             .await;
-        assert_eq!(said.error(), (409, "IDEMPOTENCY_MISMATCH"), "{more}");
+        assert_eq!(response.error(), (409, "IDEMPOTENCY_MISMATCH"), "{more}");
     }
     let request = app.request(Method::POST, "/v1/reservations").json(&body);
-    let request = request.header("X-Service-API-Key", &app.world.keys[0]);
-    let said = app.send(request.header("X-Idempotency-Key", "k")).await;
-    assert_eq!(said.status, 200, "the header is no part of the request");
+    let request = request.header("X-Service-API-Key", &app.keys[0]);
+    let response = app.send(request.header("X-Idempotency-Key", "k")).await;
+    assert_eq!(response.status, 200, "the header is no part of the request");
     assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
 }
 
@@ -139,44 +140,39 @@ async fn amounts_that_are_one_double_are_two_requests() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, i64::MAX, 0).await;
     let amount = 9_007_199_254_740_992;
-    assert_eq!(app.reserve("k", amount).await.status, 200);
-    assert_eq!(
-        app.reserve("k", amount + 1).await.error(),
-        (409, "IDEMPOTENCY_MISMATCH")
-    );
+    app.reserve("k", amount).await.expect(200);
+    app.reserve("k", amount + 1)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
 }
 
 #[tokio::test]
 async fn a_refused_request_leaves_its_key_unused() {
     let app = TestApp::spawn().await;
-    assert_eq!(app.reserve("k", 100).await.error(), (404, "NOT_FOUND"));
-    assert_eq!(
-        app.post_event("k", ROOT, 100, json!({})).await.error(),
-        (404, "NOT_FOUND")
-    );
+    app.reserve("k", 100).await.refused(404, "NOT_FOUND");
+    app.post_event("k", ROOT, 100, json!({}))
+        .await
+        .refused(404, "NOT_FOUND");
     app.budget(ROOT, 99, 0).await;
-    assert_eq!(
-        app.reserve("k", 100).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
+    app.reserve("k", 100).await.refused(409, "BUDGET_EXCEEDED");
     let reject = json!({"overage_policy": "REJECT"});
-    let refused = app.post_event("k", ROOT, 100, reject.clone()).await;
-    assert_eq!(refused.error(), (409, "BUDGET_EXCEEDED"));
+    app.post_event("k", ROOT, 100, reject.clone())
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     app.budget(ROOT, 1_000, 0).await;
     assert_eq!(
         app.reserve("k", 200).await.status,
         200,
         "with another body too"
     );
-    assert_eq!(app.post_event("k", ROOT, 200, reject).await.status, 201);
+    app.post_event("k", ROOT, 200, reject).await.expect(201);
     let id = app
         .held(ROOT, 100, json!({"overage_policy": "REJECT"}))
         .await;
-    assert_eq!(
-        app.commit(&id, "c", 101).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
-    assert_eq!(app.commit(&id, "c", 99).await.status, 200);
+    app.commit(&id, "c", 101)
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
+    app.commit(&id, "c", 99).await.expect(200);
 }
 
 #[tokio::test]
@@ -187,17 +183,17 @@ async fn a_key_belongs_to_one_tenant_one_operation_and_one_reservation() {
     let foreign = app
         .post_as(1, "/v1/reservations", &ask_body("k", "tenant:bolt", 50))
         .await;
-    assert_eq!((own.status.as_u16(), foreign.status.as_u16()), (200, 200));
+    assert_eq!((own.status, foreign.status), (200, 200));
     assert_ne!(own.text("/reservation_id"), foreign.text("/reservation_id"));
     let id = own.text("/reservation_id").to_owned();
     let other = app.held("tenant:acme/agent:a", 100, json!({})).await;
-    assert_eq!(app.extend(&id, "k", 1).await.status, 200);
-    assert_eq!(app.commit(&id, "k", 90).await.status, 200);
-    assert_eq!(app.commit(&other, "k", 80).await.status, 200);
-    assert_eq!(app.decide("k", ROOT, 1).await.status, 200);
-    assert_eq!(app.post_event("k", ROOT, 5, json!({})).await.status, 201);
+    app.extend(&id, "k", 1).await.expect(200);
+    app.commit(&id, "k", 90).await.expect(200);
+    app.commit(&other, "k", 80).await.expect(200);
+    app.decide("k", ROOT, 1).await.expect(200);
+    app.post_event("k", ROOT, 5, json!({})).await.expect(201);
     let event = event_body("k", "tenant:bolt", 7);
-    assert_eq!(app.post_as(1, "/v1/events", &event).await.status, 201);
+    app.post_as(1, "/v1/events", &event).await.expect(201);
     assert_eq!(app.books(ROOT).await, ledger(825, 0, 175, 0));
 }
 
@@ -214,7 +210,7 @@ async fn of_fifty_parallel_creates_one_holds_and_all_tell_of_it() {
     assert!(
         answers
             .iter()
-            .all(|said| said.status == 200 && without_ttl(said) == first)
+            .all(|response| response.status == 200 && without_ttl(response) == first)
     );
     assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
 }
@@ -243,22 +239,20 @@ async fn a_repeated_commit_tells_the_first_answer_and_writes_nothing() {
     let id = app
         .held(ROOT, 300, json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"}))
         .await;
-    let first = app.commit(&id, "c", 401).await;
-    assert_eq!(first.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"));
+    app.commit(&id, "c", 401)
+        .await
+        .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
     app.set_ledger(ROOT, &[("overdraft_limit", "101")]).await;
-    let first = app.commit(&id, "c", 401).await;
-    assert_eq!(first.status, 200, "{first:?}");
+    let first = app.commit(&id, "c", 401).await.expect(200);
     app.place(ROOT, 9_000, 0, ledger(1, 0, 0, 0)).await;
     let before = app.everything().await;
     assert_eq!(app.commit(&id, "c", 401).await.body, first.body);
-    assert_eq!(
-        app.commit(&id, "c", 400).await.error(),
-        (409, "IDEMPOTENCY_MISMATCH")
-    );
-    assert_eq!(
-        app.commit(&id, "d", 401).await.error(),
-        (409, "RESERVATION_FINALIZED")
-    );
+    app.commit(&id, "c", 400)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
+    app.commit(&id, "d", 401)
+        .await
+        .refused(409, "RESERVATION_FINALIZED");
     assert!(app.everything().await == before);
 }
 
@@ -266,13 +260,13 @@ async fn a_repeated_commit_tells_the_first_answer_and_writes_nothing() {
 async fn existence_and_ownership_are_told_before_the_key_is_looked_at() {
     let app = funded().await;
     app.budget_of(1, "tenant:bolt", 500).await;
-    let said = app
+    let response = app
         .post_as(1, "/v1/reservations", &ask_body("k", "tenant:bolt", 50))
         .await;
-    let foreign = said.text("/reservation_id");
+    let foreign = response.text("/reservation_id");
     let own = app.held(ROOT, 1, json!({})).await;
     app.commit(&own, "x", 1).await;
-    let partition = app.world.callers[0].partition;
+    let partition = app.callers[0].partition;
     let unknown = [
         format!("r{partition}_{}", "A".repeat(24)),
         "nonsense".to_owned(),
@@ -297,16 +291,10 @@ async fn existence_and_ownership_are_told_before_the_key_is_looked_at() {
             );
             assert_eq!(app.found(id).await.error(), (404, "NOT_FOUND"), "{id}");
         }
-        assert_eq!(
-            app.commit(foreign, key, 1).await.error(),
-            (403, "FORBIDDEN")
-        );
-        assert_eq!(app.release(foreign, key).await.error(), (403, "FORBIDDEN"));
-        assert_eq!(
-            app.extend(foreign, key, 1).await.error(),
-            (403, "FORBIDDEN")
-        );
-        assert_eq!(app.found(foreign).await.error(), (403, "FORBIDDEN"));
+        app.commit(foreign, key, 1).await.refused(403, "FORBIDDEN");
+        app.release(foreign, key).await.refused(403, "FORBIDDEN");
+        app.extend(foreign, key, 1).await.refused(403, "FORBIDDEN");
+        app.found(foreign).await.refused(403, "FORBIDDEN");
     }
     let neighbour = app.held("tenant:acme/agent:n", 1, json!({})).await;
     app.set(&app.reservation_key(&neighbour), &[("tenant", "other")])
@@ -316,7 +304,7 @@ async fn existence_and_ownership_are_told_before_the_key_is_looked_at() {
         (403, "FORBIDDEN"),
         "of the same partition"
     );
-    assert_eq!(app.found(&neighbour).await.error(), (403, "FORBIDDEN"));
+    app.found(&neighbour).await.refused(403, "FORBIDDEN");
 }
 
 /// What is lost of a record, and the request that it answered.
@@ -327,12 +315,12 @@ async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_a
     app.extend(&id, "e", 10).await;
     app.commit(&id, "c", 200).await;
     let record = app.reservation_key(&id);
-    let fields: Vec<String> = app.read(&["HKEYS", &record]).await;
+    let fields: Vec<String> = app.run(&["HKEYS", &record]).await;
     let shown = |name: &&String| name.ends_with(".1");
     let lost: Vec<_> = fields.iter().filter(shown).collect();
     assert_eq!(lost.len(), 3, "of create, extension and commit: {fields:?}");
     for field in lost {
-        app.world.redis(&["HDEL", &record, field]).await;
+        app.run::<()>(&["HDEL", &record, field]).await;
     }
     let before = app.everything().await;
     let answers = [
@@ -340,8 +328,8 @@ async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_a
         app.extend(&id, "e", 10).await,
         app.commit(&id, "c", 200).await,
     ];
-    for said in answers {
-        assert_eq!(said.error(), (500, "INTERNAL_ERROR"));
+    for response in answers {
+        assert_eq!(response.error(), (500, "INTERNAL_ERROR"));
     }
     assert!(app.everything().await == before);
 }

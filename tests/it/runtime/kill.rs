@@ -5,18 +5,18 @@ use std::time::Duration;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use tokio::task::block_in_place;
 
-use crate::harness::client::Client;
-use crate::harness::customer::{Crowd, seed_ledgers, settle};
+use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::process::{Process, Replica};
+use crate::harness::random_clients::{RandomClients, check_clients, seed_ledgers};
 use crate::harness::redis::RedisServer;
-use crate::harness::world::World;
+use crate::harness::retrying_client::RetryingClient;
 
 /// Two API replicas and two dispatchers on a Redis that loses nothing it has acknowledged.
 struct Deployment {
     redis: RedisServer,
     replicas: Vec<Replica>,
     dispatchers: Vec<Process>,
-    world: World,
+    fixture: LedgerFixture,
 }
 
 #[derive(Clone, Copy)]
@@ -34,8 +34,8 @@ impl Deployment {
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let metrics = metrics.expect("a fresh registry");
         let store = Store::new(&RedisOptions::new(&url), keys, "service", metrics);
-        let world = World::on(store.expect("a usable URL")).await;
-        seed_ledgers(&world, 0, 1_000_000_000).await;
+        let fixture = LedgerFixture::on(store.expect("a usable URL")).await;
+        seed_ledgers(&fixture, 0, 1_000_000_000).await;
         let replicas: Vec<_> = (0..2).map(|_| Replica::start(&url, "kill", &[])).collect();
         for replica in &replicas {
             replica.ready().await;
@@ -45,17 +45,17 @@ impl Deployment {
             redis,
             replicas,
             dispatchers,
-            world,
+            fixture,
         }
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> RetryingClient {
         let addresses: Vec<_> = self
             .replicas
             .iter()
             .map(|replica| replica.address)
             .collect();
-        Client::new(&addresses, &self.world.keys[0])
+        RetryingClient::new(&addresses, &self.fixture.keys[0])
     }
 
     fn strike(&mut self, victim: Victim) {
@@ -78,18 +78,18 @@ impl Deployment {
 async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
     let mut deployment = Deployment::start().await;
     let client = deployment.client();
-    let crowd = Crowd::open(&client, "acme", 24);
+    let clients = RandomClients::start(&client, "acme", 24);
     for _ in 0..times {
         let pause = rand::random_range(pause_ms.clone());
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let victim = victims[rand::random_range(0..victims.len())];
         block_in_place(|| deployment.strike(victim));
     }
-    let customers = crowd.close().await;
-    let sums = settle(&deployment.world, 0, &customers).await;
+    let clients = clients.stop().await;
+    let sums = check_clients(&deployment.fixture, 0, &clients).await;
     // Less would mean that nobody was there to be disturbed.
     assert!(sums.committed > times, "{} commits", sums.committed);
-    client.repeated()
+    client.retries()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ask_body, ledger, over, tokens};
+use crate::harness::runtime_calls::{ask_body, ledger, over, tokens};
 
 const ROOT: &str = "tenant:acme";
 const AWO: &str = "ALLOW_WITH_OVERDRAFT";
@@ -21,10 +21,9 @@ async fn the_limit_is_entered_once_and_told_once() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 100, 0).await;
     for number in 0..3 {
-        let said = app
-            .post_event(&format!("e{number}"), ROOT, 90, json!({}))
-            .await;
-        assert_eq!(said.status, 201);
+        app.post_event(&format!("e{number}"), ROOT, 90, json!({}))
+            .await
+            .expect(201);
     }
     assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 100, 0)));
     assert_eq!(told(&app, "budget.over_limit_entered").await, 1);
@@ -38,11 +37,8 @@ async fn debt_above_a_lowered_limit_is_noticed_by_the_next_charge() {
     let app = TestApp::spawn().await;
     app.place(ROOT, 1_000, 10, ledger(500, 0, 0, 50)).await;
     let awo = json!({"overage_policy": AWO});
-    let said = app.post_event("e", ROOT, 100, awo).await;
-    assert_eq!(
-        (said.status.as_u16(), said.body.get("charged")),
-        (201, None)
-    );
+    let response = app.post_event("e", ROOT, 100, awo).await;
+    assert_eq!((response.status, response.body.get("charged")), (201, None));
     assert_eq!(app.books(ROOT).await, over(ledger(400, 0, 550, 50)));
     let events = app.events().await;
     assert_eq!(events.len(), 1, "{events:?}");
@@ -123,7 +119,7 @@ async fn an_operation_leaves_one_pointer_for_all_that_it_caused() {
         .map(|pointer| pointer.get("count"))
         .collect();
     assert_eq!(counts, ["4", "1"]);
-    let (caller, store) = (&app.world.callers[0], &app.world.store);
+    let (caller, store) = (&app.callers[0], &app.store);
     let log = store.keys().events(caller.partition, "acme", store.today());
     for pointer in &pointers {
         assert_eq!(
@@ -131,7 +127,7 @@ async fn an_operation_leaves_one_pointer_for_all_that_it_caused() {
             ("acme", store.today().to_string().as_str())
         );
         let first = pointer.get("first");
-        let entries: Vec<(String, Vec<String>)> = app.read(&["XRANGE", &log, first, first]).await;
+        let entries: Vec<(String, Vec<String>)> = app.run(&["XRANGE", &log, first, first]).await;
         assert_eq!(entries.len(), 1, "{pointer:?}");
     }
 }
@@ -153,7 +149,7 @@ async fn what_moves_no_ledger_over_a_mark_tells_nothing() {
     assert!(app.events().await.is_empty());
     app.place(ROOT, 1_000, 0, ledger(0, 0, 0, 0)).await;
     assert_eq!(app.dry_run("x", ROOT, 0).await.at("/decision"), "ALLOW");
-    assert_eq!(app.reserve("y", 0).await.status, 200);
+    app.reserve("y", 0).await.expect(200);
     assert!(
         app.events().await.is_empty(),
         "nothing of nothing exhausts nothing"
@@ -167,11 +163,11 @@ async fn events_carry_the_trace_that_the_client_sent() {
     let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
     let request = app.request(reqwest::Method::POST, "/v1/reservations");
     let request = request.json(&ask_body("k", ROOT, 100));
-    let request = request.header("X-Service-API-Key", &app.world.keys[0]);
-    let said = app
+    let request = request.header("X-Service-API-Key", &app.keys[0]);
+    let response = app
         .send(request.header("traceparent", format!("00-{trace}-{parent}-01")))
         .await;
-    assert_eq!(said.headers["x-service-trace-id"], trace);
+    assert_eq!(response.headers["x-service-trace-id"], trace);
     let events = app.events().await;
     assert_eq!(events.len(), 4);
     for event in &events {
@@ -201,7 +197,7 @@ async fn a_client_cannot_forge_facts_of_an_event() {
             (event.get("actor"), event.get("source")),
             ("api_key", "service-server")
         );
-        assert_eq!(event.get("key_id"), app.world.callers[0].key_id.as_str());
+        assert_eq!(event.get("key_id"), app.callers[0].key_id.as_str());
         let told = [event.get("kind"), event.get("data.action_kind")];
         assert!(told.contains(&kind), "{event:?}");
     }

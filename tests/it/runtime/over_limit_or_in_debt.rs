@@ -2,22 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::tenant_id;
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
 fn key(app: &TestApp) -> String {
-    app.world
-        .store
-        .keys()
-        .strained(tenant_id("acme").partition())
+    app.store.keys().strained(tenant_id("acme").partition())
 }
 
 async fn entries(app: &TestApp) -> Vec<String> {
-    let found = app
-        .world
-        .redis(&["ZRANGE", &key(app), "0", "-1", "WITHSCORES"])
+    let pairs: Vec<(String, f64)> = app
+        .run(&["ZRANGE", &key(app), "0", "-1", "WITHSCORES"])
         .await;
-    let pairs: Vec<(String, f64)> = redis::from_redis_value(found).expect("a sorted set");
     pairs
         .into_iter()
         .map(|(entry, score)| format!("{entry} {score}"))
@@ -25,11 +21,10 @@ async fn entries(app: &TestApp) -> Vec<String> {
 }
 
 /// Reserves 10 and commits so much.
-async fn spend(app: &TestApp, name: &str, actual: i64, policy: &str) -> Said {
+async fn spend(app: &TestApp, name: &str, actual: i64, policy: &str) -> Response {
     let mut body = crate::harness::app::reserve_body(name, 10);
     body["overage_policy"] = json!(policy);
-    let held = app.post("/v1/reservations", body).await;
-    assert_eq!(held.status, 200, "{held:?}");
+    let held = app.post("/v1/reservations", body).await.expect(200);
     let path = format!("/v1/reservations/{}/commit", held.text("/reservation_id"));
     let actual = json!({"unit": "TOKENS", "amount": actual});
     app.post(&path, json!({"idempotency_key": name, "actual": actual}))
@@ -46,29 +41,24 @@ async fn only_a_charge_that_leaves_a_debt_or_sets_the_flag_is_noted() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 100, 100).await;
     for (name, actual) in [("less", 1), ("all", 10), ("more", 20)] {
-        assert_eq!(
-            spend(&app, name, actual, "ALLOW_WITH_OVERDRAFT")
-                .await
-                .status,
-            200
-        );
+        spend(&app, name, actual, "ALLOW_WITH_OVERDRAFT")
+            .await
+            .expect(200);
         assert!(entries(&app).await.is_empty(), "{name}");
     }
     // 69 are left: 10 are held, and 64 beyond them leave a debt of 5.
-    assert_eq!(
-        spend(&app, "owes", 74, "ALLOW_WITH_OVERDRAFT").await.status,
-        200
-    );
+    spend(&app, "owes", 74, "ALLOW_WITH_OVERDRAFT")
+        .await
+        .expect(200);
     assert_eq!(entries(&app).await, ["debt acme TOKENS tenant:acme 5"]);
-    assert_eq!(app.post("/v1/events", posted("p1", 20)).await.status, 201);
+    app.post("/v1/events", posted("p1", 20)).await.expect(201);
     assert_eq!(entries(&app).await, ["debt acme TOKENS tenant:acme 25"]);
     // Capped at what is left: the flag is set, and no debt.
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 15, 0).await;
-    assert_eq!(
-        spend(&app, "capped", 40, "ALLOW_IF_AVAILABLE").await.status,
-        200
-    );
+    spend(&app, "capped", 40, "ALLOW_IF_AVAILABLE")
+        .await
+        .expect(200);
     assert_eq!(entries(&app).await, ["over acme TOKENS tenant:acme -1"]);
 }
 
@@ -76,19 +66,19 @@ async fn only_a_charge_that_leaves_a_debt_or_sets_the_flag_is_noted() {
 async fn an_index_that_is_none_stops_a_charge_before_anything_is_written() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 10, 100).await;
-    app.world.redis(&["SET", &key(&app), "no index"]).await;
+    app.run::<()>(&["SET", &key(&app), "no index"]).await;
     let before = app.figures("tenant:acme").await;
-    let said = app.post("/v1/events", posted("p1", 50)).await;
-    assert_eq!(said.status, 500, "{said:?}");
+    app.post("/v1/events", posted("p1", 50)).await.expect(500);
     assert_eq!(app.figures("tenant:acme").await, before);
-    let said = spend(&app, "owes", 50, "ALLOW_WITH_OVERDRAFT").await;
-    assert_eq!(said.status, 500, "{said:?}");
+    spend(&app, "owes", 50, "ALLOW_WITH_OVERDRAFT")
+        .await
+        .expect(500);
     assert_eq!(
         app.figures("tenant:acme").await,
         (0, 10, 0, 0),
         "it is held as before"
     );
-    app.world.redis(&["DEL", &key(&app)]).await;
-    assert_eq!(app.post("/v1/events", posted("p1", 50)).await.status, 201);
+    app.run::<()>(&["DEL", &key(&app)]).await;
+    app.post("/v1/events", posted("p1", 50)).await.expect(201);
     assert_eq!(entries(&app).await, ["debt acme TOKENS tenant:acme 50"]);
 }

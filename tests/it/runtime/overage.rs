@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{Ledger, ledger, over, tokens};
+use crate::harness::runtime_calls::{Ledger, ledger, over, tokens};
 
 const ROOT: &str = "tenant:acme";
 
@@ -65,21 +65,25 @@ async fn overage_on_one_scope_is_refused_capped_or_owed_as_the_policy_says() {
             .await;
         let before = ledger(remaining, 300, 1_000 - 300 - debt - remaining, debt);
         app.place(&scope, 1_000, limit, before).await;
-        let said = app.commit(&id, "c", 400).await;
+        let response = app.commit(&id, "c", 400).await;
         match outcome {
             Err(code) => {
-                assert_eq!(said.error(), (409, code), "row {row}");
-                assert_eq!(said.at("/details/scope"), &json!(scope), "row {row}");
+                assert_eq!(response.error(), (409, code), "row {row}");
+                assert_eq!(response.at("/details/scope"), &json!(scope), "row {row}");
                 assert_eq!(app.books(&scope).await, before, "row {row}");
                 assert_eq!(app.found(&id).await.at("/status"), "ACTIVE", "row {row}");
                 assert_eq!(app.release(&id, "r").await.status, 200, "row {row}");
             }
             Ok((after, charged)) => {
-                assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}");
-                assert!(said.body.get("released").is_none(), "row {row}");
+                assert_eq!(
+                    response.at("/charged"),
+                    &tokens(charged),
+                    "row {row}: {response:?}"
+                );
+                assert!(response.body.get("released").is_none(), "row {row}");
                 assert_eq!(app.books(&scope).await, after, "row {row}");
                 assert_eq!(app.found(&id).await.at("/committed"), &tokens(charged));
-                let flag = said.at("/balances/0/is_over_limit") == &json!(true);
+                let flag = response.at("/balances/0/is_over_limit") == &json!(true);
                 assert_eq!(flag, after.over, "row {row}");
             }
         }
@@ -146,12 +150,16 @@ async fn overage_on_three_scopes_is_one_figure_for_all_of_them() {
     for (row, (policy, limits, outcome, after)) in rows.into_iter().enumerate() {
         let outer = format!("workspace:row{row}");
         let (scopes, id) = three_scopes(&app, &outer, policy, limits).await;
-        let said = app.commit(&id, "c", 400).await;
+        let response = app.commit(&id, "c", 400).await;
         match outcome {
-            Ok(charged) => assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}"),
+            Ok(charged) => assert_eq!(
+                response.at("/charged"),
+                &tokens(charged),
+                "row {row}: {response:?}"
+            ),
             Err(code) => {
-                assert_eq!(said.error(), (409, code), "row {row}");
-                assert_eq!(said.at("/details/scope"), &json!(outer), "row {row}");
+                assert_eq!(response.error(), (409, code), "row {row}");
+                assert_eq!(response.at("/details/scope"), &json!(outer), "row {row}");
             }
         }
         for (scope, after) in scopes.iter().zip(after) {
@@ -182,8 +190,9 @@ async fn overage_beyond_doubles_is_funded_and_owed_to_the_unit() {
     app.budget(full, 0, max).await;
     let id = app.held(full, 0, awo).await;
     app.place(full, 0, max, ledger(-max, 0, 0, max)).await;
-    let said = app.commit(&id, "c", 1).await;
-    assert_eq!(said.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"));
+    app.commit(&id, "c", 1)
+        .await
+        .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
 }
 
 /// What decides: request, inner ledger, outer ledger, tenant; empty where it is silent.
@@ -223,10 +232,14 @@ async fn the_overage_policy_is_the_one_in_force_when_the_hold_was_made() {
         app.set_tenant(&[("default_commit_overage_policy", "REJECT")])
             .await;
         app.set_ledger(&leaf, &[(named, AIA)]).await;
-        let said = app.commit(&id, "c", 400).await;
+        let response = app.commit(&id, "c", 400).await;
         match charged {
-            0 => assert_eq!(said.error(), (409, "BUDGET_EXCEEDED"), "row {row}"),
-            _ => assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}"),
+            0 => assert_eq!(response.error(), (409, "BUDGET_EXCEEDED"), "row {row}"),
+            _ => assert_eq!(
+                response.at("/charged"),
+                &tokens(charged),
+                "row {row}: {response:?}"
+            ),
         }
     }
 }

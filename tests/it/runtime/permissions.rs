@@ -1,10 +1,10 @@
 //! What an API key may do: permissions, restrictions to scopes, and what is told before them.
 
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::scene::{ask_body, ledger, with};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::{ask_body, ledger, with};
 
 const ROOT: &str = "tenant:acme";
 const NAMES: [&str; 10] = [
@@ -13,7 +13,7 @@ const NAMES: [&str; 10] = [
 ];
 
 /// One request of each operation, in the order of [`NAMES`], on reservations that `app` holds already.
-async fn each_operation(app: &TestApp, round: usize, ids: [&str; 2]) -> Vec<Said> {
+async fn each_operation(app: &TestApp, round: usize, ids: [&str; 2]) -> Vec<Response> {
     let key = |name: &str| format!("{name}{round}");
     vec![
         app.reserve(&key("a"), 1).await,
@@ -30,8 +30,8 @@ async fn each_operation(app: &TestApp, round: usize, ids: [&str; 2]) -> Vec<Said
 }
 
 /// Whether an operation was carried out, or got as far as the state of its reservation.
-fn is_open(said: &Said) -> bool {
-    said.status.is_success() || said.error() == (409, "RESERVATION_FINALIZED")
+fn is_open(response: &Response) -> bool {
+    response.is_success() || response.error() == (409, "RESERVATION_FINALIZED")
 }
 
 #[tokio::test]
@@ -67,15 +67,15 @@ async fn each_permission_opens_its_operations_and_no_other() {
         app.set_key(&[("permissions", &format!(" {permissions} "))])
             .await;
         let answers = each_operation(&app, round, [&ids[0], &ids[1]]).await;
-        for (name, said) in NAMES.into_iter().zip(answers) {
+        for (name, response) in NAMES.into_iter().zip(answers) {
             assert_eq!(
-                is_open(&said),
+                is_open(&response),
                 open.contains(&name),
-                "{name} with {permissions:?}: {said:?}"
+                "{name} with {permissions:?}: {response:?}"
             );
             if !open.contains(&name) {
                 assert_eq!(
-                    said.error(),
+                    response.error(),
                     (403, "FORBIDDEN"),
                     "{name} with {permissions:?}"
                 );
@@ -92,11 +92,11 @@ async fn a_key_without_a_list_of_permissions_may_do_everything_here() {
         app.held("tenant:acme/app:c", 1, json!({})).await,
         app.held("tenant:acme/app:r", 1, json!({})).await,
     ];
-    for (name, said) in NAMES
+    for (name, response) in NAMES
         .into_iter()
         .zip(each_operation(&app, 0, [&ids[0], &ids[1]]).await)
     {
-        assert!(is_open(&said), "{name}: {said:?}");
+        assert!(is_open(&response), "{name}: {response:?}");
     }
 }
 
@@ -123,9 +123,12 @@ async fn without_the_permission_nothing_is_told_about_a_reservation() {
             app.extend(id, "x", 1).await,
             app.found(id).await,
         ];
-        for said in answers {
-            assert_eq!(said.error(), forbidden, "{id}");
-            assert!(said.text("/message").contains("permission"), "{said:?}");
+        for response in answers {
+            assert_eq!(response.error(), forbidden, "{id}");
+            assert!(
+                response.text("/message").contains("permission"),
+                "{response:?}"
+            );
         }
     }
 }
@@ -135,14 +138,13 @@ async fn a_replay_needs_the_permission_and_a_good_key() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
-    assert_eq!(app.commit(&id, "c", 200).await.status, 200);
+    app.commit(&id, "c", 200).await.expect(200);
     app.set_key(&[("permissions", " reservations:release ")])
         .await;
-    assert_eq!(app.commit(&id, "c", 200).await.error(), (403, "FORBIDDEN"));
-    assert_eq!(
-        app.create(ROOT, ROOT, 300, json!({})).await.error(),
-        (403, "FORBIDDEN")
-    );
+    app.commit(&id, "c", 200).await.refused(403, "FORBIDDEN");
+    app.create(ROOT, ROOT, 300, json!({}))
+        .await
+        .refused(403, "FORBIDDEN");
     let states: [&[(&str, &str)]; 4] = [
         &[
             ("permissions", " reservations:commit "),
@@ -154,10 +156,10 @@ async fn a_replay_needs_the_permission_and_a_good_key() {
     ];
     for state in states {
         app.set_key(state).await;
-        let said = app.commit(&id, "c", 200).await;
-        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{state:?}");
+        let response = app.commit(&id, "c", 200).await;
+        assert_eq!(response.error(), (401, "UNAUTHORIZED"), "{state:?}");
     }
-    let hash = app.world.callers[0].key_hash.to_string();
+    let hash = app.callers[0].key_hash.to_string();
     app.set_key(&[("hash", &hash), ("permissions", " balances:read ")])
         .await;
     assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
@@ -197,21 +199,25 @@ async fn a_key_restricted_to_scopes_acts_within_them_only() {
                 app.post_event(&key, scope, 1, json!({})).await,
                 app.release(&id, "x").await,
             ];
-            for (number, said) in answers.iter().enumerate() {
+            for (number, response) in answers.iter().enumerate() {
                 let expected = match (is_open, number) {
                     (false, _) => (403, "FORBIDDEN"),
                     (true, 5) => (201, "none"),
                     (true, 6) => (409, "RESERVATION_FINALIZED"),
                     (true, _) => (200, "none"),
                 };
-                assert_eq!(said.error(), expected, "{filter:?} on {scope}, {number}");
+                assert_eq!(
+                    response.error(),
+                    expected,
+                    "{filter:?} on {scope}, {number}"
+                );
             }
             assert_eq!(
                 app.everything().await == before,
                 !is_open,
                 "{filter:?} on {scope}"
             );
-            app.world.redis(&["DEL", &app.reservation_key(&id)]).await;
+            app.run::<()>(&["DEL", &app.reservation_key(&id)]).await;
         }
     }
 }
@@ -240,10 +246,7 @@ async fn lists_and_balances_of_a_restricted_key_show_its_scopes_only() {
         assert_eq!(paths(balances.at("/balances")), [prod], "{query}");
     }
     let other = app.get("/v1/balances?workspace=dev").await;
-    assert_eq!(
-        (other.status, other.at("/balances")),
-        (StatusCode::OK, &json!([]))
-    );
+    assert_eq!((other.status, other.at("/balances")), (200, &json!([])));
 }
 
 #[tokio::test]
@@ -256,25 +259,21 @@ async fn another_tenants_subject_is_told_after_validation_and_before_the_permiss
             body.clone(),
             json!({"estimate": {"unit": "EUR", "amount": 1}}),
         );
-        assert_eq!(
-            app.post(path, wrong).await.error(),
-            (400, "INVALID_REQUEST")
-        );
-        let said = app.post(path, body.clone()).await;
-        assert_eq!(said.error(), (403, "FORBIDDEN"));
-        assert!(said.text("/message").contains("tenant"), "{said:?}");
-        assert_eq!(said.headers["x-service-tenant"], "acme");
+        app.post(path, wrong).await.refused(400, "INVALID_REQUEST");
+        let response = app.post(path, body.clone()).await.refused(403, "FORBIDDEN");
+        assert!(response.text("/message").contains("tenant"), "{response:?}");
+        assert_eq!(response.headers["x-service-tenant"], "acme");
     }
     app.set_key(&[("status", "REVOKED")]).await;
-    assert_eq!(
-        app.post("/v1/decide", body).await.error(),
-        (401, "UNAUTHORIZED")
-    );
+    app.post("/v1/decide", body)
+        .await
+        .refused(401, "UNAUTHORIZED");
     app.set_key(&[
         ("status", "ACTIVE"),
         ("permissions", " reservations:create "),
     ])
     .await;
-    let upper = app.create("k", "tenant:ACME", 1, json!({})).await;
-    assert_eq!(upper.error(), (403, "FORBIDDEN"));
+    app.create("k", "tenant:ACME", 1, json!({}))
+        .await
+        .refused(403, "FORBIDDEN");
 }

@@ -3,8 +3,9 @@
 use budget_authority::domain::policy::OveragePolicy;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::scene::with;
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::with;
 
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
@@ -17,13 +18,13 @@ async fn acme() -> TestApp {
 
 /// A field of a reservation's record; empty when it is not there.
 async fn kept(app: &TestApp, id: &str, field: &str) -> String {
-    let found: Option<String> = app.read(&["HGET", &app.reservation_key(id), field]).await;
+    let found: Option<String> = app.run(&["HGET", &app.reservation_key(id), field]).await;
     found.unwrap_or_default()
 }
 
-fn decided(said: &Said) -> (&str, &Value) {
-    assert_eq!(said.status, 200, "{said:?}");
-    (said.text("/decision"), said.at("/caps"))
+fn decided(response: &Response) -> (&str, &Value) {
+    assert_eq!(response.status, 200, "{response:?}");
+    (response.text("/decision"), response.at("/caps"))
 }
 
 #[tokio::test]
@@ -89,11 +90,10 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
         );
         let posted = app.post_event(key, scope, 10, more).await;
         let record = app
-            .world
             .store
             .keys()
-            .post(app.world.callers[0].partition, posted.text("/event_id"));
-        let overage: String = app.read(&["HGET", &record, "overage_policy"]).await;
+            .post(app.callers[0].partition, posted.text("/event_id"));
+        let overage: String = app.run(&["HGET", &record, "overage_policy"]).await;
         assert_eq!(overage, expected.as_str(), "{key}");
     }
     app.amend(&policy, json!({"status": "DISABLED"})).await;
@@ -105,10 +105,9 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
 
     // An event beyond what is left is refused under REJECT, whatever ledger and tenant say.
     app.amend(&policy, json!({"status": "ACTIVE"})).await;
-    let refused = app
-        .post_event("beyond", AGENT, 999_999_999, json!({}))
-        .await;
-    assert_eq!(refused.error(), (409, "BUDGET_EXCEEDED"));
+    app.post_event("beyond", AGENT, 999_999_999, json!({}))
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
     // And so is a commit beyond its hold, by what was captured when the hold was made.
     let held = app
         .create("captured", AGENT, 10, json!({}))
@@ -117,11 +116,10 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
         .to_owned();
     app.amend(&policy, json!({"commit_overage_policy": null}))
         .await;
-    assert_eq!(
-        app.commit(&held, "c", 11).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
-    assert_eq!(app.commit(&held, "c", 10).await.status, 200);
+    app.commit(&held, "c", 11)
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
+    app.commit(&held, "c", 10).await.expect(200);
 }
 
 #[tokio::test]
@@ -153,17 +151,16 @@ async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
         .await
         .text("/reservation_id")
         .to_owned();
-    assert_eq!(app.extend(&held, "e1", 1_000).await.status, 200);
+    app.extend(&held, "e1", 1_000).await.expect(200);
     // What was captured stays captured.
     app.amend(
         &policy,
         json!({"reservation_ttl_override": {"max_extensions": 9_223_372_036_854_775_807_i64}}),
     )
     .await;
-    assert_eq!(
-        app.extend(&held, "e2", 1_000).await.error(),
-        (409, "MAX_EXTENSIONS_EXCEEDED")
-    );
+    app.extend(&held, "e2", 1_000)
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
     // The object was replaced whole: what it leaves open is the tenant's again.
     assert_eq!(ttl("tenant's", json!({})).await, 7_000);
     assert_eq!(ttl("tenant's max", json!({"ttl_ms": 60_000})).await, 8_000);
@@ -173,7 +170,7 @@ async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
         .text("/reservation_id")
         .to_owned();
     for n in 0..6 {
-        assert_eq!(app.extend(&held, &format!("m{n}"), 1_000).await.status, 200);
+        app.extend(&held, &format!("m{n}"), 1_000).await.expect(200);
     }
     app.amend(
         &policy,
@@ -185,19 +182,17 @@ async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
         .await
         .text("/reservation_id")
         .to_owned();
-    assert_eq!(
-        app.extend(&held, "n", 1_000).await.error(),
-        (409, "MAX_EXTENSIONS_EXCEEDED")
-    );
+    app.extend(&held, "n", 1_000)
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
     app.amend(&policy, json!({"reservation_ttl_override": null}))
         .await;
     app.set_tenant(&[("max_reservation_extensions", "9223372036854775807")])
         .await;
     let held = app.create("most", AGENT, 1, json!({})).await;
-    let said = app
-        .extend(held.text("/reservation_id"), "most", 1_000)
-        .await;
-    assert_eq!(said.status, 200, "{said:?}");
+    app.extend(held.text("/reservation_id"), "most", 1_000)
+        .await
+        .expect(200);
 }
 
 #[tokio::test]

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::ExtraTrip;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
-use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::http;
 use crate::harness::redis::RedisServer;
-use crate::harness::scene::ask_body;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::ask_body;
 
 const ROOT: &str = "tenant:acme";
 
@@ -24,19 +26,19 @@ async fn acme() -> TestApp {
 
 /// A field of a reservation's record; empty when it is not there.
 async fn kept(app: &TestApp, id: &str, field: &str) -> String {
-    let found: Option<String> = app.read(&["HGET", &app.reservation_key(id), field]).await;
+    let found: Option<String> = app.run(&["HGET", &app.reservation_key(id), field]).await;
     found.unwrap_or_default()
 }
 
 /// How often this replica had to ask again because its policies were out of date.
 fn stale(app: &TestApp) -> u64 {
-    let trips = &app.world.store.metrics().extra_round_trips;
+    let trips = &app.store.metrics().extra_round_trips;
     trips.with_label_values(&[ExtraTrip::Stale.as_str()]).get()
 }
 
-fn decided(said: &Said) -> (&str, &Value) {
-    assert_eq!(said.status, 200, "{said:?}");
-    (said.text("/decision"), said.at("/caps"))
+fn decided(response: &Response) -> (&str, &Value) {
+    assert_eq!(response.status, 200, "{response:?}");
+    (response.text("/decision"), response.at("/caps"))
 }
 
 #[tokio::test]
@@ -61,10 +63,10 @@ async fn a_change_counts_for_the_very_next_request_on_every_replica() {
         let decision = decides.decide(&format!("d{turn}"), ROOT, 1).await;
         assert_eq!(decision.at("/caps/cooldown_ms"), &json!(turn), "{turn}");
         assert_eq!(stale(decides) - before, 1, "now it knows");
-        let posted = changes
+        changes
             .post_event(&format!("e{turn}"), ROOT, 1, json!({}))
-            .await;
-        assert_eq!(posted.status, 201);
+            .await
+            .expect(201);
     }
     // A new policy counts as soon, and so does the end of one.
     let high = app.policy("high", ROOT, json!({"priority": 1})).await;
@@ -82,7 +84,7 @@ async fn no_change_is_overlooked_in_a_flood_of_requests() {
     let policy = app
         .policy("p", ROOT, json!({"caps": {"cooldown_ms": 0}}))
         .await;
-    let (addresses, key) = ([app.address, other.address], app.world.keys[0].clone());
+    let (addresses, key) = ([app.address, other.address], app.keys[0].clone());
     let changed = Arc::new(AtomicI64::new(0));
     let mut clients = JoinSet::new();
     for client in 0..6 {
@@ -98,7 +100,7 @@ async fn no_change_is_overlooked_in_a_flood_of_requests() {
                 let sent = http
                     .post(format!("http://{address}/v1/reservations"))
                     .header("X-Service-API-Key", &key);
-                let said: Value = sent
+                let response: Value = sent
                     .json(&body)
                     .send()
                     .await
@@ -106,9 +108,9 @@ async fn no_change_is_overlooked_in_a_flood_of_requests() {
                     .json()
                     .await
                     .expect("JSON");
-                let seen = said["caps"]["cooldown_ms"]
+                let seen = response["caps"]["cooldown_ms"]
                     .as_i64()
-                    .unwrap_or_else(|| panic!("{said}"));
+                    .unwrap_or_else(|| panic!("{response}"));
                 assert!(
                     seen >= least,
                     "{least} was in force, and {seen} was applied"
@@ -141,7 +143,7 @@ async fn many_requests_on_a_cold_replica_read_the_policies_once() {
     for held in asking.join_all().await {
         assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
     }
-    let duration = &cold.world.store.metrics().script_duration;
+    let duration = &cold.store.metrics().script_duration;
     let reads = duration
         .with_label_values(&["load_policies"])
         .get_sample_count();
@@ -202,18 +204,16 @@ async fn policies_that_a_failover_lost_or_brought_back_are_found_out() {
     assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
     // The record as it was before the policy was made, then again as it was after.
     let key = app.tenant_key();
-    let version: String = app.read(&["HGET", &key, "policies"]).await;
+    let version: String = app.run(&["HGET", &key, "policies"]).await;
     assert_eq!(version.len(), 16, "96 bits");
-    let caller = &app.world.callers[0];
-    let index = app.world.store.keys().policies(caller.partition, "acme");
-    app.world.redis(&["HDEL", &key, "policies"]).await;
-    app.world
-        .redis(&["RENAME", &index, &format!("{index}-lost")])
+    let caller = &app.callers[0];
+    let index = app.store.keys().policies(caller.partition, "acme");
+    app.run::<()>(&["HDEL", &key, "policies"]).await;
+    app.run::<()>(&["RENAME", &index, &format!("{index}-lost")])
         .await;
     let held = app.create("b", ROOT, 1, json!({})).await;
     assert_eq!(decided(&held), ("ALLOW", &Value::Null));
-    app.world
-        .redis(&["RENAME", &format!("{index}-lost"), &index])
+    app.run::<()>(&["RENAME", &format!("{index}-lost"), &index])
         .await;
     app.set_tenant(&[("policies", &version)]).await;
     let held = app.create("c", ROOT, 1, json!({})).await;
@@ -226,22 +226,18 @@ async fn a_policy_that_cannot_be_read_stops_what_it_may_govern() {
     let id = app
         .policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
         .await;
-    let record = app
-        .world
-        .store
-        .keys()
-        .policy(app.world.callers[0].partition, &id);
+    let record = app.store.keys().policy(app.callers[0].partition, &id);
     app.set(&record, &[("caps", "{\"cooldown_ms\":-1}")]).await;
     let before = app.books(ROOT).await;
     let cold = app.replica(&[]).await;
-    assert_eq!(cold.reserve("k", 1).await.error(), (500, "INTERNAL_ERROR"));
+    cold.reserve("k", 1).await.refused(500, "INTERNAL_ERROR");
     assert_eq!(app.books(ROOT).await, before);
 }
 
 #[tokio::test]
 async fn more_policies_than_one_read_brings_are_all_known() {
     let app = acme().await;
-    let (caller, keys) = (&app.world.callers[0], app.world.store.keys());
+    let (caller, keys) = (&app.callers[0], app.store.keys());
     let index = keys.policies(caller.partition, "acme");
     for number in 0..450 {
         let id = format!("pol_{}_{number:012}", caller.partition);
@@ -258,7 +254,7 @@ async fn more_policies_than_one_read_brings_are_all_known() {
             ("caps", &caps),
         ];
         app.set(&keys.policy(caller.partition, &id), &fields).await;
-        app.world.redis(&["ZADD", &index, "0", &id]).await;
+        app.run::<()>(&["ZADD", &index, "0", &id]).await;
     }
     app.set_tenant(&[("policies", "v")]).await;
     for number in [0, 199, 200, 399, 400, 449] {
@@ -280,14 +276,10 @@ async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
     let run = async |key: &str| -> BTreeMap<String, u64> {
         // The first one registers the day and learns the policies, and the minute begins with it.
         let warm = format!("{key}-warm");
-        assert_eq!(app.reserve(&warm, 1).await.status, 200);
-        app.world
-            .store
-            .reset_statistics()
-            .await
-            .expect("Redis answers");
-        assert_eq!(app.reserve(key, 1).await.status, 200);
-        let statistics = app.world.store.statistics().await;
+        app.reserve(&warm, 1).await.expect(200);
+        app.store.reset_statistics().await.expect("Redis answers");
+        app.reserve(key, 1).await.expect(200);
+        let statistics = app.store.statistics().await;
         let commands = statistics.expect("Redis answers").commands.into_iter();
         commands
             .filter(|(name, _)| !["info", "config|resetstat"].contains(&name.as_str()))
@@ -303,10 +295,7 @@ async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
     assert_eq!(run("ninety-nine").await, none);
     let limits = json!({"priority": 100, "rate_limits": {"max_reservations_per_minute": 1_000}});
     app.policy("limits", ROOT, limits).await;
-    let left = 60_000 - app.now_ms().await % 60_000;
-    if left < 5_000 {
-        tokio::time::sleep(std::time::Duration::from_millis(left as u64 + 50)).await;
-    }
+    app.with_left_in_minute(Duration::from_secs(5)).await;
     let mut limited = none;
     for name in ["hmget", "hset"] {
         *limited.entry(name.to_owned()).or_default() += 1;

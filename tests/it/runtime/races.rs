@@ -10,37 +10,38 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::harness::app::{TestApp, reserve_body};
-use crate::harness::books::Books;
-use crate::harness::client::{Answer, Client, PATIENT};
-use crate::harness::customer::{action, tokens};
 use crate::harness::eventually;
-use crate::harness::holds::now_ms;
+use crate::harness::ledger_audit::LedgerAudit;
+use crate::harness::random_clients::{action, tokens};
 use crate::harness::redis::shared;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::response::Response;
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 
 const ROOT: &str = "tenant:acme";
 
 /// Three replicas of one deployment, and a client of them all.
 struct Race {
     replicas: Vec<TestApp>,
-    client: Client,
+    client: RetryingClient,
 }
 
 impl Race {
     async fn on(allocated: i64) -> Self {
-        let first = TestApp::spawn_on(&shared().url(), PATIENT).await;
+        let first = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
         first.budget(ROOT, allocated, 0).await;
         let mut replicas = vec![first];
         for _ in 0..2 {
-            let replica = replicas[0].replica(PATIENT).await;
+            let replica = replicas[0].replica(LONG_REDIS_TIMEOUT).await;
             replicas.push(replica);
         }
         let addresses: Vec<_> = replicas.iter().map(|replica| replica.address).collect();
-        let client = Client::patient(&addresses, &replicas[0].world.keys[0]);
+        let client = RetryingClient::with_long_timeout(&addresses, &replicas[0].keys[0]);
         Self { replicas, client }
     }
 
     /// Sends all requests at once; the answers in their order.
-    async fn run(&self, requests: impl IntoIterator<Item = (String, Value)>) -> Vec<Answer> {
+    async fn run(&self, requests: impl IntoIterator<Item = (String, Value)>) -> Vec<Response> {
         let mut running = JoinSet::new();
         for (index, (path, body)) in requests.into_iter().enumerate() {
             let client = self.client.clone();
@@ -62,8 +63,8 @@ impl Race {
         answer.text("reservation_id").to_owned()
     }
 
-    async fn books(&self) -> Books {
-        Books::audited(&self.replicas[0].world, 0).await
+    async fn books(&self) -> LedgerAudit {
+        LedgerAudit::run(&self.replicas[0], 0).await
     }
 }
 
@@ -81,12 +82,12 @@ fn create(key: &str, amount: i64) -> (String, Value) {
     ("/v1/reservations".to_owned(), reserve_body(key, amount))
 }
 
-fn granted(answers: &[Answer]) -> usize {
+fn granted(answers: &[Response]) -> usize {
     answers.iter().filter(|answer| answer.status < 300).count()
 }
 
 /// All others were refused for this reason.
-fn refused_with(answers: &[Answer], status: u16, code: &str) {
+fn refused_with(answers: &[Response], status: u16, code: &str) {
     for answer in answers.iter().filter(|answer| answer.status >= 300) {
         assert_eq!(
             (answer.status, answer.text("error")),
@@ -104,9 +105,9 @@ async fn a_budget_is_never_oversubscribed() {
         .await;
     assert_eq!(granted(&answers), 76, "76 × 13 = 988");
     refused_with(&answers, 409, "BUDGET_EXCEEDED");
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "remaining"), 12);
-    assert_eq!(books.reservations.len(), 76);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "remaining"), 12);
+    assert_eq!(audit.reservations.len(), 76);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,17 +130,16 @@ async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
                     0 => release(id, "end"),
                     _ => commit(id, "end", turn % 5),
                 };
-                let ended = client.post(&path, &body).await;
-                assert_eq!(ended.status, 200, "{ended:?}");
+                let ended = client.post(&path, &body).await.expect(200);
                 charged += ended.amount("charged").unwrap_or(0);
             }
             charged
         });
     }
     let charged: i64 = clients.join_all().await.iter().sum();
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "spent"), charged);
-    assert_eq!(books.figure(ROOT, "remaining"), 500 - charged);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "spent"), charged);
+    assert_eq!(audit.figure(ROOT, "remaining"), 500 - charged);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,9 +150,9 @@ async fn fifty_identical_creates_are_one_reservation() {
     for answer in &answers {
         assert_eq!(answer.lasting(), answers[0].lasting());
     }
-    let books = race.books().await;
-    assert_eq!(books.reservations.len(), 1);
-    assert_eq!(books.figure(ROOT, "reserved"), 30);
+    let audit = race.books().await;
+    assert_eq!(audit.reservations.len(), 1);
+    assert_eq!(audit.figure(ROOT, "reserved"), 30);
     // The same key for two payloads: one is served, as often as it comes, the other refused.
     let answers = race
         .run((0..50).map(|n| create("differs", 1 + n % 2)))
@@ -190,9 +190,9 @@ async fn fifty_commits_charge_once() {
         .await;
     assert_eq!(granted(&answers), 1);
     refused_with(&answers, 409, "RESERVATION_FINALIZED");
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "spent"), 80);
-    assert_eq!(books.figure(ROOT, "remaining"), 920);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "spent"), 80);
+    assert_eq!(audit.figure(ROOT, "remaining"), 920);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,9 +218,9 @@ async fn a_reservation_is_committed_or_released_but_never_both() {
         refused_with(&answers, 409, "RESERVATION_FINALIZED");
         committed += i64::from(won.contains("COMMITTED"));
     }
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "spent"), committed * 5);
-    assert_eq!(books.figure(ROOT, "reserved"), 0);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "spent"), committed * 5);
+    assert_eq!(audit.figure(ROOT, "reserved"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -260,12 +260,12 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
     let ids = reserved
         .iter()
         .map(|answer| answer.text("reservation_id").to_owned());
-    let world = &race.replicas[0].world;
-    let due_ms = now_ms(&world.store).await + 2_000;
+    let fixture = &race.replicas[0];
+    let due_ms = now_ms(&fixture.store).await + 2_000;
     let mut rivals = JoinSet::new();
     for (n, id) in ids.enumerate() {
-        let (client, store) = (race.client.clone(), world.store.clone());
-        let tenant = world.callers[0].tenant.clone();
+        let (client, store) = (race.client.clone(), fixture.store.clone());
+        let tenant = fixture.callers[0].tenant.clone();
         rivals.spawn(async move {
             // The first at once, the last when all is over, the others just when the holds end.
             let offset_ms = match n {
@@ -290,24 +290,23 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
     }
     let committed: i64 = rivals.join_all().await.iter().sum();
     assert!((1..60).contains(&committed), "{committed} of 60");
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "spent"), committed * 10);
-    assert_eq!(books.figure(ROOT, "reserved"), 0);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "spent"), committed * 10);
+    assert_eq!(audit.figure(ROOT, "reserved"), 0);
     let expired = 60 - committed as usize;
-    assert_eq!(books.reservations_in("EXPIRED"), expired);
-    assert_eq!(books.events_of("reservation.expired"), expired);
+    assert_eq!(audit.reservations_in("EXPIRED"), expired);
+    assert_eq!(audit.events_of("reservation.expired"), expired);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
     let race = Race::on(100).await;
     race.reserve("dead", 95, 1_000).await;
-    let refused = race
-        .client
+    race.client
         .post("/v1/reservations", &reserve_body("early", 10))
-        .await;
-    assert_eq!(refused.status, 409);
-    let store = &race.replicas[0].world.store;
+        .await
+        .expect(409);
+    let store = &race.replicas[0].store;
     let over_ms = now_ms(store).await + 1_000;
     eventually("the hold is past its end", || async {
         (now_ms(store).await > over_ms).then_some(())
@@ -318,7 +317,7 @@ async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
         .await;
     assert_eq!(granted(&answers), 10, "{answers:?}");
     refused_with(&answers, 409, "BUDGET_EXCEEDED");
-    let books = race.books().await;
-    assert_eq!(books.figure(ROOT, "remaining"), 0);
-    assert_eq!(books.events_of("reservation.expired"), 1);
+    let audit = race.books().await;
+    assert_eq!(audit.figure(ROOT, "remaining"), 0);
+    assert_eq!(audit.events_of("reservation.expired"), 1);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::app::{Said, TestApp};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
@@ -16,29 +17,26 @@ const MINUTE_MS: i64 = 60_000;
 async fn acme(limits: Value) -> (TestApp, String) {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    let left = MINUTE_MS - app.now_ms().await % MINUTE_MS;
-    if left < 8_000 {
-        tokio::time::sleep(Duration::from_millis(left as u64 + 50)).await;
-    }
+    app.with_left_in_minute(Duration::from_secs(8)).await;
     let policy = app
         .policy("limits", "tenant:acme/*", json!({"rate_limits": limits}))
         .await;
     (app, policy)
 }
 
-async fn create(app: &TestApp, key: &str) -> Said {
+async fn create(app: &TestApp, key: &str) -> Response {
     app.create(key, AGENT, 1, json!({})).await
 }
 
 fn rates_key(app: &TestApp) -> String {
-    let caller = &app.world.callers[0];
-    app.world.store.keys().rates(caller.partition, "acme")
+    let caller = &app.callers[0];
+    app.store.keys().rates(caller.partition, "acme")
 }
 
 /// Makes the counts those of the minute before.
 async fn next_minute(app: &TestApp) {
     let key = rates_key(app);
-    let minute: i64 = app.read(&["HGET", &key, "minute_ms"]).await;
+    let minute: i64 = app.run(&["HGET", &key, "minute_ms"]).await;
     app.set(&key, &[("minute_ms", &(minute - MINUTE_MS).to_string())])
         .await;
 }
@@ -47,11 +45,10 @@ async fn next_minute(app: &TestApp) {
 async fn reservations_above_the_limit_wait_for_the_next_minute() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 2})).await;
     for key in ["a", "b"] {
-        assert_eq!(create(&app, key).await.status, 200);
+        create(&app, key).await.expect(200);
     }
     let before = app.books(ROOT).await;
-    let refused = create(&app, "c").await;
-    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"));
+    let refused = create(&app, "c").await.refused(429, "LIMIT_EXCEEDED");
     let now = app.now_ms().await;
     let reset: i64 = refused
         .header("x-ratelimit-reset")
@@ -88,12 +85,12 @@ async fn reservations_above_the_limit_wait_for_the_next_minute() {
     }
     // A refused request may be tried again, with its key.
     next_minute(&app).await;
-    assert_eq!(create(&app, "c").await.status, 200);
-    assert_eq!(create(&app, "d").await.status, 200);
-    assert_eq!(create(&app, "e").await.error(), (429, "LIMIT_EXCEEDED"));
-    let ttl: i64 = app.read(&["PTTL", &rates_key(&app)]).await;
+    create(&app, "c").await.expect(200);
+    create(&app, "d").await.expect(200);
+    create(&app, "e").await.refused(429, "LIMIT_EXCEEDED");
+    let ttl: i64 = app.run(&["PTTL", &rates_key(&app)]).await;
     assert!((1..=2 * MINUTE_MS).contains(&ttl), "{ttl}");
-    let fields: i64 = app.read(&["HLEN", &rates_key(&app)]).await;
+    let fields: i64 = app.run(&["HLEN", &rates_key(&app)]).await;
     assert_eq!(fields, 2, "nothing of the minute before");
 }
 
@@ -114,38 +111,32 @@ async fn only_reservations_that_are_made_are_counted() {
             409,
             "a denial"
         );
-        assert_eq!(
-            app.dry_run(&format!("dry{turn}"), AGENT, 1).await.status,
-            200
-        );
-        assert_eq!(app.decide(&format!("d{turn}"), AGENT, 1).await.status, 200);
-        assert_eq!(
-            app.post_event(&format!("e{turn}"), AGENT, 1, json!({}))
-                .await
-                .status,
-            201
-        );
-        assert_eq!(
-            app.extend(&id, &format!("x{turn}"), 1_000).await.status,
-            200
-        );
+        app.dry_run(&format!("dry{turn}"), AGENT, 1)
+            .await
+            .expect(200);
+        app.decide(&format!("d{turn}"), AGENT, 1).await.expect(200);
+        app.post_event(&format!("e{turn}"), AGENT, 1, json!({}))
+            .await
+            .expect(201);
+        app.extend(&id, &format!("x{turn}"), 1_000)
+            .await
+            .expect(200);
     }
-    assert_eq!(create(&app, "b").await.status, 200);
-    assert_eq!(create(&app, "c").await.error(), (429, "LIMIT_EXCEEDED"));
+    create(&app, "b").await.expect(200);
+    create(&app, "c").await.refused(429, "LIMIT_EXCEEDED");
     // At the limit, all but a new reservation goes on.
-    assert_eq!(create(&app, "a").await.status, 200);
-    assert_eq!(
-        app.create("a", AGENT, 2, json!({})).await.error(),
-        (409, "IDEMPOTENCY_MISMATCH")
-    );
+    create(&app, "a").await.expect(200);
+    app.create("a", AGENT, 2, json!({}))
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     assert_eq!(
         app.dry_run("dry", AGENT, 1).await.text("/decision"),
         "ALLOW"
     );
     assert_eq!(app.decide("d", AGENT, 1).await.text("/decision"), "ALLOW");
-    assert_eq!(app.post_event("e", AGENT, 1, json!({})).await.status, 201);
-    assert_eq!(app.extend(&id, "x", 1_000).await.status, 200);
-    assert_eq!(app.commit(&id, "c", 1).await.status, 200);
+    app.post_event("e", AGENT, 1, json!({})).await.expect(201);
+    app.extend(&id, "x", 1_000).await.expect(200);
+    app.commit(&id, "c", 1).await.expect(200);
 }
 
 #[tokio::test]
@@ -155,20 +146,20 @@ async fn commits_are_counted_and_never_refused() {
     for key in ["a", "b", "c", "d", "e"] {
         held.push(create(&app, key).await.text("/reservation_id").to_owned());
     }
-    assert_eq!(app.release(&held[4], "r").await.status, 200);
-    assert_eq!(app.commit(&held[0], "c0", 1).await.status, 200);
+    app.release(&held[4], "r").await.expect(200);
+    app.commit(&held[0], "c0", 1).await.expect(200);
     for _ in 0..3 {
         assert_eq!(app.commit(&held[0], "c0", 1).await.status, 200, "a replay");
-        assert_eq!(app.commit(&held[0], "other", 1).await.status, 409);
+        app.commit(&held[0], "other", 1).await.expect(409);
     }
     assert_eq!(create(&app, "f").await.status, 200, "one has been counted");
-    assert_eq!(app.commit(&held[1], "c1", 1).await.status, 200);
-    assert_eq!(create(&app, "g").await.error(), (429, "LIMIT_EXCEEDED"));
+    app.commit(&held[1], "c1", 1).await.expect(200);
+    create(&app, "g").await.refused(429, "LIMIT_EXCEEDED");
     for (id, key) in [(&held[2], "c2"), (&held[3], "c3")] {
         assert_eq!(app.commit(id, key, 1).await.status, 200, "beyond the limit");
     }
     let counted: i64 = app
-        .read(&[
+        .run(&[
             "HGET",
             &rates_key(&app),
             &format!("committed {policy} {AGENT}"),
@@ -176,7 +167,7 @@ async fn commits_are_counted_and_never_refused() {
         .await;
     assert_eq!(counted, 4);
     next_minute(&app).await;
-    assert_eq!(create(&app, "g").await.status, 200);
+    create(&app, "g").await.expect(200);
 
     // A reservation that was made under no limit is not counted, whatever came later.
     app.amend(&policy, json!({"rate_limits": null})).await;
@@ -189,28 +180,25 @@ async fn commits_are_counted_and_never_refused() {
         json!({"rate_limits": {"max_commits_per_minute": 1}}),
     )
     .await;
-    assert_eq!(app.commit(&free, "free", 1).await.status, 200);
-    assert_eq!(create(&app, "h").await.status, 200);
+    app.commit(&free, "free", 1).await.expect(200);
+    create(&app, "h").await.expect(200);
 }
 
 #[tokio::test]
 async fn the_limit_is_asked_after_the_tenant_and_before_unit_and_budgets() {
     let (app, _) = acme(json!({"max_reservations_per_minute": 1})).await;
-    assert_eq!(create(&app, "a").await.status, 200);
+    create(&app, "a").await.expect(200);
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
-    assert_eq!(
-        app.create("unit", AGENT, 1, credits).await.error(),
-        (429, "LIMIT_EXCEEDED")
-    );
-    assert_eq!(
-        app.create("funds", AGENT, 5_000, json!({})).await.error(),
-        (429, "LIMIT_EXCEEDED")
-    );
+    app.create("unit", AGENT, 1, credits)
+        .await
+        .refused(429, "LIMIT_EXCEEDED");
+    app.create("funds", AGENT, 5_000, json!({}))
+        .await
+        .refused(429, "LIMIT_EXCEEDED");
     app.set_ledger(ROOT, &[("status", "FROZEN")]).await;
-    assert_eq!(
-        app.create("frozen", AGENT, 1, json!({})).await.error(),
-        (429, "LIMIT_EXCEEDED")
-    );
+    app.create("frozen", AGENT, 1, json!({}))
+        .await
+        .refused(429, "LIMIT_EXCEEDED");
     assert!(
         app.events()
             .await
@@ -226,14 +214,14 @@ async fn the_limit_is_asked_after_the_tenant_and_before_unit_and_budgets() {
         assert_eq!(create(&app, status).await.error(), expected);
     }
     app.set_key(&[("permissions", " balances:read ")]).await;
-    assert_eq!(create(&app, "forbidden").await.error(), (403, "FORBIDDEN"));
+    create(&app, "forbidden").await.refused(403, "FORBIDDEN");
 }
 
 #[tokio::test]
 async fn a_limit_that_is_changed_counts_at_once_for_what_was_done_before() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 5})).await;
     for key in ["a", "b", "c"] {
-        assert_eq!(create(&app, key).await.status, 200);
+        create(&app, key).await.expect(200);
     }
     let other = app.replica(&[]).await;
     app.amend(
@@ -241,14 +229,14 @@ async fn a_limit_that_is_changed_counts_at_once_for_what_was_done_before() {
         json!({"rate_limits": {"max_reservations_per_minute": 3}}),
     )
     .await;
-    assert_eq!(create(&other, "d").await.error(), (429, "LIMIT_EXCEEDED"));
+    create(&other, "d").await.refused(429, "LIMIT_EXCEEDED");
     app.amend(
         &policy,
         json!({"rate_limits": {"max_reservations_per_minute": 4}}),
     )
     .await;
-    assert_eq!(create(&other, "d").await.status, 200);
-    assert_eq!(create(&app, "e").await.error(), (429, "LIMIT_EXCEEDED"));
+    create(&other, "d").await.expect(200);
+    create(&app, "e").await.refused(429, "LIMIT_EXCEEDED");
 }
 
 #[tokio::test]
@@ -261,12 +249,7 @@ async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
     let mut racing = JoinSet::new();
     for number in 0..40 {
         let replica = Arc::clone(&replicas[number % 2]);
-        racing.spawn(async move {
-            create(&replica, &format!("k{number}"))
-                .await
-                .status
-                .as_u16()
-        });
+        racing.spawn(async move { create(&replica, &format!("k{number}")).await.status });
     }
     let answers = racing.join_all().await;
     assert_eq!(
@@ -284,16 +267,16 @@ async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
 #[tokio::test]
 async fn counts_that_cannot_be_read_stop_nobody_but_a_key_of_another_type_does() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 1})).await;
-    assert_eq!(create(&app, "a").await.status, 200);
+    create(&app, "a").await.expect(200);
     app.set(
         &rates_key(&app),
         &[(&format!("reserved {policy} {AGENT}"), "many")],
     )
     .await;
-    assert_eq!(create(&app, "b").await.status, 200);
-    app.world.redis(&["DEL", &rates_key(&app)]).await;
-    app.world.redis(&["SET", &rates_key(&app), "text"]).await;
+    create(&app, "b").await.expect(200);
+    app.run::<()>(&["DEL", &rates_key(&app)]).await;
+    app.run::<()>(&["SET", &rates_key(&app), "text"]).await;
     let before = app.everything().await;
-    assert_eq!(create(&app, "c").await.error(), (500, "INTERNAL_ERROR"));
+    create(&app, "c").await.refused(500, "INTERNAL_ERROR");
     assert_eq!(app.everything().await, before);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{ledger, tokens};
+use crate::harness::runtime_calls::{ledger, tokens};
 
 const ROOT: &str = "tenant:acme";
 
@@ -12,13 +12,13 @@ async fn a_release_returns_the_whole_hold_once() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held("tenant:acme/agent:a", 300, json!({})).await;
-    let said = app.release(&id, "r").await;
+    let response = app.release(&id, "r").await;
     let balance = json!([{
         "scope": ROOT, "scope_path": ROOT, "remaining": tokens(1_000), "reserved": tokens(0), "spent": tokens(0),
         "allocated": tokens(1_000),
     }]);
     let body = json!({"status": "RELEASED", "released": tokens(300), "balances": balance});
-    assert_eq!((said.status.as_u16(), &said.body), (200, &body));
+    assert_eq!((response.status, &response.body), (200, &body));
     app.held(ROOT, 700, json!({})).await;
     let before = app.everything().await;
     assert_eq!(app.release(&id, "r").await.body, body, "as it was then");
@@ -35,8 +35,8 @@ async fn a_reservation_ends_once_whatever_key_tries_again() {
     app.budget(ROOT, 1_000, 0).await;
     let committed = app.held("tenant:acme/app:c", 100, json!({})).await;
     let released = app.held("tenant:acme/app:r", 100, json!({})).await;
-    assert_eq!(app.commit(&committed, "x", 100).await.status, 200);
-    assert_eq!(app.release(&released, "x").await.status, 200);
+    app.commit(&committed, "x", 100).await.expect(200);
+    app.release(&released, "x").await.expect(200);
     let late = (409, "RESERVATION_FINALIZED");
     for key in ["x", "y"] {
         assert_eq!(app.release(&committed, key).await.error(), late, "{key}");
@@ -55,11 +55,12 @@ async fn another_reason_under_the_same_key_is_another_request() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 100, json!({})).await;
-    assert_eq!(app.release(&id, "r").await.status, 200);
+    app.release(&id, "r").await.expect(200);
     let path = format!("/v1/reservations/{id}/release");
     let body = json!({"idempotency_key": "r", "reason": "cancelled"});
-    let said = app.post(&path, body).await;
-    assert_eq!(said.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.post(&path, body)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
 }
 
 #[tokio::test]
@@ -67,34 +68,35 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
-    let said = app.admin_release(&id, "r").await;
+    let response = app.admin_release(&id, "r").await;
     assert_eq!(
-        (said.status.as_u16(), said.at("/released")),
+        (response.status, response.at("/released")),
         (200, &tokens(300))
     );
-    assert!(said.headers.get("x-service-tenant").is_none());
+    assert!(response.headers.get("x-service-tenant").is_none());
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
     let again = app.admin_release(&id, "r").await;
-    assert_eq!(again.body, said.body);
+    assert_eq!(again.body, response.body);
     let path = format!("/v1/reservations/{id}/release");
     let body = json!({"idempotency_key": "r", "reason": "stuck"});
     let same = app.post(&path, body).await;
-    assert_eq!(same.body, said.body, "the owner's key space is the same");
     assert_eq!(
-        app.admin_release(&id, "other").await.error(),
-        (409, "RESERVATION_FINALIZED")
+        same.body, response.body,
+        "the owner's key space is the same"
     );
-    assert_eq!(
-        app.admin_release("r000_none", "r").await.error(),
-        (404, "NOT_FOUND")
-    );
+    app.admin_release(&id, "other")
+        .await
+        .refused(409, "RESERVATION_FINALIZED");
+    app.admin_release("r000_none", "r")
+        .await
+        .refused(404, "NOT_FOUND");
 
-    let (caller, store) = (&app.world.callers[0], &app.world.store);
+    let (caller, store) = (&app.callers[0], &app.store);
     let (partition, tenant) = (caller.partition, caller.tenant.as_str());
     let log = store.keys().audit(partition, tenant, store.today());
     let entries = app.entries(&log).await;
     assert_eq!(entries.len(), 1, "{entries:?}");
-    let request_id = said.headers["x-request-id"].to_str().expect("text");
+    let request_id = response.headers["x-request-id"].to_str().expect("text");
     let told = [
         ("sequence", "1"),
         ("operation", "releaseReservation"),
@@ -106,6 +108,6 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
         ("request_id", request_id),
     ];
     for (name, value) in told {
-        assert_eq!(entries[0].get(name), value, "{name}");
+        assert_eq!(entries[0][name], value, "{name}");
     }
 }

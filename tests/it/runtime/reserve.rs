@@ -4,7 +4,7 @@ use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{Fields, ask_body, ledger, over, tokens};
+use crate::harness::runtime_calls::{State, ask_body, ledger, over, tokens};
 
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
@@ -13,13 +13,11 @@ const AGENT: &str = "tenant:acme/agent:a";
 async fn what_is_left_can_be_reserved_to_the_last_unit_and_not_beyond() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    let all = app.reserve("k1", 1_000).await;
-    assert_eq!(all.status, 200);
+    let all = app.reserve("k1", 1_000).await.expect(200);
     assert_eq!(all.at("/decision"), "ALLOW");
     assert_eq!(all.at("/reserved"), &tokens(1_000));
     assert_eq!(all.at("/balances/0/remaining"), &tokens(0));
-    let denied = app.reserve("k2", 1).await;
-    assert_eq!(denied.error(), (409, "BUDGET_EXCEEDED"));
+    let denied = app.reserve("k2", 1).await.refused(409, "BUDGET_EXCEEDED");
     let details = json!({"scope": ROOT, "unit": "TOKENS", "requested": 1, "remaining": 0});
     assert_eq!(denied.at("/details"), &details);
     assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
@@ -36,8 +34,8 @@ async fn a_reserve_of_nothing_passes_at_zero_and_not_below() {
     for (scope, remaining, debt, status, code) in rows {
         app.place(scope, 1_000, 5, ledger(remaining, 0, 0, debt))
             .await;
-        let said = app.create(scope, scope, 0, json!({})).await;
-        assert_eq!(said.error(), (status, code), "{scope}");
+        let response = app.create(scope, scope, 0, json!({})).await;
+        assert_eq!(response.error(), (status, code), "{scope}");
     }
 }
 
@@ -46,9 +44,11 @@ async fn a_scope_without_funds_leaves_every_other_scope_untouched() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.budget(AGENT, 100, 0).await;
-    let said = app.create("k", AGENT, 200, json!({})).await;
-    assert_eq!(said.error(), (409, "BUDGET_EXCEEDED"));
-    assert_eq!(said.at("/details/scope"), AGENT);
+    let response = app
+        .create("k", AGENT, 200, json!({}))
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
+    assert_eq!(response.at("/details/scope"), AGENT);
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
     assert_eq!(app.books(AGENT).await, ledger(100, 0, 0, 0));
 }
@@ -57,14 +57,14 @@ async fn a_scope_without_funds_leaves_every_other_scope_untouched() {
 async fn all_enclosing_scopes_are_affected_and_only_the_budgeted_ones_have_balances() {
     let app = TestApp::spawn().await;
     app.budget(AGENT, 100, 0).await;
-    let said = app.create("k", AGENT, 40, json!({})).await;
-    assert_eq!(said.at("/affected_scopes"), &json!([ROOT, AGENT]));
-    assert_eq!(said.at("/scope_path"), AGENT);
+    let response = app.create("k", AGENT, 40, json!({})).await;
+    assert_eq!(response.at("/affected_scopes"), &json!([ROOT, AGENT]));
+    assert_eq!(response.at("/scope_path"), AGENT);
     let balance = json!([{
         "scope": "agent:a", "scope_path": AGENT, "remaining": tokens(60), "reserved": tokens(40), "spent": tokens(0),
         "allocated": tokens(100),
     }]);
-    assert_eq!(said.at("/balances"), &balance);
+    assert_eq!(response.at("/balances"), &balance);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_level_that_the_subject_skips_is_another_scope() {
     let deep = "tenant:acme/workspace:prod/agent:a";
     app.budget(deep, 100, 0).await;
     app.budget(AGENT, 100, 0).await;
-    assert_eq!(app.create("k", AGENT, 40, json!({})).await.status, 200);
+    app.create("k", AGENT, 40, json!({})).await.expect(200);
     assert_eq!(app.books(deep).await, ledger(100, 0, 0, 0));
     assert_eq!(app.books(AGENT).await, ledger(60, 40, 0, 0));
 }
@@ -102,9 +102,8 @@ async fn scopes_budgeted_in_other_units_are_passed_over() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.budget_in(AGENT, Unit::Credits, 1, 0).await;
-    let said = app.create("k", AGENT, 40, json!({})).await;
-    assert_eq!(said.status, 200);
-    assert_eq!(said.at("/balances").as_array().map(Vec::len), Some(1));
+    let response = app.create("k", AGENT, 40, json!({})).await.expect(200);
+    assert_eq!(response.at("/balances").as_array().map(Vec::len), Some(1));
     assert_eq!(app.books(ROOT).await, ledger(960, 40, 0, 0));
 }
 
@@ -120,15 +119,15 @@ async fn only_other_units_is_a_mismatch_named_at_the_outermost_scope() {
     let details = json!({
         "scope": "tenant:acme/workspace:w", "requested_unit": "TOKENS", "expected_units": ["CREDITS", "RISK_POINTS"],
     });
-    let event = crate::harness::scene::event_body("k", deep, 1);
+    let event = crate::harness::runtime_calls::event_body("k", deep, 1);
     for (path, body) in [
         ("/v1/reservations", ask_body("k", deep, 1)),
         ("/v1/decide", ask_body("k", deep, 1)),
         ("/v1/events", event),
     ] {
-        let said = app.post(path, body).await;
-        assert_eq!(said.error(), (400, "UNIT_MISMATCH"), "{path}");
-        assert_eq!(said.at("/details"), &details, "{path}");
+        let response = app.post(path, body).await;
+        assert_eq!(response.error(), (400, "UNIT_MISMATCH"), "{path}");
+        assert_eq!(response.at("/details"), &details, "{path}");
     }
     assert!(app.events().await.is_empty());
 }
@@ -140,14 +139,14 @@ async fn no_budget_in_any_unit_is_not_found_in_words_that_clients_match() {
     let own = "Budget not found for provided scope: tenant:acme/agent:a";
     app.budget("tenant:acme/agent:b", 1, 0).await;
     for (scope, message) in [(AGENT, own), ("workspace:prod", other)] {
-        let event = crate::harness::scene::event_body("k", scope, 1);
+        let event = crate::harness::runtime_calls::event_body("k", scope, 1);
         for (path, body) in [
             ("/v1/reservations", ask_body("k", scope, 1)),
             ("/v1/events", event),
         ] {
-            let said = app.post(path, body).await;
-            assert_eq!(said.error(), (404, "NOT_FOUND"), "{path}");
-            assert_eq!(said.text("/message"), message, "{path}");
+            let response = app.post(path, body).await;
+            assert_eq!(response.error(), (404, "NOT_FOUND"), "{path}");
+            assert_eq!(response.text("/message"), message, "{path}");
         }
     }
     assert!(app.events().await.is_empty());
@@ -257,10 +256,15 @@ async fn the_gravest_reason_over_all_scopes_denies_and_nothing_is_held() {
         let scope = row.place(&app).await;
         let before = app.books(&scope).await;
         let policy = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
-        let said = app.create(row.name, &scope, 10, policy).await;
-        assert_eq!(said.error(), (409, row.reason), "{}", row.name);
-        let (scope_of, message) = (row.blocked_scope(), said.text("/message"));
-        assert_eq!(said.at("/details/scope"), &json!(scope_of), "{}", row.name);
+        let response = app.create(row.name, &scope, 10, policy).await;
+        assert_eq!(response.error(), (409, row.reason), "{}", row.name);
+        let (scope_of, message) = (row.blocked_scope(), response.text("/message"));
+        assert_eq!(
+            response.at("/details/scope"),
+            &json!(scope_of),
+            "{}",
+            row.name
+        );
         assert!(message.contains(&scope_of), "{message}");
         assert_eq!(app.books(&scope).await, before, "{}", row.name);
     }
@@ -277,7 +281,7 @@ async fn of_two_hundred_parallel_reserves_exactly_those_succeed_that_fit() {
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..200 {
         let app = app.clone();
-        calls.spawn(async move { app.reserve(&format!("k{number}"), 10).await.status.as_u16() });
+        calls.spawn(async move { app.reserve(&format!("k{number}"), 10).await.status });
     }
     let answers = calls.join_all().await;
     let count = |status| answers.iter().filter(|answer| **answer == status).count();
@@ -291,7 +295,7 @@ async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped_in_
     const MAX: &str = "max_reservation_ttl_ms";
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    let rows: [(Fields, Value, i64); 7] = [
+    let rows: [(State, Value, i64); 7] = [
         (&[], json!({}), 60_000),
         (&[], json!({"ttl_ms": 1_000}), 1_000),
         (&[], json!({"ttl_ms": 86_400_000}), 3_600_000),
@@ -302,16 +306,24 @@ async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped_in_
     ];
     for (row, (tenant, more, granted)) in rows.into_iter().enumerate() {
         let record = app.tenant_key();
-        app.world.redis(&["DEL", &record]).await;
+        app.run::<()>(&["DEL", &record]).await;
         if !tenant.is_empty() {
             app.set_tenant(&[("status", "ACTIVE")]).await;
             app.set_tenant(tenant).await;
         }
-        let said = app.create(&format!("k{row}"), ROOT, 1, more).await;
-        assert_eq!(said.at("/remaining_ttl_ms"), granted, "row {row}: {said:?}");
-        let found = app.found(said.text("/reservation_id")).await;
+        let response = app.create(&format!("k{row}"), ROOT, 1, more).await;
+        assert_eq!(
+            response.at("/remaining_ttl_ms"),
+            granted,
+            "row {row}: {response:?}"
+        );
+        let found = app.found(response.text("/reservation_id")).await;
         let created = found.at("/created_at_ms").as_i64().expect("a time");
-        assert_eq!(said.at("/expires_at_ms"), created + granted, "row {row}");
+        assert_eq!(
+            response.at("/expires_at_ms"),
+            created + granted,
+            "row {row}"
+        );
     }
 }
 
@@ -320,12 +332,12 @@ async fn amounts_beyond_doubles_are_held_to_the_unit() {
     let app = TestApp::spawn().await;
     let (max, odd) = (i64::MAX, 9_007_199_254_740_993);
     app.budget(ROOT, max, 0).await;
-    let said = app.reserve("k1", odd).await;
+    let response = app.reserve("k1", odd).await;
     assert_eq!(
-        said.at("/balances/0/remaining"),
+        response.at("/balances/0/remaining"),
         &tokens(9_214_364_837_600_034_814)
     );
-    let id = said.text("/reservation_id").to_owned();
+    let id = response.text("/reservation_id").to_owned();
     assert_eq!(app.books(ROOT).await, ledger(max - odd, odd, 0, 0));
     assert_eq!(app.found(&id).await.at("/reserved"), &tokens(odd));
     assert_eq!(app.reserve("k1", odd).await.body["reserved"], tokens(odd));
@@ -335,6 +347,6 @@ async fn amounts_beyond_doubles_are_held_to_the_unit() {
     assert_eq!(listed.at("/reservations/0/committed"), &tokens(odd));
     app.budget(AGENT, max, 0).await;
     app.budget(ROOT, max, 0).await;
-    assert_eq!(app.create("k2", AGENT, max, json!({})).await.status, 200);
+    app.create("k2", AGENT, max, json!({})).await.expect(200);
     assert_eq!(app.books(AGENT).await, ledger(0, max, 0, 0));
 }

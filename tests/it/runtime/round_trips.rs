@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::customer::{action, tokens};
 use crate::harness::eventually;
+use crate::harness::random_clients::{action, tokens};
 use crate::harness::redis::RedisServer;
 
 /// Sees every command that clients send to a server. What scripts do inside is not a client's command.
@@ -175,20 +175,20 @@ fn foreign(key: &str) -> Value {
 async fn reserved(app: &TestApp, turn: &str) -> [String; 3] {
     let mut ids = Vec::new();
     for n in 0..3 {
-        let said = app.reserve(&format!("{turn}-seed-{n}"), 5).await;
-        ids.push(said.text("/reservation_id").to_owned());
+        let response = app.reserve(&format!("{turn}-seed-{n}"), 5).await;
+        ids.push(response.text("/reservation_id").to_owned());
     }
     ids.try_into().expect("three")
 }
 
 async fn send(app: &TestApp, step: &Step) {
     let mut request = app.request(step.method.clone(), &step.path);
-    request = request.header("X-Service-API-Key", &app.world.keys[0]);
+    request = request.header("X-Service-API-Key", &app.keys[0]);
     if let Some(body) = &step.body {
         request = request.json(body);
     }
-    let said = app.send(request).await;
-    assert_eq!(said.status, step.status, "{}: {said:?}", step.name);
+    let response = app.send(request).await;
+    assert_eq!(response.status, step.status, "{}: {response:?}", step.name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,7 +228,7 @@ async fn every_request_costs_one_round_trip_once_warm() {
 
 /// How many round trips beyond the first were counted for a reason.
 fn counted(app: &TestApp, reason: &str) -> u64 {
-    let trips = &app.world.store.metrics().extra_round_trips;
+    let trips = &app.store.metrics().extra_round_trips;
     trips.with_label_values(&[reason]).get()
 }
 
@@ -250,17 +250,17 @@ async fn what_takes_another_round_trip_is_counted_with_its_reason() {
     app.get(&format!("/v1/reservations/{own}")).await;
     app.get("/v1/reservations/of-no-partition").await;
     assert_eq!(more(), [0; 3], "an id of the caller's partition");
-    let elsewhere = app.world.callers[1].partition;
-    assert_ne!(elsewhere, app.world.callers[0].partition);
+    let elsewhere = app.callers[1].partition;
+    assert_ne!(elsewhere, app.callers[0].partition);
     let foreign = format!("/v1/reservations/r{elsewhere}_x");
     let commit = json!({"idempotency_key": "c", "actual": tokens(1)});
-    assert_eq!(app.get(&foreign).await.status, 404);
+    app.get(&foreign).await.expect(404);
     app.post(&format!("{foreign}/commit"), commit).await;
     assert_eq!(more(), [0, 2, 0], "ids of another partition");
     let release = app.request(Method::POST, &format!("/v1/reservations/{own}/release"));
     let release = release.header("X-Admin-API-Key", ADMIN_KEY);
     let release = release.json(&json!({"idempotency_key": "r"}));
-    assert_eq!(app.send(release).await.status, 200);
+    app.send(release).await.expect(200);
     assert_eq!(more(), [0, 0, 1], "an admin's release asks whose it is");
 }
 
@@ -269,16 +269,14 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
     const FLOOD: usize = 200;
     let server = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&server.url(), &[]).await;
-    app.world
-        .change_key(&app.world.keys[0], &[("status", "REVOKED")])
-        .await;
-    for key in ["nonsense", &app.world.keys[0]] {
+    app.change_key(&app.keys[0], &[("status", "REVOKED")]).await;
+    for key in ["nonsense", &app.keys[0]] {
         app.get_with(key, "/v1/reservations").await;
     }
-    let (keys, today) = (app.world.store.keys(), app.world.store.today());
+    let (keys, today) = (app.store.keys(), app.store.today());
     let logs = [
         keys.events(Partition::FIRST, "__system__", today),
-        keys.events(app.world.callers[0].partition, "acme", today),
+        keys.events(app.callers[0].partition, "acme", today),
     ];
     eventually("both are told at once", async || {
         let told = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
@@ -287,9 +285,8 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
     .await;
     let mut monitor = Monitor::on(&server);
     for _ in 0..FLOOD {
-        for key in ["nonsense", &app.world.keys[0]] {
-            let said = app.get_with(key, "/v1/reservations").await;
-            assert_eq!(said.status, 401);
+        for key in ["nonsense", &app.keys[0]] {
+            app.get_with(key, "/v1/reservations").await.expect(401);
         }
     }
     let calls = block_in_place(|| monitor.seen()).len();
@@ -332,7 +329,7 @@ async fn many_rows(app: &TestApp, rows: usize) {
             "idempotency_key": format!("row-{row}"), "action": action(), "estimate": tokens(1),
             "subject": {"tenant": "acme", "workspace": workspace, "app": format!("a{row:03}")},
         });
-        assert_eq!(app.post("/v1/reservations", body).await.status, 200);
+        app.post("/v1/reservations", body).await.expect(200);
     }
 }
 
@@ -343,7 +340,7 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
     let app = TestApp::spawn_on(&server.url(), &[]).await;
     many_rows(&app, ROWS).await;
     let paging = || {
-        let extra = &app.world.store.metrics().extra_round_trips;
+        let extra = &app.store.metrics().extra_round_trips;
         extra.with_label_values(&["paging"]).get()
     };
     // Rows are looked at 201 at a time.
@@ -379,7 +376,7 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
     let mut monitor = Monitor::on(&server);
     for (path, found, trips) in cases {
         let before = paging();
-        let said = app.get(path).await;
+        let response = app.get(path).await;
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, vec!["evalsha"; trips], "{path}");
         assert_eq!(paging() - before, trips as u64 - 1, "{path}");
@@ -389,7 +386,7 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
             "/reservations"
         };
         assert_eq!(
-            said.at(list).as_array().map(Vec::len),
+            response.at(list).as_array().map(Vec::len),
             Some(found),
             "{path}"
         );

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{Event, ledger};
+use crate::harness::runtime_calls::{Event, ledger};
 use crate::runtime::overage::three_scopes;
 
 const ROOT: &str = "tenant:acme";
@@ -53,17 +53,17 @@ async fn thresholds_are_told_upwards_when_use_rises_and_downwards_when_it_falls(
         (51, vec![rising(950_000), rising(1_000_000), exhausted]),
     ];
     for (amount, expected) in steps {
-        let said = news.app.reserve(&format!("k{amount}"), amount).await;
-        ids.push(said.text("/reservation_id").to_owned());
+        let response = news.app.reserve(&format!("k{amount}"), amount).await;
+        ids.push(response.text("/reservation_id").to_owned());
         assert_eq!(news.told().await, expected, "reserve {amount}");
     }
     news.app.reserve("k51", 51).await;
     assert!(news.told().await.is_empty(), "a replay tells nothing");
-    assert_eq!(news.app.release(&ids[3], "r").await.status, 200);
+    news.app.release(&ids[3], "r").await.expect(200);
     assert_eq!(news.told().await, [falling(1_000_000), falling(950_000)]);
     news.app.release(&ids[3], "r").await;
     assert!(news.told().await.is_empty());
-    assert_eq!(news.app.commit(&ids[0], "c", 0).await.status, 200);
+    news.app.commit(&ids[0], "c", 0).await.expect(200);
     assert_eq!(news.told().await, [falling(800_000)]);
     news.app.post_event("e", ROOT, 850, json!({})).await;
     let up = [
@@ -81,11 +81,11 @@ async fn thresholds_are_told_upwards_when_use_rises_and_downwards_when_it_falls(
 async fn a_threshold_tells_the_ledger_as_it_is_afterwards_and_who_caused_it() {
     let mut news = News::of(1_000, 0).await;
     news.app.post_event("e", ROOT, 100, json!({})).await;
-    let said = news.app.reserve("k", 720).await;
+    let response = news.app.reserve("k", 720).await;
     assert_eq!(news.told().await.len(), 1);
     let event = &news.app.events().await[0];
-    let key_id = news.app.world.callers[0].key_id.to_string();
-    let header = |name| said.headers[name].to_str().expect("text");
+    let key_id = news.app.callers[0].key_id.to_string();
+    let header = |name| response.headers[name].to_str().expect("text");
     let told = [
         ("data.unit", "TOKENS"),
         ("data.allocated", "1000"),
@@ -123,8 +123,10 @@ async fn thresholds_near_the_end_of_sixty_four_bits_are_exact() {
     for (number, (amount, expected)) in steps.into_iter().enumerate() {
         let amount = if number == 5 { i64::MAX - sum } else { amount };
         sum += amount;
-        let said = news.app.reserve(&format!("k{number}"), amount).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        news.app
+            .reserve(&format!("k{number}"), amount)
+            .await
+            .expect(200);
         assert_eq!(news.told().await, expected, "in use: {sum}");
     }
 }
@@ -144,7 +146,7 @@ async fn the_thresholds_of_the_tenant_count_and_a_ledger_of_nothing_has_none() {
     let empty = "workspace:empty";
     news.app.budget(empty, 0, 500).await;
     let awo = json!({"overage_policy": AWO});
-    assert_eq!(news.app.post_event("e", empty, 500, awo).await.status, 201);
+    news.app.post_event("e", empty, 500, awo).await.expect(201);
     assert_eq!(news.told().await, ["budget.debt_incurred workspace:empty"]);
 }
 
@@ -173,13 +175,13 @@ async fn a_ledger_is_exhausted_when_an_operation_takes_the_last_of_it() {
         let id = app.held(ROOT, 300, more.clone()).await;
         let before = ledger(remaining, 300, 0, 0);
         app.place(ROOT, 1_000, 100, before).await;
-        let said = match operation {
+        let response = match operation {
             "reserve" => app.create("k", ROOT, amount, more).await,
             "event" => app.post_event("k", ROOT, amount, more).await,
             "commit" => app.commit(&id, "k", amount).await,
             _ => app.dry_run("k", ROOT, amount).await,
         };
-        assert!(said.status.is_success(), "row {row}: {said:?}");
+        assert!(response.is_success(), "row {row}: {response:?}");
         let events = app.events().await;
         let told = events
             .iter()
@@ -192,8 +194,7 @@ async fn a_ledger_is_exhausted_when_an_operation_takes_the_last_of_it() {
 async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effect() {
     let app = TestApp::spawn().await;
     let (_, id) = three_scopes(&app, "workspace:w", AWO, [200, 0, 50]).await;
-    let said = app.commit(&id, "c", 400).await;
-    assert_eq!(said.status, 200, "{said:?}");
+    let response = app.commit(&id, "c", 400).await.expect(200);
     let events = app.events().await;
     let facts = [
         "data.threshold_millionths",
@@ -219,7 +220,7 @@ async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effec
             "{name}"
         );
     }
-    let request_id = said.headers["x-request-id"].to_str().expect("text");
+    let request_id = response.headers["x-request-id"].to_str().expect("text");
     assert_eq!(events[0].get("request_id"), request_id);
     let told = [
         (0, "data.estimated_amount", "300"),
@@ -258,7 +259,7 @@ async fn overage_is_told_with_what_was_asked_however_little_was_charged() {
             .await;
         app.place(&scope, 1_000, limit, ledger(remaining, 300, 0, 0))
             .await;
-        assert_eq!(app.commit(&id, "c", 400).await.status, 200);
+        app.commit(&id, "c", 400).await.expect(200);
         let events = app.events().await;
         let told = events
             .iter()
@@ -279,11 +280,10 @@ async fn overage_is_told_with_what_was_asked_however_little_was_charged() {
         )
         .await;
     let count = app.events().await.len();
-    assert_eq!(
-        app.commit(&id, "c", 11).await.error(),
-        (409, "BUDGET_EXCEEDED")
-    );
-    assert_eq!(app.commit(&id, "c", 10).await.status, 200);
+    app.commit(&id, "c", 11)
+        .await
+        .refused(409, "BUDGET_EXCEEDED");
+    app.commit(&id, "c", 10).await.expect(200);
     assert_eq!(app.events().await.len(), count);
 }
 
@@ -295,7 +295,7 @@ async fn the_debt_of_one_commit_over_several_scopes_stops_at_sixty_four_bits() {
         app.budget(scope, 0, i64::MAX).await;
     }
     let id = app.held(inner, 0, json!({"overage_policy": AWO})).await;
-    assert_eq!(app.commit(&id, "c", i64::MAX).await.status, 200);
+    app.commit(&id, "c", i64::MAX).await.expect(200);
     let told = lines(&app.events().await, &["data.debt_incurred"]);
     let expected = [
         format!("reservation.commit_overage {inner} {}", i64::MAX),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::scene::{Fields, event_body, ledger, over, tokens, with};
+use crate::harness::runtime_calls::{State, event_body, ledger, over, tokens, with};
 
 const ROOT: &str = "tenant:acme";
 const AIA: &str = "ALLOW_IF_AVAILABLE";
@@ -13,27 +13,28 @@ const AWO: &str = "ALLOW_WITH_OVERDRAFT";
 async fn an_event_is_created_once_and_repeated_as_it_was() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
-    let said = app.post_event("k", ROOT, 100, json!({})).await;
+    let response = app.post_event("k", ROOT, 100, json!({})).await;
     assert_eq!(
-        (said.status.as_u16(), said.at("/status")),
+        (response.status, response.at("/status")),
         (201, &json!("APPLIED"))
     );
-    let id = said.text("/event_id");
+    let id = response.text("/event_id");
     assert!(
         id.len() <= 128
             && id
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     );
-    assert!(said.body.get("charged").is_none());
-    assert_eq!(said.at("/balances/0/remaining"), &tokens(900));
+    assert!(response.body.get("charged").is_none());
+    assert_eq!(response.at("/balances/0/remaining"), &tokens(900));
     app.post_event("k2", ROOT, 100, json!({})).await;
     let before = app.everything().await;
     let again = app.post_event("k", ROOT, 100, json!({})).await;
-    assert_eq!((again.status.as_u16(), again.body), (201, said.body));
+    assert_eq!((again.status, again.body), (201, response.body));
     assert!(app.everything().await == before);
-    let other = app.post_event("k", ROOT, 101, json!({})).await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    app.post_event("k", ROOT, 101, json!({}))
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
 }
 
@@ -66,7 +67,7 @@ async fn an_event_is_refused_capped_or_owed_as_the_policy_says() {
         app.place(&outer, 1_000, limits[0], before[0]).await;
         app.place(&inner, 500, limits[1], before[1]).await;
         let policy_member = json!({"overage_policy": policy});
-        let said = app.post_event(&outer, &inner, actual, policy_member).await;
+        let response = app.post_event(&outer, &inner, actual, policy_member).await;
         let (outer_after, inner_after, charged) = outcome.unwrap_or((before[0], before[1], 0));
         if outcome.is_none() {
             let code = if policy == AWO {
@@ -74,12 +75,12 @@ async fn an_event_is_refused_capped_or_owed_as_the_policy_says() {
             } else {
                 "BUDGET_EXCEEDED"
             };
-            assert_eq!(said.error(), (409, code), "row {row}");
-            assert_eq!(said.at("/details/scope"), &json!(outer), "row {row}");
+            assert_eq!(response.error(), (409, code), "row {row}");
+            assert_eq!(response.at("/details/scope"), &json!(outer), "row {row}");
         } else {
             let shown = (charged < actual).then(|| tokens(charged));
             assert_eq!(
-                (said.status.as_u16(), said.body.get("charged")),
+                (response.status, response.body.get("charged")),
                 (201, shown.as_ref()),
                 "row {row}"
             );
@@ -96,11 +97,11 @@ async fn an_event_of_nothing_passes_below_zero_and_flags_nothing() {
         let scope = format!("tenant:acme/app:{}", policy.to_lowercase());
         app.place(&scope, 1_000, 10, ledger(-50, 0, 0, 50)).await;
         let before = app.books(&scope).await;
-        let said = app
+        let response = app
             .post_event(policy, &scope, 0, json!({"overage_policy": policy}))
             .await;
         assert_eq!(
-            (said.status.as_u16(), said.body.get("charged")),
+            (response.status, response.body.get("charged")),
             (201, None),
             "{policy}"
         );
@@ -111,7 +112,7 @@ async fn an_event_of_nothing_passes_below_zero_and_flags_nothing() {
 #[tokio::test]
 async fn debt_and_the_limit_do_not_stop_an_event_and_a_closed_ledger_does() {
     let app = TestApp::spawn().await;
-    let rows: [(Fields, u16, &str); 4] = [
+    let rows: [(State, u16, &str); 4] = [
         (&[("is_over_limit", "1")], 201, "none"),
         (&[("debt", "100"), ("remaining", "900")], 201, "none"),
         (&[("status", "FROZEN")], 409, "BUDGET_FROZEN"),
@@ -124,8 +125,12 @@ async fn debt_and_the_limit_do_not_stop_an_event_and_a_closed_ledger_does() {
             app.budget(&outer, 1_000, 500).await;
             app.budget(&inner, 1_000, 500).await;
             app.set_ledger(&inner, state).await;
-            let said = app.post_event(&key, &inner, actual, json!({})).await;
-            assert_eq!(said.error(), (status, code), "row {row}, actual {actual}");
+            let response = app.post_event(&key, &inner, actual, json!({})).await;
+            assert_eq!(
+                response.error(),
+                (status, code),
+                "row {row}, actual {actual}"
+            );
             let charged = if status == 201 { actual } else { 0 };
             assert_eq!(app.books(&outer).await.spent, charged, "row {row}");
         }
@@ -138,16 +143,15 @@ async fn the_spend_of_a_commit_that_came_too_late_can_be_posted_under_its_key() 
     app.budget(ROOT, 300, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
     app.backdate(&id, 60_000).await;
-    assert_eq!(
-        app.commit(&id, "c", 250).await.error(),
-        (410, "RESERVATION_EXPIRED")
-    );
+    app.commit(&id, "c", 250)
+        .await
+        .refused(410, "RESERVATION_EXPIRED");
     let metadata = json!({"metadata": {"recovered_reservation_id": id}});
-    let said = app.post_event("c", ROOT, 250, metadata).await;
+    let response = app.post_event("c", ROOT, 250, metadata).await;
     assert_eq!(
-        (said.status.as_u16(), said.body.get("charged")),
+        (response.status, response.body.get("charged")),
         (201, None),
-        "{said:?}"
+        "{response:?}"
     );
     assert_eq!(app.books(ROOT).await, ledger(50, 0, 250, 0));
 }
@@ -158,22 +162,20 @@ async fn the_clock_of_the_client_decides_nothing() {
     app.budget(ROOT, 1_000, 0).await;
     for time in [0, 4_102_444_800_000_i64, i64::MAX] {
         let key = format!("k{time}");
-        let said = app
+        let response = app
             .post_event(&key, ROOT, 1, json!({"client_time_ms": time}))
-            .await;
-        assert_eq!(said.status, 201, "{said:?}");
+            .await
+            .expect(201);
         let mut other = event_body(&key, ROOT, 1);
-        assert_eq!(
-            app.post("/v1/events", other.clone()).await.error(),
-            (409, "IDEMPOTENCY_MISMATCH")
-        );
+        app.post("/v1/events", other.clone())
+            .await
+            .refused(409, "IDEMPOTENCY_MISMATCH");
         other["client_time_ms"] = json!(time);
-        assert_eq!(app.post("/v1/events", other).await.body, said.body);
+        assert_eq!(app.post("/v1/events", other).await.body, response.body);
     }
-    let negative = app
-        .post_event("k", ROOT, 1, json!({"client_time_ms": -1}))
-        .await;
-    assert_eq!(negative.error(), (400, "INVALID_REQUEST"));
+    app.post_event("k", ROOT, 1, json!({"client_time_ms": -1}))
+        .await
+        .refused(400, "INVALID_REQUEST");
     assert_eq!(app.books(ROOT).await, ledger(997, 0, 3, 0));
 }
 
@@ -187,8 +189,9 @@ async fn an_event_has_no_dry_run_and_no_lease() {
         json!({"ttl_ms": 1_000}),
     ] {
         let body = with(event_body("k", ROOT, 1), more);
-        let said = app.post("/v1/events", body).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"));
+        app.post("/v1/events", body)
+            .await
+            .refused(400, "INVALID_REQUEST");
     }
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
 }
@@ -199,18 +202,16 @@ async fn debt_grows_to_the_limit_of_sixty_four_bits_and_not_beyond() {
     let max = i64::MAX;
     app.budget(ROOT, 0, max).await;
     let awo = json!({"overage_policy": AWO});
-    assert_eq!(
-        app.post_event("k1", ROOT, max - 1, awo.clone())
-            .await
-            .status,
-        201
-    );
+    app.post_event("k1", ROOT, max - 1, awo.clone())
+        .await
+        .expect(201);
     assert_eq!(app.books(ROOT).await, ledger(-(max - 1), 0, 0, max - 1));
-    let said = app.post_event("k2", ROOT, 1, awo.clone()).await;
-    assert_eq!(said.at("/balances/0/remaining"), &tokens(-max));
+    let response = app.post_event("k2", ROOT, 1, awo.clone()).await;
+    assert_eq!(response.at("/balances/0/remaining"), &tokens(-max));
     assert_eq!(app.books(ROOT).await, ledger(-max, 0, 0, max));
-    let refused = app.post_event("k3", ROOT, 1, awo).await;
-    assert_eq!(refused.error(), (409, "OVERDRAFT_LIMIT_EXCEEDED"));
+    app.post_event("k3", ROOT, 1, awo)
+        .await
+        .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
     assert_eq!(app.books(ROOT).await, ledger(-max, 0, 0, max));
 }
 
@@ -240,15 +241,19 @@ async fn the_overage_policy_of_an_event_comes_from_request_ledger_tenant_or_defa
             "" => json!({}),
             policy => json!({"overage_policy": policy}),
         };
-        let said = app.post_event(&scope, &scope, 100, more).await;
+        let response = app.post_event(&scope, &scope, 100, more).await;
         match charged {
-            0 => assert_eq!(said.error(), (409, "BUDGET_EXCEEDED"), "row {row}"),
+            0 => assert_eq!(response.error(), (409, "BUDGET_EXCEEDED"), "row {row}"),
             100 => assert_eq!(
-                (said.status.as_u16(), said.body.get("charged")),
+                (response.status, response.body.get("charged")),
                 (201, None),
                 "row {row}"
             ),
-            _ => assert_eq!(said.at("/charged"), &tokens(charged), "row {row}: {said:?}"),
+            _ => assert_eq!(
+                response.at("/charged"),
+                &tokens(charged),
+                "row {row}: {response:?}"
+            ),
         }
     }
     app.set_tenant(&[("default_commit_overage_policy", "NONSENSE")])
@@ -256,11 +261,11 @@ async fn the_overage_policy_of_an_event_comes_from_request_ledger_tenant_or_defa
     let free = "tenant:acme/app:free";
     app.budget(free, 40, 0).await;
     let before = app.everything().await;
-    let said = app.post_event("n", free, 1, json!({})).await;
-    assert_eq!(said.error(), (500, "INTERNAL_ERROR"));
-    assert_eq!(
-        app.create("n", free, 1, json!({})).await.error(),
-        (500, "INTERNAL_ERROR")
-    );
+    app.post_event("n", free, 1, json!({}))
+        .await
+        .refused(500, "INTERNAL_ERROR");
+    app.create("n", free, 1, json!({}))
+        .await
+        .refused(500, "INTERNAL_ERROR");
     assert!(app.everything().await == before);
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::operator::Operator;
+use crate::harness::admin_cli::AdminCli;
 
 #[tokio::test]
 async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     let made = operator
         .run("--json tenant create umbrella --name Umbrella --max-ttl-ms 60000")
         .await
@@ -103,7 +103,7 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
 
 #[tokio::test]
 async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     operator
         .app
@@ -121,11 +121,11 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
             && !permissions.contains(&json!("budgets:write"))
     );
     let secret = made["key_secret"].as_str().expect("a secret");
-    let balances = operator
+    operator
         .app
         .get_with(secret, &format!("/v1/balances?tenant={tenant}"))
-        .await;
-    assert_eq!(balances.status, 200);
+        .await
+        .expect(200);
 
     let id = made["key_id"].as_str().expect("an id");
     let rows = operator
@@ -153,14 +153,14 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
 
 #[tokio::test]
 async fn the_tree_shows_what_is_used_and_a_list_goes_on_beyond_a_page() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     let root = format!("tenant:{tenant}");
     operator.budget(&root, 1000).await;
     operator
         .budget(&format!("{root}/app:chat/agent:a"), 10)
         .await;
-    assert_eq!(operator.app.reserve("hold", 250).await.status, 200);
+    operator.app.reserve("hold", 250).await.expect(200);
     let tree = operator.run(&format!("budget tree {tenant}")).await.out;
     let lines: Vec<_> = tree.lines().collect();
     assert!(
@@ -203,7 +203,7 @@ async fn the_tree_shows_what_is_used_and_a_list_goes_on_beyond_a_page() {
 
 #[tokio::test]
 async fn a_hold_is_found_and_given_back() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     operator
         .app

@@ -3,13 +3,13 @@
 use serde_json::Value;
 use tokio::process::Command;
 
+use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::app::TestApp;
-use crate::harness::operator::{Operator, ran};
 use crate::harness::redis::RedisServer;
 
 #[tokio::test]
 async fn events_are_tailed_and_audit_entries_found() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
     operator
         .run("budget create tenant:umbrella --allocated 1000")
@@ -57,7 +57,7 @@ async fn events_are_tailed_and_audit_entries_found() {
 #[tokio::test]
 async fn a_tail_follows_until_nobody_reads_it() {
     use tokio::io::{AsyncBufReadExt, BufReader};
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
     let mut tail = operator
         .command("--json event tail --tenant umbrella --follow")
@@ -88,7 +88,7 @@ async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let redis = RedisServer::start();
     let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "300"]).await;
-    let operator = Operator { app };
+    let operator = AdminCli { app };
     operator.run("tenant create umbrella").await.done();
     let mut tail = operator
         .command("--json event tail --tenant umbrella -n 0 --follow")
@@ -115,7 +115,7 @@ async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
 
 #[tokio::test]
 async fn the_overview_is_a_page() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
     let text = operator.run("overview").await.out;
     assert!(
@@ -127,7 +127,7 @@ async fn the_overview_is_a_page() {
 
 #[tokio::test]
 async fn errors_say_what_to_do_and_exit_codes_what_happened() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     operator
         .run("tenant show nobody")
         .await
@@ -173,7 +173,7 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
 /// A path without the id would be another operation: that of the list.
 #[tokio::test]
 async fn an_id_that_cannot_stand_in_a_path_is_refused() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     for id in ["", ".", ".."] {
         let shown = operator.command("tenant show").arg(id).output().await;
         ran(shown.expect("it runs")).refused(2, &format!("`{id}`"));
@@ -183,7 +183,7 @@ async fn an_id_that_cannot_stand_in_a_path_is_refused() {
 /// Rows hold texts that tenants and strangers have chosen, also inside of objects.
 #[tokio::test]
 async fn what_others_have_written_does_not_move_the_cursor() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;
     let fund = operator.command("budget fund tenant:acme --credit 1 --reason");
     let funded = { fund }.arg("a\u{9b}2Jb\u{7f}").output().await;
@@ -209,7 +209,7 @@ async fn answering(answer: &'static str) -> String {
 
 #[tokio::test]
 async fn what_is_said_after_a_lost_answer_can_be_done() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     let broken = answering("").await;
     let failing = answering(
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
@@ -232,12 +232,12 @@ async fn what_is_said_after_a_lost_answer_can_be_done() {
         for address in [&broken, &failing] {
             let url = format!("http://operator:hunter2@{address}");
             let output = operator.command(command).env("BUDGET_URL", url).output();
-            let said = ran(output.await.expect("it runs"));
-            said.refused(3, says);
-            assert!(!said.err.contains("hunter2"), "{said:?}");
+            let response = ran(output.await.expect("it runs"));
+            response.refused(3, says);
+            assert!(!response.err.contains("hunter2"), "{response:?}");
             if !says.starts_with("--") {
                 // Most commands have no such flag.
-                assert!(!said.err.contains("--idempotency-key"), "{said:?}");
+                assert!(!response.err.contains("--idempotency-key"), "{response:?}");
             }
         }
     }
@@ -245,7 +245,7 @@ async fn what_is_said_after_a_lost_answer_can_be_done() {
 
 #[tokio::test]
 async fn the_help_tells_the_exit_codes_and_no_patience_is_refused() {
-    let operator = Operator::new(&[]).await;
+    let operator = AdminCli::new(&[]).await;
     assert!(operator.run("--help").await.out.contains("Exit codes"));
     operator
         .run("--timeout 0 tenant list")

@@ -17,11 +17,12 @@ use budget_authority::store::{Lane, Store};
 use budget_authority::tools::locate::sizes::sizes;
 use budget_authority::tools::verify::{Report, VerifyArgs, run, verify};
 
-use crate::harness::holds::{Tenant, now_ms};
-use crate::harness::past::{End, Past};
+use crate::harness::ledger_fixture::{LedgerFixture, Start};
+use crate::harness::past_day::{End, PastDay};
 use crate::harness::redis::shared;
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::store;
-use crate::harness::world::{Start, World};
+use crate::harness::tenant_fixture::TenantFixture;
 
 async fn report(store: &Store) -> Report {
     verify(store, None, |_| {}).await.expect("Redis answers")
@@ -38,7 +39,7 @@ async fn differences(store: &Store) -> Vec<String> {
 }
 
 /// Settings of the command line.
-fn args(tenant: &Tenant, json: bool) -> VerifyArgs {
+fn args(tenant: &TenantFixture, json: bool) -> VerifyArgs {
     VerifyArgs {
         tenant: Some(tenant.id.clone()),
         json,
@@ -67,8 +68,8 @@ fn tokens(value: i64) -> Amount {
 }
 
 /// One reservation or booked event from its beginning to some end, chosen by `turn`.
-async fn act(world: &World, tenant: usize, turn: usize) {
-    let (caller, cause) = (&world.callers[tenant], world.cause(tenant));
+async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
+    let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
     let name = caller.tenant.as_str().to_owned();
     let values = [(Level::Tenant, name), (Level::Agent, "bot".to_owned())];
     let subject = Subject::from_values(values).expect("a subject");
@@ -84,7 +85,7 @@ async fn act(world: &World, tenant: usize, turn: usize) {
             client_time_ms: None,
             metadata: None,
         };
-        let _ = world.ledger.post(caller, &post, &cause).await;
+        let _ = fixture.ledger.post(caller, &post, &cause).await;
         return;
     }
     let reserve = Reserve {
@@ -100,7 +101,7 @@ async fn act(world: &World, tenant: usize, turn: usize) {
         metadata: None,
     };
     let Ok(Reserved::Held { reservation_id, .. }) =
-        world.ledger.reserve(caller, &reserve, &cause).await
+        fixture.ledger.reserve(caller, &reserve, &cause).await
     else {
         return;
     };
@@ -114,7 +115,7 @@ async fn act(world: &World, tenant: usize, turn: usize) {
                 reason: None,
             };
             let caller = budget_authority::domain::caller::Caller::Tenant(caller.clone());
-            world
+            fixture
                 .ledger
                 .release(&caller, &release, &cause)
                 .await
@@ -129,15 +130,15 @@ async fn act(world: &World, tenant: usize, turn: usize) {
                 metrics: None,
                 metadata: None,
             };
-            let _ = world.ledger.commit(caller, &commit, &cause).await;
+            let _ = fixture.ledger.commit(caller, &commit, &cause).await;
         }
     }
 }
 
-async fn world(allocated: i64) -> World {
-    let world = World::new().await;
+async fn fixture(allocated: i64) -> LedgerFixture {
+    let fixture = LedgerFixture::new().await;
     for tenant in 0..2 {
-        let name = world.callers[tenant].tenant.as_str().to_owned();
+        let name = fixture.callers[tenant].tenant.as_str().to_owned();
         for scope in [format!("tenant:{name}"), format!("tenant:{name}/agent:bot")] {
             let start = Start {
                 scope,
@@ -145,20 +146,20 @@ async fn world(allocated: i64) -> World {
                 allocated,
                 limit: 1_000,
             };
-            world.seed(tenant, &start).await;
+            fixture.seed(tenant, &start).await;
         }
     }
-    world
+    fixture
 }
 
 #[tokio::test]
 async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
     // So little that commits run into debt.
-    let world = world(330).await;
+    let fixture = fixture(330).await;
     for turn in 0..200 {
-        act(&world, turn % 2, turn / 2).await;
+        act(&fixture, turn % 2, turn / 2).await;
     }
-    let found = report(&world.store).await;
+    let found = report(&fixture.store).await;
     assert!(found.is_right(), "{}", found.table(true));
     assert_eq!((found.tenants, found.ledgers.len()), (2, 4));
     assert!(
@@ -166,8 +167,8 @@ async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
         "{found:?}"
     );
 
-    let caller = &world.callers[0];
-    let ledger = world
+    let caller = &fixture.callers[0];
+    let ledger = fixture
         .store
         .keys()
         .budget(caller.partition, "acme", "TOKENS", "tenant:acme");
@@ -181,8 +182,8 @@ async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
         ("base_spent", vec!["spent is"]),
         ("remaining", vec!["remaining is not"]),
     ] {
-        world.redis(&["HINCRBY", &ledger, field, "1"]).await;
-        let found = differences(&world.store).await;
+        fixture.run::<()>(&["HINCRBY", &ledger, field, "1"]).await;
+        let found = differences(&fixture.store).await;
         assert_eq!(found.len(), words.len(), "{field}: {found:?}");
         for (sentence, word) in found.iter().zip(words) {
             assert!(
@@ -190,25 +191,25 @@ async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
                 "{field}: {sentence}"
             );
         }
-        world.redis(&["HINCRBY", &ledger, field, "-1"]).await;
+        fixture.run::<()>(&["HINCRBY", &ledger, field, "-1"]).await;
     }
-    assert_eq!(differences(&world.store).await, [""; 0]);
+    assert_eq!(differences(&fixture.store).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_system_is_verified_without_a_false_alarm() {
-    let world = Arc::new(world(1_000_000_000).await);
+    let fixture = Arc::new(fixture(1_000_000_000).await);
     let (stop, acts) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
     );
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..8 {
-        let (world, stop, acts) = (Arc::clone(&world), Arc::clone(&stop), Arc::clone(&acts));
+        let (fixture, stop, acts) = (Arc::clone(&fixture), Arc::clone(&stop), Arc::clone(&acts));
         clients.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let turn = acts.fetch_add(1, Ordering::Relaxed);
-                act(&world, client % 2, turn).await;
+                act(&fixture, client % 2, turn).await;
             }
         });
     }
@@ -218,21 +219,21 @@ async fn a_running_system_is_verified_without_a_false_alarm() {
             acts.load(Ordering::Relaxed) < 200_000,
             "{verified} verifications settled"
         );
-        let report = report(&world.store).await;
+        let report = report(&fixture.store).await;
         assert!(report.differences.is_empty(), "{}", report.table(true));
         verified += usize::from(report.is_right());
     }
     stop.store(true, Ordering::Relaxed);
     clients.join_all().await;
-    let report = report(&world.store).await;
+    let report = report(&fixture.store).await;
     assert!(report.is_right(), "{}", report.table(true));
 }
 
 #[tokio::test]
 async fn what_would_never_expire_is_found() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
-    let ids = tenant.hold(5, now_ms(&store).await + 60_000).await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
+    let ids = tenant.write_holds(5, now_ms(&store).await + 60_000).await;
     assert_eq!(differences(&store).await, [""; 0]);
 
     tenant
@@ -287,9 +288,9 @@ async fn what_would_never_expire_is_found() {
 #[tokio::test]
 async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
-    let ids = tenant.hold(2, now - 10).await;
+    let ids = tenant.write_holds(2, now - 10).await;
     tenant
         .run::<i64>(&["HSET", &tenant.reservation_key(&ids[0]), "budgeted", ""])
         .await;
@@ -330,7 +331,7 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_day_that_was_retired_meanwhile_is_no_difference() {
     let store = store(&shared().url());
-    let mut past = Past::new(&store, 40).await;
+    let mut past = PastDay::new(&store, 40).await;
     past.record(End::Released, past.now_ms - 40 * 86_400_000)
         .await;
     let keys = store.keys().clone();
@@ -363,8 +364,8 @@ async fn a_day_that_was_retired_meanwhile_is_no_difference() {
 #[tokio::test]
 async fn the_keys_of_a_tenant_are_shown_with_their_sizes() {
     let store = store(&shared().url());
-    let mut tenant = Tenant::new(&store, "acme").await;
-    tenant.hold(7, now_ms(&store).await + 60_000).await;
+    let mut tenant = TenantFixture::bare(&store, "acme").await;
+    tenant.write_holds(7, now_ms(&store).await + 60_000).await;
     let found = sizes(&store, &tenant.id).await.expect("Redis answers");
     let size = |key: &str| {
         let found = found.keys.iter().find(|size| size.key == key);

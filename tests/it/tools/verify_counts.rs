@@ -5,11 +5,13 @@ use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::tools::verify::verify;
 
-use crate::harness::desk::{Desk, admin_key, ask, funding, new_budget, scope, tenant_id};
+use crate::harness::admin_fixture::{
+    AdminFixture, admin_key, ask, funding, new_budget, scope, tenant_id,
+};
 
 /// The sentences of all differences.
-async fn differences(desk: &Desk) -> Vec<String> {
-    let report = verify(&desk.store, None, |_| {})
+async fn differences(fixture: &AdminFixture) -> Vec<String> {
+    let report = verify(&fixture.store, None, |_| {})
         .await
         .expect("Redis answers");
     assert_eq!(report.unsettled, [""; 0]);
@@ -21,12 +23,15 @@ async fn differences(desk: &Desk) -> Vec<String> {
 
 #[tokio::test]
 async fn counts_that_are_not_those_of_the_records_are_found() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     for tenant in ["acme", "bolt", "cask"] {
-        desk.tenant(tenant).await;
-        desk.budget(tenant, &format!("tenant:{tenant}"), 10).await;
+        fixture.tenant(tenant).await;
+        fixture
+            .budget(tenant, &format!("tenant:{tenant}"), 10)
+            .await;
     }
-    desk.admin
+    fixture
+        .admin
         .freeze_budget(
             &scope("tenant:acme"),
             Unit::Tokens,
@@ -36,21 +41,26 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
         )
         .await
         .expect("it is frozen");
-    assert_eq!(differences(&desk).await, [""; 0]);
+    assert_eq!(differences(&fixture).await, [""; 0]);
     let partition = tenant_id("acme").partition();
-    let counts = desk.store.keys().counts(partition);
-    desk.redis()
+    let counts = fixture.store.keys().counts(partition);
+    fixture
+        .redis()
         .run::<i64>(&["HINCRBY", &counts, "budget TOKENS ACTIVE", "2"]);
-    desk.redis().run::<i64>(&["HDEL", &counts, "tenant ACTIVE"]);
+    fixture
+        .redis()
+        .run::<i64>(&["HDEL", &counts, "tenant ACTIVE"]);
     assert_eq!(
-        differences(&desk).await,
+        differences(&fixture).await,
         [format!(
             "* counts {partition}: budget TOKENS ACTIVE is 2, the records are 0; tenant ACTIVE is 0, the records are 1"
         )]
     );
-    desk.redis().run::<i64>(&["DEL", &counts]);
-    assert!(differences(&desk).await[0].contains("budget TOKENS FROZEN is 0, the records are 1"));
-    let one = verify(&desk.store, Some(&tenant_id("acme")), |_| {}).await;
+    fixture.redis().run::<i64>(&["DEL", &counts]);
+    assert!(
+        differences(&fixture).await[0].contains("budget TOKENS FROZEN is 0, the records are 1")
+    );
+    let one = verify(&fixture.store, Some(&tenant_id("acme")), |_| {}).await;
     assert!(
         one.expect("Redis answers").is_right(),
         "counts are the partition's, not the tenant's"
@@ -59,20 +69,21 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
 
 #[tokio::test]
 async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
     let new = new_budget(Some("acme"), "tenant:acme", 10);
-    desk.admin
+    fixture
+        .admin
         .create_budget(&admin_key(), &new, &ask().request())
         .await
         .expect("a ledger");
     let (partition, record) = (
         tenant_id("acme").partition(),
-        desk.budget_key("acme", "tenant:acme"),
+        fixture.budget_key("acme", "tenant:acme"),
     );
-    let strained = desk.store.keys().strained(partition);
+    let strained = fixture.store.keys().strained(partition);
     // As a debt that no script has noted.
-    desk.redis().run::<i64>(&[
+    fixture.redis().run::<i64>(&[
         "HSET",
         &record,
         "debt",
@@ -84,16 +95,18 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
     ]);
     let wrong =
         "acme ledger tenant:acme TOKENS: the index of debts and limits does not have it as it is";
-    assert_eq!(differences(&desk).await, [wrong]);
+    assert_eq!(differences(&fixture).await, [wrong]);
     // Whatever changes the ledger next notes both.
     let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 1);
-    desk.admin
+    fixture
+        .admin
         .fund_budget(&admin_key(), &repay, &ask().request())
         .await
         .expect("it is paid");
-    assert_eq!(differences(&desk).await, [""; 0]);
+    assert_eq!(differences(&fixture).await, [""; 0]);
     let entries = || {
-        desk.redis()
+        fixture
+            .redis()
             .run::<Vec<String>>(&["ZRANGE", &strained, "0", "-1", "WITHSCORES"])
     };
     assert_eq!(
@@ -109,7 +122,8 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         overdraft_limit: Some(4),
         ..BudgetUpdate::default()
     };
-    desk.admin
+    fixture
+        .admin
         .update_budget(
             &scope("tenant:acme"),
             Unit::Tokens,
@@ -119,16 +133,19 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         .await
         .expect("it is changed");
     assert_eq!(entries(), ["debt acme TOKENS tenant:acme", "4"]);
-    desk.redis()
+    fixture
+        .redis()
         .run::<i64>(&["ZADD", &strained, "-1", "over acme TOKENS tenant:acme"]);
-    assert_eq!(differences(&desk).await, [wrong]);
-    desk.redis()
+    assert_eq!(differences(&fixture).await, [wrong]);
+    fixture
+        .redis()
         .run::<i64>(&["ZREM", &strained, "over acme TOKENS tenant:acme"]);
     let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 4);
-    desk.admin
+    fixture
+        .admin
         .fund_budget(&admin_key(), &repay, &ask().request())
         .await
         .expect("it is paid");
     assert_eq!(entries(), [""; 0]);
-    assert_eq!(differences(&desk).await, [""; 0]);
+    assert_eq!(differences(&fixture).await, [""; 0]);
 }

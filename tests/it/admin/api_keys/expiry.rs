@@ -11,30 +11,30 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use crate::harness::desk::{Desk, ask, new_key, tenant_id};
+use crate::harness::admin_fixture::{AdminFixture, ask, new_key, tenant_id};
 use crate::harness::process::Process;
 use crate::harness::redis::RedisServer;
-use crate::harness::{holds, within};
+use crate::harness::within;
 
 /// A desk with a tenant `acme` and so many keys whose time is over, some of which were revoked before; the ids of the
 /// others.
-async fn desk(expired: usize, revoked: usize) -> (Desk, Vec<String>) {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
+async fn fixture(expired: usize, revoked: usize) -> (AdminFixture, Vec<String>) {
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
     let mut ids = Vec::new();
     for number in 0..expired + revoked {
-        let id = key(&desk).await;
-        end(&desk, &id).await;
+        let id = key(&fixture).await;
+        end(&fixture, &id).await;
         match number < revoked {
-            true => set(&desk, &id, "status", "REVOKED").await,
+            true => set(&fixture, &id, "status", "REVOKED").await,
             false => ids.push(id),
         }
     }
-    (desk, ids)
+    (fixture, ids)
 }
 
-async fn key(desk: &Desk) -> String {
-    let created = desk
+async fn key(fixture: &AdminFixture) -> String {
+    let created = fixture
         .admin
         .create_api_key(&new_key("acme"), &ask().request())
         .await;
@@ -48,17 +48,21 @@ async fn run(store: &Store, words: &[&str]) {
     store.query(words[1], &command).await.expect("a reply");
 }
 
-async fn set(desk: &Desk, id: &str, field: &str, value: &str) {
+async fn set(fixture: &AdminFixture, id: &str, field: &str, value: &str) {
     let partition = tenant_id("acme").partition();
-    let record = desk.store.keys().api_key(partition, id);
-    run(&desk.store, &["HSET", &record, field, value]).await;
+    let record = fixture.store.keys().api_key(partition, id);
+    run(&fixture.store, &["HSET", &record, field, value]).await;
 }
 
 /// Lets a key's time be over.
-async fn end(desk: &Desk, id: &str) {
-    set(desk, id, "expires_at_ms", "1").await;
-    let index = desk.store.keys().expiring(tenant_id("acme").partition());
-    run(&desk.store, &["ZADD", &index, "1", &format!("acme:{id}")]).await;
+async fn end(fixture: &AdminFixture, id: &str) {
+    set(fixture, id, "expires_at_ms", "1").await;
+    let index = fixture.store.keys().expiring(tenant_id("acme").partition());
+    run(
+        &fixture.store,
+        &["ZADD", &index, "1", &format!("acme:{id}")],
+    )
+    .await;
 }
 
 fn worker(store: &Store) -> KeyExpiry {
@@ -67,9 +71,11 @@ fn worker(store: &Store) -> KeyExpiry {
     KeyExpiry::new(store.clone(), clock, &registry).expect("a fresh registry")
 }
 
-async fn lease(desk: &Desk) -> Lease {
+async fn lease(fixture: &AdminFixture) -> Lease {
     let partition = tenant_id("acme").partition();
-    holds::lease(&desk.store, partition, "d", Duration::from_secs(60)).await
+    fixture
+        .lease_of(partition, "d", Duration::from_secs(60))
+        .await
 }
 
 async fn pass(worker: &KeyExpiry, lease: Lease) -> Emitted {
@@ -96,15 +102,15 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
 
 #[tokio::test]
 async fn an_expiry_is_told_once_with_what_the_key_was() {
-    let (desk, ids) = desk(1, 0).await;
-    let open = key(&desk).await;
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (fixture, ids) = fixture(1, 0).await;
+    let open = key(&fixture).await;
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 1);
     for _ in 0..2 {
         let pass = pass(&worker, lease).await;
         assert_eq!((pass.emitted, pass.failed, pass.more), (0, 0, false));
     }
-    let events = desk.events("acme");
+    let events = fixture.events("acme");
     assert_eq!(told(&events), ids);
     let event = events.last().expect("an event");
     assert_eq!(
@@ -119,79 +125,83 @@ async fn an_expiry_is_told_once_with_what_the_key_was() {
     assert_eq!(event["actor"], json!({"type": "system"}));
     assert!(event.get("request_id").is_none() && event["trace_id"].is_string());
     // What is not over yet waits in the index, and nothing else.
-    let index = desk.store.keys().expiring(tenant_id("acme").partition());
-    let left: Vec<String> = desk.redis().run(&["ZRANGE", &index, "0", "-1"]);
+    let index = fixture.store.keys().expiring(tenant_id("acme").partition());
+    let left: Vec<String> = fixture.redis().run(&["ZRANGE", &index, "0", "-1"]);
     assert_eq!(left, [format!("acme:{open}")]);
 }
 
 #[tokio::test]
 async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
-    let (desk, ids) = desk(1, 0).await;
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (fixture, ids) = fixture(1, 0).await;
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let partition = tenant_id("acme").partition();
-    let keys = desk.store.keys();
+    let keys = fixture.store.keys();
     // A new day, which the registry would have to learn.
     run(
-        &desk.store,
+        &fixture.store,
         &["HDEL", &keys.tenant(partition, "acme"), "day"],
     )
     .await;
-    run(&desk.store, &["SET", &keys.days(partition), "no registry"]).await;
+    run(
+        &fixture.store,
+        &["SET", &keys.days(partition), "no registry"],
+    )
+    .await;
     let failed = pass(&worker, lease).await;
     assert_eq!((failed.emitted, failed.failed), (0, 1));
-    assert_eq!(told(&desk.events("acme")), [""; 0]);
-    run(&desk.store, &["DEL", &keys.days(partition)]).await;
+    assert_eq!(told(&fixture.events("acme")), [""; 0]);
+    run(&fixture.store, &["DEL", &keys.days(partition)]).await;
     assert_eq!(pass(&worker, lease).await.emitted, 1);
-    assert_eq!(told(&desk.events("acme")), ids);
+    assert_eq!(told(&fixture.events("acme")), ids);
 }
 
 #[tokio::test]
 async fn a_key_waits_in_the_index_until_its_very_time() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    let now_ms = holds::now_ms(&desk.store).await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    let now_ms = fixture.now_ms().await;
     let soon = NewApiKey {
         expires_at: Moment::from_ms(now_ms + 1_500),
         ..new_key("acme")
     };
-    let created = desk.admin.create_api_key(&soon, &ask().request()).await;
+    let created = fixture.admin.create_api_key(&soon, &ask().request()).await;
     let id = created.expect("a key").key.key_id().to_string();
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 0);
     within(Duration::from_secs(10), "it is told", async || {
         (pass(&worker, lease).await.emitted == 1).then_some(())
     })
     .await;
-    assert!(holds::now_ms(&desk.store).await >= now_ms + 1_500);
-    assert_eq!(told(&desk.events("acme")), [id]);
+    assert!(fixture.now_ms().await >= now_ms + 1_500);
+    assert_eq!(told(&fixture.events("acme")), [id]);
 }
 
 #[tokio::test]
 async fn a_revoked_key_is_not_told_and_leaves_the_index() {
-    let (desk, ids) = desk(2, 3).await;
-    let gone = key(&desk).await;
-    end(&desk, &gone).await;
+    let (fixture, ids) = fixture(2, 3).await;
+    let gone = key(&fixture).await;
+    end(&fixture, &gone).await;
     let partition = tenant_id("acme").partition();
     run(
-        &desk.store,
-        &["DEL", &desk.store.keys().api_key(partition, &gone)],
+        &fixture.store,
+        &["DEL", &fixture.store.keys().api_key(partition, &gone)],
     )
     .await;
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 2);
-    assert_eq!(sorted(told(&desk.events("acme"))), sorted(ids));
-    let index = desk.store.keys().expiring(partition);
-    assert_eq!(desk.redis().run::<i64>(&["ZCARD", &index]), 0);
+    assert_eq!(sorted(told(&fixture.events("acme"))), sorted(ids));
+    let index = fixture.store.keys().expiring(partition);
+    assert_eq!(fixture.redis().run::<i64>(&["ZCARD", &index]), 0);
 }
 
 #[tokio::test]
 async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once() {
-    let (desk, ids) = desk(1, 0).await;
-    desk.set_status("acme", "CLOSED");
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (fixture, ids) = fixture(1, 0).await;
+    fixture.set_status("acme", "CLOSED");
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 1);
     assert_eq!(pass(&worker, lease).await.emitted, 0);
-    assert_eq!(told(&desk.events("acme")), ids);
+    assert_eq!(told(&fixture.events("acme")), ids);
     let query = budget_authority::admin::ApiKeyQuery {
         tenant_id: Some("acme".to_owned()),
         status: None,
@@ -201,14 +211,14 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once(
         after: None,
         limit: 10,
     };
-    let listed = desk.admin.list_api_keys(&query).await.expect("a list");
+    let listed = fixture.admin.list_api_keys(&query).await.expect("a list");
     assert_eq!(listed.keys[0].status.as_str(), "EXPIRED");
 }
 
 #[tokio::test]
 async fn a_former_owner_of_the_partition_tells_nothing() {
-    let (desk, _) = desk(1, 0).await;
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (fixture, _) = fixture(1, 0).await;
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let stale = Lease {
         token: lease.token - 1,
         ..lease
@@ -217,17 +227,17 @@ async fn a_former_owner_of_the_partition_tells_nothing() {
     let pass_of_former = worker.run_once(&[stale], |lease| lost.push(lease)).await;
     assert_eq!(pass_of_former.expect("Redis answers").emitted, 0);
     assert_eq!(lost, [stale]);
-    assert!(told(&desk.events("acme")).is_empty());
+    assert!(told(&fixture.events("acme")).is_empty());
     assert_eq!(pass(&worker, lease).await.emitted, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_who_tell_at_once_tell_each_key_once() {
-    let (desk, ids) = desk(100, 20).await;
-    let lease = lease(&desk).await;
+    let (fixture, ids) = fixture(100, 20).await;
+    let lease = lease(&fixture).await;
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let worker = worker(&desk.store);
+        let worker = worker(&fixture.store);
         workers.spawn(async move {
             let mut told = 0;
             loop {
@@ -241,18 +251,18 @@ async fn many_who_tell_at_once_tell_each_key_once() {
     }
     let counts = workers.join_all().await;
     assert_eq!(counts.iter().sum::<i64>(), 100, "{counts:?}");
-    assert_eq!(sorted(told(&desk.events("acme"))), sorted(ids));
+    assert_eq!(sorted(told(&fixture.events("acme"))), sorted(ids));
 }
 
 #[tokio::test]
 async fn what_names_no_key_is_reported_and_holds_nobody_up() {
-    let (desk, ids) = desk(1, 0).await;
-    let index = desk.store.keys().expiring(tenant_id("acme").partition());
-    run(&desk.store, &["ZADD", &index, "0", "nonsense"]).await;
-    let (worker, lease) = (worker(&desk.store), lease(&desk).await);
+    let (fixture, ids) = fixture(1, 0).await;
+    let index = fixture.store.keys().expiring(tenant_id("acme").partition());
+    run(&fixture.store, &["ZADD", &index, "0", "nonsense"]).await;
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let pass = pass(&worker, lease).await;
     assert_eq!((pass.emitted, pass.failed), (1, 1));
-    assert_eq!(told(&desk.events("acme")), ids);
+    assert_eq!(told(&fixture.events("acme")), ids);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -261,12 +271,12 @@ async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
     let server = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
     let url = server.url();
     let store = crate::harness::store(&url);
-    let desk = Desk::on(store.clone());
-    desk.tenant("acme").await;
+    let fixture = AdminFixture::on(store.clone());
+    fixture.tenant("acme").await;
     let mut ids = Vec::new();
     for _ in 0..KEYS {
-        let id = key(&desk).await;
-        end(&desk, &id).await;
+        let id = key(&fixture).await;
+        end(&fixture, &id).await;
         ids.push(id);
     }
     let log = store

@@ -3,15 +3,16 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{KEYS, TENANTS, get, post};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
-use crate::harness::client::PATIENT;
-use crate::harness::desk::tenant_id;
+use crate::admin::http::{KEYS, TENANTS};
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::shared;
+use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
-fn texts(said: &Said, member: &str) -> Vec<String> {
-    let rows = said.at("/keys").as_array();
-    let rows = rows.unwrap_or_else(|| panic!("no keys in {said:?}"));
+fn texts(response: &Response, member: &str) -> Vec<String> {
+    let rows = response.at("/keys").as_array();
+    let rows = rows.unwrap_or_else(|| panic!("no keys in {response:?}"));
     let text = |row: &Value| row[member].as_str().expect("a text").to_owned();
     rows.iter().map(text).collect()
 }
@@ -20,8 +21,10 @@ fn texts(said: &Said, member: &str) -> Vec<String> {
 async fn walked(app: &TestApp, query: &str, limit: usize, member: &str) -> Vec<String> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     for _ in 0..100 {
-        let page = get(app, &format!("{KEYS}?{query}&limit={limit}{cursor}")).await;
-        assert_eq!(page.status, 200, "{page:?}");
+        let page = app
+            .get_as_admin(&format!("{KEYS}?{query}&limit={limit}{cursor}"))
+            .await
+            .expect(200);
         found.extend(texts(&page, member));
         let next = page.at("/next_cursor").as_str();
         assert_eq!(page.at("/has_more"), &json!(next.is_some()));
@@ -34,31 +37,30 @@ async fn walked(app: &TestApp, query: &str, limit: usize, member: &str) -> Vec<S
 }
 
 async fn tenant(app: &TestApp, id: &str) {
-    let said = post(app, TENANTS, json!({"tenant_id": id, "name": id})).await;
-    assert_eq!(said.status, 201, "{said:?}");
+    app.post_as_admin(TENANTS, json!({"tenant_id": id, "name": id}))
+        .await
+        .expect(201);
 }
 
 /// A key of this name; its id.
 async fn key(app: &TestApp, tenant: &str, name: &str) -> String {
     let body = json!({"tenant_id": tenant, "name": name, "permissions": ["budgets:read"]});
-    let said = post(app, KEYS, body).await;
-    assert_eq!(said.status, 201, "{said:?}");
-    said.text("/key_id").to_owned()
+    let response = app.post_as_admin(KEYS, body).await.expect(201);
+    response.text("/key_id").to_owned()
 }
 
 /// Lets a key's time be over.
 async fn expire(app: &TestApp, tenant: &str, id: &str) {
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let record = keys.api_key(tenant_id(tenant).partition(), id);
-    app.world
-        .redis(&["HSET", &record, "expires_at_ms", "1"])
+    app.run::<()>(&["HSET", &record, "expires_at_ms", "1"])
         .await;
 }
 
 async fn revoke(app: &TestApp, id: &str) {
     let request = app.request(Method::DELETE, &format!("{KEYS}/{id}"));
     let request = request.header("X-Admin-API-Key", ADMIN_KEY);
-    assert_eq!(app.send(request).await.status, 200);
+    app.send(request).await.expect(200);
 }
 
 /// Three tenants with keys that are made in turns: `a-0 b-0 c-0 a-1 …`, in this order.
@@ -95,8 +97,8 @@ async fn keys_of_all_tenants_stand_in_the_order_of_their_creation_on_pages_of_an
     assert!(times.is_sorted(), "{times:?}");
     let own = walked(&app, "tenant_id=bbb", 3, "name").await;
     assert_eq!(own, ["b-3", "b-2", "b-1", "b-0"]);
-    let said = get(&app, &format!("{KEYS}?limit=1")).await;
-    let row = &said.at("/keys/0");
+    let response = app.get_as_admin(&format!("{KEYS}?limit=1")).await;
+    let row = &response.at("/keys/0");
     for member in ["key_secret", "hash"] {
         assert!(row.get(member).is_none(), "{row}");
     }
@@ -162,14 +164,16 @@ async fn a_status_is_that_of_the_clock_in_list_filter_and_sort() {
     assert_eq!(of("EXPIRED").await, ["a-0"]);
     assert_eq!(of("REVOKED").await, ["b-0"], "that is for good");
     assert_eq!(of("ACTIVE").await.len(), 10);
-    let said = get(&app, &format!("{KEYS}?tenant_id=aaa&search=A-0")).await;
-    assert_eq!(texts(&said, "status"), ["EXPIRED"]);
+    let response = app
+        .get_as_admin(&format!("{KEYS}?tenant_id=aaa&search=A-0"))
+        .await;
+    assert_eq!(texts(&response, "status"), ["EXPIRED"]);
     let filtered = walked(&app, "status=EXPIRED&sort_by=name", 5, "name").await;
     assert_eq!(filtered, ["a-0"]);
     // The store's clock alone decides: the record says ACTIVE.
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let record = keys.api_key(tenant_id("aaa").partition(), &made[0].1);
-    let status: String = app.read(&["HGET", &record, "status"]).await;
+    let status: String = app.run(&["HGET", &record, "status"]).await;
     assert_eq!(status, "ACTIVE");
 }
 
@@ -193,7 +197,7 @@ async fn filters_narrow_and_what_is_unknown_is_an_empty_page() {
     }
     let by_id = format!("search={}", made[6].1.to_uppercase());
     assert_eq!(walked(&app, &by_id, 50, "name").await, ["a-2"]);
-    let empty = get(&app, &format!("{KEYS}?tenant_id=nobody")).await;
+    let empty = app.get_as_admin(&format!("{KEYS}?tenant_id=nobody")).await;
     assert_eq!(empty.body, json!({"keys": [], "has_more": false}));
     let blanks = format!("search={}&unknown=x", "%20".repeat(128));
     assert_eq!(walked(&app, &blanks, 50, "name").await.len(), 12);
@@ -203,7 +207,9 @@ async fn filters_narrow_and_what_is_unknown_is_an_empty_page() {
 async fn a_wrong_parameter_or_cursor_is_refused() {
     let app = TestApp::spawn().await;
     crowd(&app).await;
-    let first = get(&app, &format!("{KEYS}?limit=2&status=ACTIVE")).await;
+    let first = app
+        .get_as_admin(&format!("{KEYS}?limit=2&status=ACTIVE"))
+        .await;
     let cursor = first.text("/next_cursor");
     let long = format!("search={}", "s".repeat(129));
     for query in [
@@ -219,14 +225,12 @@ async fn a_wrong_parameter_or_cursor_is_refused() {
         &format!("cursor={cursor}&status=ACTIVE&sort_by=name"),
         &format!("cursor={cursor}&status=ACTIVE&sort_dir=asc"),
     ] {
-        let said = get(&app, &format!("{KEYS}?{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        let response = app.get_as_admin(&format!("{KEYS}?{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
     }
-    let on = get(
-        &app,
-        &format!("{KEYS}?limit=2&status=ACTIVE&cursor={cursor}"),
-    )
-    .await;
+    let on = app
+        .get_as_admin(&format!("{KEYS}?limit=2&status=ACTIVE&cursor={cursor}"))
+        .await;
     assert_eq!(texts(&on, "name"), ["a-3", "c-2"]);
 }
 
@@ -234,17 +238,17 @@ async fn a_wrong_parameter_or_cursor_is_refused() {
 async fn an_entry_without_a_record_and_a_damaged_record_hide_no_other_key() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
-    let (keys, partition) = (app.world.store.keys(), tenant_id("aaa").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("aaa").partition());
     let directory = keys.api_key_directory();
     let nobody = format!("key_{partition}_zzzzzzzzzzzz");
     for (score, entry) in [("99999999999999", nobody.as_str()), ("1", "nonsense")] {
-        app.world.redis(&["ZADD", &directory, score, entry]).await;
+        app.run::<()>(&["ZADD", &directory, score, entry]).await;
     }
     let damaged = keys.api_key(partition, &made[0].1);
-    app.world.redis(&["HDEL", &damaged, "tenant"]).await;
+    app.run::<()>(&["HDEL", &damaged, "tenant"]).await;
     let other_type = keys.api_key(partition, &made[3].1);
-    app.world.redis(&["DEL", &other_type]).await;
-    app.world.redis(&["SET", &other_type, "x"]).await;
+    app.run::<()>(&["DEL", &other_type]).await;
+    app.run::<()>(&["SET", &other_type, "x"]).await;
     for query in ["", "sort_by=name", "status=ACTIVE"] {
         let found = walked(&app, query, 3, "name").await;
         assert_eq!(found.len(), 10, "{query}: {found:?}");
@@ -256,17 +260,17 @@ async fn keys_of_one_millisecond_are_all_listed_once() {
     let app = TestApp::spawn().await;
     tenant(&app, "aaa").await;
     let id = key(&app, "aaa", "one").await;
-    let (keys, partition) = (app.world.store.keys(), tenant_id("aaa").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("aaa").partition());
     let (directory, record) = (keys.api_key_directory(), keys.api_key(partition, &id));
     let fields: Vec<String> = shared().run(&["HGETALL", &record]);
-    let at: String = app.read(&["HGET", &record, "created_at_ms"]).await;
+    let at: String = app.run(&["HGET", &record, "created_at_ms"]).await;
     for copy in 0..40 {
         let id = format!("key_{partition}_{copy:012}");
         let record = keys.api_key(partition, &id);
         let mut words = vec!["HSET", &record];
         words.extend(fields.iter().map(String::as_str));
-        app.world.redis(&words).await;
-        app.world.redis(&["ZADD", &directory, &at, &id]).await;
+        app.run::<()>(&words).await;
+        app.run::<()>(&["ZADD", &directory, &at, &id]).await;
     }
     for query in ["sort_dir=asc", "", "search=one"] {
         for limit in [1, 3, 20] {
@@ -293,31 +297,29 @@ async fn a_create_that_is_refused_or_repeated_leaves_nothing_in_the_directory() 
         let request = request.json(&json!({"tenant_id": tenant, "name": "n"}));
         app.send(request).await
     };
-    let first = create("aaa", Some("k")).await;
-    assert_eq!(first.status, 201);
+    let first = create("aaa", Some("k")).await.expect(201);
     assert_eq!(create("aaa", Some("k")).await.body, first.body);
-    assert_eq!(
-        create("nobody", None).await.error(),
-        (400, "TENANT_NOT_FOUND")
-    );
-    let directory = app.world.store.keys().api_key_directory();
+    create("nobody", None)
+        .await
+        .refused(400, "TENANT_NOT_FOUND");
+    let directory = app.store.keys().api_key_directory();
     let entries: Vec<String> = shared().run(&["ZRANGE", &directory, "0", "-1", "WITHSCORES"]);
     assert_eq!(entries.len(), 2, "{entries:?}");
     assert_eq!(entries[0], first.text("/key_id"));
     // Its place is the time that the key itself tells.
     let partition = tenant_id("aaa").partition();
-    let record = app.world.store.keys().api_key(partition, &entries[0]);
-    let at: String = app.read(&["HGET", &record, "created_at_ms"]).await;
+    let record = app.store.keys().api_key(partition, &entries[0]);
+    let at: String = app.run(&["HGET", &record, "created_at_ms"]).await;
     assert_eq!(entries[1], at);
 }
 
 #[tokio::test]
 async fn only_an_order_without_an_index_has_a_bound() {
     const KEYS_MADE: usize = 10_001;
-    let app = TestApp::spawn_on(&shared().url(), PATIENT).await;
+    let app = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
     tenant(&app, "aaa").await;
     let id = key(&app, "aaa", "one").await;
-    let (keys, partition) = (app.world.store.keys(), tenant_id("aaa").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("aaa").partition());
     let record = keys.api_key(partition, &id);
     let fields: Vec<String> = shared().run(&["HGETALL", &record]);
     let mut commands = Vec::new();
@@ -333,21 +335,27 @@ async fn only_an_order_without_an_index_has_a_bound() {
         commands.push((directory, enter));
     }
     for batch in commands.chunks(5_000) {
-        app.world.store.query_all(batch).await.expect("written");
+        app.store.query_all(batch).await.expect("written");
     }
-    let refused = get(&app, &format!("{KEYS}?sort_by=name")).await;
-    assert_eq!(refused.error(), (400, "LIMIT_EXCEEDED"));
+    let refused = app
+        .get_as_admin(&format!("{KEYS}?sort_by=name"))
+        .await
+        .refused(400, "LIMIT_EXCEEDED");
     let message = refused.text("/message");
     assert!(
         message.contains("10000") && message.contains("tenant_id"),
         "{message}"
     );
-    assert_eq!(get(&app, &format!("{KEYS}?limit=100")).await.status, 200);
-    let narrowed = get(&app, &format!("{KEYS}?sort_by=name&status=REVOKED")).await;
+    app.get_as_admin(&format!("{KEYS}?limit=100"))
+        .await
+        .expect(200);
+    let narrowed = app
+        .get_as_admin(&format!("{KEYS}?sort_by=name&status=REVOKED"))
+        .await;
     assert_eq!(narrowed.body, json!({"keys": [], "has_more": false}));
     // A sparse filter ends its page after 5,000 rows, and the cursor goes on.
     let sparse = format!("{KEYS}?status=REVOKED");
-    let page = get(&app, &sparse).await;
+    let page = app.get_as_admin(&sparse).await;
     assert_eq!(page.at("/keys"), &json!([]));
     assert_eq!(page.at("/has_more"), &json!(true));
     assert_eq!(walked(&app, "status=REVOKED", 10, "name").await.len(), 0);

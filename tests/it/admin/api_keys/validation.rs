@@ -4,22 +4,23 @@ use budget_authority::domain::ids::Partition;
 use serde_json::{Value, json};
 
 use crate::admin::auth::{VALIDATE, set};
-use crate::admin::http::{KEYS, key, post, umbra};
+use crate::admin::http::{KEYS, key, umbra};
 use crate::harness::app::TestApp;
-use crate::harness::desk::Desk;
 use crate::harness::eventually;
 
 async fn validate(app: &TestApp, secret: &str) -> Value {
-    let said = post(app, VALIDATE, json!({"key_secret": secret})).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    said.body
+    let response = app
+        .post_as_admin(VALIDATE, json!({"key_secret": secret}))
+        .await
+        .expect(200);
+    response.body
 }
 
 #[tokio::test]
 async fn rule_55_a_key_is_judged_by_record_secret_status_expiry_and_tenant_in_this_order() {
     let app = umbra().await;
     let body = json!({"tenant_id": "umbra", "name": "n", "permissions": ["budgets:read"], "scope_filter": ["agent:x"]});
-    let made = post(&app, KEYS, body).await;
+    let made = app.post_as_admin(KEYS, body).await;
     let (id, secret) = (made.text("/key_id"), made.text("/key_secret"));
     let good = validate(&app, secret).await;
     assert_eq!(
@@ -41,27 +42,27 @@ async fn rule_55_a_key_is_judged_by_record_secret_status_expiry_and_tenant_in_th
     assert_eq!(validate(&app, &wrong).await, invalid);
 
     let reason = async |expected: &str| {
-        let said = validate(&app, secret).await;
+        let response = validate(&app, secret).await;
         let wanted = json!({"valid": false, "tenant_id": "umbra", "key_id": id,
-            "expires_at": said["expires_at"], "reason": expected});
-        assert_eq!(said, wanted);
-        assert!(said["expires_at"].is_string());
+            "expires_at": response["expires_at"], "reason": expected});
+        assert_eq!(response, wanted);
+        assert!(response["expires_at"].is_string());
         assert_eq!(
             validate(&app, &wrong).await,
             invalid,
             "{expected}: nothing is told"
         );
     };
-    let desk = Desk::on(app.world.store.clone());
+    let fixture = app.admin_fixture();
     for (status, expected) in [
         ("SUSPENDED", "TENANT_SUSPENDED"),
         ("CLOSED", "TENANT_CLOSED"),
         ("?", "INTERNAL_ERROR"),
     ] {
-        desk.set_status("umbra", status);
+        fixture.set_status("umbra", status);
         reason(expected).await;
     }
-    app.world.redis(&["DEL", &desk.tenant_key("umbra")]).await;
+    app.run::<()>(&["DEL", &fixture.tenant_key("umbra")]).await;
     reason("TENANT_NOT_FOUND").await;
     set(&app, id, "expires_at_ms", "1").await;
     reason("KEY_EXPIRED").await;
@@ -80,8 +81,8 @@ async fn a_question_about_a_key_must_be_well_formed_and_is_the_operators() {
         json!({"key_secret": 7}),
         json!({"key_secret": "x", "tenant_id": "umbra"}),
     ] {
-        let said = post(&app, VALIDATE, body.clone()).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{body}");
+        let response = app.post_as_admin(VALIDATE, body.clone()).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{body}");
     }
     let (_, secret) = key(&app, &["admin:read"]).await;
     let padded = validate(&app, &format!(" {secret} ")).await;
@@ -93,14 +94,14 @@ async fn a_key_that_is_judged_bad_is_told_like_one_that_was_used_and_not_booked(
     let app = umbra().await;
     let (id, secret) = key(&app, &[]).await;
     set(&app, &id, "status", "REVOKED").await;
-    let desk = Desk::on(app.world.store.clone());
-    let entries = desk.tenant_audit("umbra").len();
+    let fixture = app.admin_fixture();
+    let entries = fixture.tenant_audit("umbra").len();
     for _ in 0..3 {
         validate(&app, &secret).await;
     }
     validate(&app, "nonsense").await;
     let event = eventually("the bad key is told", async || {
-        let events = desk.events("umbra").into_iter();
+        let events = fixture.events("umbra").into_iter();
         let mut failed = events.filter(|event| event["event_type"] == "api_key.auth_failed");
         failed.next()
     })
@@ -111,8 +112,8 @@ async fn a_key_that_is_judged_bad_is_told_like_one_that_was_used_and_not_booked(
     assert_eq!(event["data"]["failure_reason"], "key_revoked");
     assert_eq!(event["data"]["key_id"], id);
     assert_eq!(event["data"]["source_ip"], "127.0.0.1");
-    assert_eq!(desk.tenant_audit("umbra").len(), entries);
-    let booked = desk.audit(Partition::FIRST, "__admin__");
+    assert_eq!(fixture.tenant_audit("umbra").len(), entries);
+    let booked = fixture.audit(Partition::FIRST, "__admin__");
     assert!(booked.is_empty(), "{booked:?}");
     // A good key is nobody's failure.
     let (_, secret) = key(&app, &[]).await;

@@ -6,11 +6,11 @@ use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
 use crate::admin::audit::logs::{list, members};
+use crate::harness::admin_fixture::refusal;
 use crate::harness::app::TestApp;
-use crate::harness::desk::refusal;
+use crate::harness::audit_chain::{append, seal_everything};
 use crate::harness::redis::shared;
 use crate::harness::store;
-use crate::harness::trail::{append, seal_everything};
 
 fn query(filter: AuditFilter, sort: AuditSort, after: Option<Place>) -> AuditQuery {
     AuditQuery {
@@ -106,7 +106,7 @@ async fn pages_in_order_of_time_may_be_short_and_tell_everything_once() {
 #[tokio::test]
 async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_it_tells() {
     let app = TestApp::spawn().await;
-    let store = &app.world.store;
+    let store = &app.store;
     let book = |id: &str| {
         let now_ms = store.clock().now_ms();
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -118,8 +118,9 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_
         ];
         append(store, "acme", now_ms, &fields);
     };
-    let as_of =
-        |said: &crate::harness::app::Said| said.header("x-service-as-of").map(str::to_owned);
+    let as_of = |response: &crate::harness::response::Response| {
+        response.header("x-service-as-of").map(str::to_owned)
+    };
     book("a");
     let before = list(&app, "").await;
     assert_eq!(
@@ -161,7 +162,7 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_
 #[tokio::test]
 async fn an_entry_that_is_later_than_its_time_is_told_once() {
     let app = TestApp::spawn().await;
-    let store = &app.world.store;
+    let store = &app.store;
     let now_ms = store.node_times().await.expect("times")[0].1;
     let (at_ms, id) = (
         (now_ms - 2_000).to_string(),
@@ -199,7 +200,7 @@ async fn an_entry_that_is_later_than_its_time_is_told_once() {
 #[tokio::test]
 async fn what_is_damaged_or_gone_hides_nothing_else() {
     let app = TestApp::spawn().await;
-    let store = &app.world.store;
+    let store = &app.store;
     let at_ms = store.today().plus(-1).start_ms();
     append(
         store,

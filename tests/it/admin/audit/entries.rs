@@ -4,7 +4,7 @@ use budget_authority::admin::Failure;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::Partition;
 
-use crate::harness::desk::{Desk, cause, tenant_id};
+use crate::harness::admin_fixture::{AdminFixture, cause, tenant_id};
 
 fn failure<'a>(
     cause: &'a budget_authority::domain::cause::Cause,
@@ -25,39 +25,45 @@ fn failure<'a>(
 
 #[tokio::test]
 async fn a_failure_is_booked_with_its_tenant_or_with_a_sentinel() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
     let cause = cause(Actor::Admin);
     let (acme, nobody) = (tenant_id("acme"), tenant_id("nobody"));
-    desk.admin
+    fixture
+        .admin
         .audit_failure(&failure(&cause, 409, Some(&acme)))
         .await;
-    desk.admin
+    fixture
+        .admin
         .audit_failure(&failure(&cause, 400, Some(&nobody)))
         .await;
-    desk.admin.audit_failure(&failure(&cause, 404, None)).await;
-    desk.admin
+    fixture
+        .admin
+        .audit_failure(&failure(&cause, 404, None))
+        .await;
+    fixture
+        .admin
         .audit_failure(&failure(&cause, 401, Some(&acme)))
         .await;
 
-    let entries = desk.tenant_audit("acme");
+    let entries = fixture.tenant_audit("acme");
     assert_eq!(entries.len(), 2, "the creation and the failure");
     assert_eq!(entries[1].get("operation"), Some("POST:/v1/admin/budgets"));
     assert_eq!(entries[1].get("sequence"), Some("2"));
     assert_eq!(entries[1].get("status"), Some("409"));
-    assert_eq!(desk.audit(nobody.partition(), "__admin__").len(), 1);
-    assert!(desk.tenant_audit("nobody").is_empty());
-    assert_eq!(desk.audit(Partition::FIRST, "__admin__").len(), 1);
-    let unknown = desk.audit(Partition::FIRST, "__unauth__");
+    assert_eq!(fixture.audit(nobody.partition(), "__admin__").len(), 1);
+    assert!(fixture.tenant_audit("nobody").is_empty());
+    assert_eq!(fixture.audit(Partition::FIRST, "__admin__").len(), 1);
+    let unknown = fixture.audit(Partition::FIRST, "__unauth__");
     assert_eq!(unknown.len(), 1);
     assert_eq!(
         unknown[0].get("request_id"),
         cause.request_id.as_ref().map(|id| id.as_str())
     );
 
-    let days: Vec<String> = desk.redis().run(&[
+    let days: Vec<String> = fixture.redis().run(&[
         "ZRANGE",
-        &desk.store.keys().days(Partition::FIRST),
+        &fixture.store.keys().days(Partition::FIRST),
         "0",
         "-1",
     ]);

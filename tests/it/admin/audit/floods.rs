@@ -7,15 +7,14 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 
 use crate::harness::app::TestApp;
-use crate::harness::holds;
 
 /// The entries of today: stream id, then names and values.
 async fn booked(app: &TestApp) -> Vec<(String, Vec<String>)> {
-    let store = &app.world.store;
+    let store = &app.store;
     let log = store
         .keys()
         .audit(Partition::FIRST, "__unauth__", store.today());
-    app.read(&["XRANGE", &log, "-", "+"]).await
+    app.run(&["XRANGE", &log, "-", "+"]).await
 }
 
 fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
@@ -29,18 +28,15 @@ fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
 async fn a_flood_of_keyless_requests_is_booked_up_to_a_bound_and_counted_exactly() {
     const FLOOD: usize = 650;
     let app = TestApp::spawn().await;
-    let left_ms = 60_000 - app.now_ms().await % 60_000;
-    if left_ms < 20_000 {
-        tokio::time::sleep(Duration::from_millis(left_ms as u64 + 1)).await;
-    }
+    app.with_left_in_minute(Duration::from_secs(20)).await;
     for _ in 0..FLOOD {
         let request = app.request(Method::GET, "/v1/admin/tenants");
-        assert_eq!(app.send(request).await.status, 401);
+        app.send(request).await.expect(401);
     }
     assert_eq!(booked(&app).await.len(), 600);
-    let keys = app.world.store.keys();
+    let keys = app.store.keys();
     let due: Vec<String> = app
-        .read(&[
+        .run(&[
             "ZRANGE",
             &keys.audit_failures_due(Partition::FIRST),
             "0",
@@ -49,11 +45,10 @@ async fn a_flood_of_keyless_requests_is_booked_up_to_a_bound_and_counted_exactly
         .await;
     assert_eq!(due, ["__unauth__"], "the minute waits for its sum");
     let counter = app
-        .world
         .store
         .keys()
         .audit_failures(Partition::FIRST, "__unauth__");
-    let minute: i64 = app.read(&["HGET", &counter, "minute_ms"]).await;
+    let minute: i64 = app.run(&["HGET", &counter, "minute_ms"]).await;
     app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
         .await;
     app.send(app.request(Method::GET, "/v1/admin/x")).await;
@@ -75,8 +70,7 @@ async fn a_flood_of_keyless_requests_is_booked_up_to_a_bound_and_counted_exactly
 async fn a_keyless_request_to_a_long_path_books_little() {
     let app = TestApp::spawn().await;
     let path = format!("/v1/admin/{}", "x".repeat(1_000));
-    let said = app.send(app.request(Method::GET, &path)).await;
-    assert_eq!(said.status, 401);
+    app.send(app.request(Method::GET, &path)).await.expect(401);
     let entries = booked(&app).await;
     let fields = entries[0].1.concat();
     assert!(fields.len() < 500, "{}: {entries:?}", fields.len());
@@ -86,7 +80,7 @@ async fn a_keyless_request_to_a_long_path_books_little() {
 #[tokio::test]
 async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
     let app = TestApp::spawn().await;
-    let (store, keys) = (&app.world.store, app.world.store.keys());
+    let (store, keys) = (&app.store, app.store.keys());
     let counter = keys.audit_failures(Partition::FIRST, "__unauth__");
     let first = [
         ("minute_ms", "0"),
@@ -97,14 +91,16 @@ async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
     ];
     app.set(&counter, &first).await;
     let due = keys.audit_failures_due(Partition::FIRST);
-    app.read::<i64>(&["ZADD", &due, "1", "__unauth__"]).await;
+    app.run::<i64>(&["ZADD", &due, "1", "__unauth__"]).await;
     let sums = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
     );
     let sums = sums.expect("a fresh registry");
-    let lease = holds::lease(store, Partition::FIRST, "d", Duration::from_secs(60)).await;
+    let lease = app
+        .lease_of(Partition::FIRST, "d", Duration::from_secs(60))
+        .await;
     for expected in [1, 0] {
         let flush = sums.run_once(&[lease], |_| {}).await;
         assert_eq!(flush.expect("Redis answers").emitted, expected);
@@ -114,10 +110,10 @@ async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
     assert_eq!(value(&entries[0], "metadata.count"), Some("42"));
     assert_eq!(value(&entries[0], "operation"), Some("GET:/v1/admin/x"));
     assert_eq!(value(&entries[0], "sequence"), Some("1"));
-    let left: i64 = app.read(&["EXISTS", &counter, &due]).await;
+    let left: i64 = app.run(&["EXISTS", &counter, &due]).await;
     assert_eq!(left, 0);
     let days: Vec<String> = app
-        .read(&["ZRANGE", &keys.days(Partition::FIRST), "0", "-1"])
+        .run(&["ZRANGE", &keys.days(Partition::FIRST), "0", "-1"])
         .await;
     assert!(days[0].starts_with("__unauth__:"), "{days:?}");
 }

@@ -4,21 +4,17 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, get, key, post, send, tokens, umbra, umbra_on};
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, tokens, umbra, umbra_on};
+use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::desk::{Desk, tenant_id};
 use crate::harness::redis::shared;
-
-fn desk(app: &TestApp) -> Desk {
-    Desk::on(app.world.store.clone())
-}
 
 #[tokio::test]
 async fn each_refused_request_is_booked_once() {
     let app = umbra().await;
-    let desk = desk(&app);
+    let fixture = app.admin_fixture();
     let booked = |partition: Partition, chain: &str| -> Vec<(String, String)> {
-        let entries = desk.audit(partition, chain).into_iter();
+        let entries = fixture.audit(partition, chain).into_iter();
         entries
             .filter_map(|entry| {
                 Some((
@@ -30,10 +26,9 @@ async fn each_refused_request_is_booked_once() {
     };
     let pair = |operation: &str, code: &str| (operation.to_owned(), code.to_owned());
     let duplicate = json!({"tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS", "allocated": tokens(1)});
-    assert_eq!(post(&app, BUDGETS, duplicate).await.status, 409);
-    get(&app, "/v1/admin/no-such").await;
-    send(
-        &app,
+    app.post_as_admin(BUDGETS, duplicate).await.expect(409);
+    app.get_as_admin("/v1/admin/no-such").await;
+    app.call(
         Method::POST,
         TENANTS,
         &[("X-Admin-API-Key", "wrong")],
@@ -41,8 +36,7 @@ async fn each_refused_request_is_booked_once() {
     )
     .await;
     let (_, reader) = key(&app, &["budgets:read"]).await;
-    send(
-        &app,
+    app.call(
         Method::POST,
         BUDGETS,
         &[("X-Service-API-Key", &reader)],
@@ -66,7 +60,7 @@ async fn each_refused_request_is_booked_once() {
         booked(Partition::FIRST, "__unauth__"),
         [pair("POST:/v1/admin/tenants", "UNAUTHORIZED")]
     );
-    let last = desk.audit(umbra, "umbra").pop().expect("an entry");
+    let last = fixture.audit(umbra, "umbra").pop().expect("an entry");
     assert!(last.get("key_id").is_some_and(|id| id.starts_with("key_")));
     assert_eq!(last.get("source_ip"), Some("127.0.0.1"));
 }
@@ -76,9 +70,12 @@ async fn an_inbound_request_id_is_taken_and_told() {
     let app = umbra().await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Request-Id", "dash-1")];
     let body = json!({"tenant_id": "beta", "name": "Beta"});
-    let said = send(&app, Method::POST, TENANTS, &headers, &body).await;
-    assert_eq!(said.headers["x-request-id"], "dash-1");
-    assert_eq!(desk(&app).events("beta")[0]["request_id"], "dash-1");
+    let response = app.call(Method::POST, TENANTS, &headers, &body).await;
+    assert_eq!(response.headers["x-request-id"], "dash-1");
+    assert_eq!(
+        app.admin_fixture().events("beta")[0]["request_id"],
+        "dash-1"
+    );
 }
 
 #[tokio::test]
@@ -88,10 +85,12 @@ async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refu
     let app = umbra_on(app).await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "k")];
     let body = json!({"tenant_id": "umbra", "name": "ci"});
-    let said = send(&app, Method::POST, KEYS, &headers, &body).await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
-    assert!(said.text("/message").contains("X-Idempotency-Key"));
-    let created = post(&app, KEYS, body).await;
+    let response = app
+        .call(Method::POST, KEYS, &headers, &body)
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(response.text("/message").contains("X-Idempotency-Key"));
+    let created = app.post_as_admin(KEYS, body).await;
     assert_eq!(
         created.at("/permissions").as_array().map(Vec::len),
         Some(10)
@@ -111,7 +110,7 @@ async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refu
         ),
     ] {
         assert_eq!(
-            post(&app, KEYS, body.clone()).await.error(),
+            app.post_as_admin(KEYS, body.clone()).await.error(),
             expected,
             "{body}"
         );
@@ -144,8 +143,12 @@ async fn a_trusted_proxy_is_believed_whatever_the_client_claims_before_it() {
         let app = TestApp::spawn_on(&url, &["--trusted-proxies", trusted]).await;
         let mut headers = vec![("X-Admin-API-Key", ADMIN_KEY)];
         headers.extend(lines.iter().map(|line| ("X-Forwarded-For", *line)));
-        send(&app, Method::GET, "/v1/admin/no-such", &headers, &json!({})).await;
-        let entry = desk(&app).audit(Partition::FIRST, "__admin__").pop();
+        app.call(Method::GET, "/v1/admin/no-such", &headers, &json!({}))
+            .await;
+        let entry = app
+            .admin_fixture()
+            .audit(Partition::FIRST, "__admin__")
+            .pop();
         let entry = entry.expect("an entry");
         assert_eq!(entry.get("source_ip"), Some(expected), "{lines:?}");
     }

@@ -3,29 +3,30 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, get, key, post, send, tokens, umbra};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::trail::{append, seal_everything};
+use crate::admin::http::{BUDGETS, TENANTS, key, tokens, umbra};
+use crate::harness::app::TestApp;
+use crate::harness::audit_chain::{append, seal_everything};
+use crate::harness::response::Response;
 
 pub(crate) const LOGS: &str = "/v1/admin/audit/logs";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// The entries of a page, each by one of its members.
-pub(crate) fn members(said: &Said, name: &str) -> Vec<String> {
-    assert_eq!(said.status, 200, "{said:?}");
-    let rows = said.at("/logs").as_array().expect("a list");
+pub(crate) fn members(response: &Response, name: &str) -> Vec<String> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let rows = response.at("/logs").as_array().expect("a list");
     let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
     rows.iter().map(|row| text(&row[name])).collect()
 }
 
-pub(crate) async fn list(app: &TestApp, query: &str) -> Said {
-    get(app, &format!("{LOGS}?{query}")).await
+pub(crate) async fn list(app: &TestApp, query: &str) -> Response {
+    app.get_as_admin(&format!("{LOGS}?{query}")).await
 }
 
 /// Four entries of a tenant and two of others, an hour apart, the oldest first: `a` to `f`.
 async fn stage() -> (TestApp, i64) {
     let app = TestApp::spawn().await;
-    let store = &app.world.store;
+    let store = &app.store;
     let start_ms = store.today().plus(-3).start_ms();
     let entries: [(&str, &[(&str, &str)]); 6] = [
         (
@@ -154,15 +155,15 @@ async fn each_filter_holds_within_a_tenant_and_over_all() {
         ("sort_dir=asc", "abcd", "abcdef"),
         ("surprise=1&status=&search=%20", "dcba", "fedcba"),
     ] {
-        let said = list(&app, &format!("tenant_id=acme&{query}")).await;
+        let response = list(&app, &format!("tenant_id=acme&{query}")).await;
         assert_eq!(
-            members(&said, "request_id").concat(),
+            members(&response, "request_id").concat(),
             of_acme,
             "acme: {query}"
         );
-        let said = list(&app, query).await;
+        let response = list(&app, query).await;
         assert_eq!(
-            members(&said, "request_id").concat(),
+            members(&response, "request_id").concat(),
             of_all,
             "all: {query}"
         );
@@ -175,8 +176,12 @@ async fn each_filter_holds_within_a_tenant_and_over_all() {
         ("tenant_id=nobody", ""),
         ("tenant_id=NO%20TENANT", ""),
     ] {
-        let said = list(&app, query).await;
-        assert_eq!(members(&said, "request_id").concat(), expected, "{query}");
+        let response = list(&app, query).await;
+        assert_eq!(
+            members(&response, "request_id").concat(),
+            expected,
+            "{query}"
+        );
     }
 }
 
@@ -212,13 +217,13 @@ async fn each_sort_has_its_order_in_both_directions_and_pages_tell_everything_on
             let (mut paged, mut cursor) = (String::new(), String::new());
             loop {
                 let query = format!("sort_by={sort}&sort_dir={direction}&limit=4&cursor={cursor}");
-                let said = list(&app, &query).await;
-                paged += &members(&said, "request_id").concat();
+                let response = list(&app, &query).await;
+                paged += &members(&response, "request_id").concat();
                 assert_eq!(
-                    said.at("/has_more").as_bool(),
-                    Some(said.at("/next_cursor").is_string())
+                    response.at("/has_more").as_bool(),
+                    Some(response.at("/next_cursor").is_string())
                 );
-                match said.at("/next_cursor").as_str() {
+                match response.at("/next_cursor").as_str() {
                     Some(next) => cursor = next.to_owned(),
                     None => break,
                 }
@@ -241,8 +246,8 @@ async fn each_sort_has_its_order_in_both_directions_and_pages_tell_everything_on
 #[tokio::test]
 async fn a_cursor_opens_for_its_own_filters_and_order_alone() {
     let (app, _) = stage().await;
-    let said = list(&app, "tenant_id=acme&limit=2&status_min=200").await;
-    let cursor = said.text("/next_cursor").to_owned();
+    let response = list(&app, "tenant_id=acme&limit=2&status_min=200").await;
+    let cursor = response.text("/next_cursor").to_owned();
     let next = list(
         &app,
         &format!("tenant_id=acme&status_min=200&cursor={cursor}"),
@@ -258,16 +263,16 @@ async fn a_cursor_opens_for_its_own_filters_and_order_alone() {
         "tenant_id=acme&status_min=200&sort_by=status",
         "tenant_id=acme&status_min=200&sort_dir=asc",
     ] {
-        let said = list(&app, &format!("{query}&cursor={cursor}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        let response = list(&app, &format!("{query}&cursor={cursor}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
     }
     for forged in ["x", &cursor[1..], &format!("{cursor}A")] {
-        let said = list(
+        let response = list(
             &app,
             &format!("tenant_id=acme&status_min=200&cursor={forged}"),
         )
         .await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{forged}");
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{forged}");
     }
 }
 
@@ -288,16 +293,16 @@ async fn rule_71_contradicting_filters_are_refused_and_unknown_codes_match_nothi
         "sort_by=log_id".to_owned(),
         format!("search={}", "x".repeat(129)),
     ] {
-        let said = list(&app, &query).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        let response = list(&app, &query).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
         let named = query.split('=').next().expect("a name");
         assert!(
-            said.text("/message").contains(&format!("'{named}'")),
-            "{said:?}"
+            response.text("/message").contains(&format!("'{named}'")),
+            "{response:?}"
         );
     }
-    let said = list(&app, &format!("operation={}", many[..25].join(","))).await;
-    assert_eq!(members(&said, "log_id").len(), 0);
+    let response = list(&app, &format!("operation={}", many[..25].join(","))).await;
+    assert_eq!(members(&response, "log_id").len(), 0);
     let kept = list(&app, "tenant_id=acme&error_code_exclude=DUPLICATE_RESOURCE").await;
     assert_eq!(
         members(&kept, "request_id").concat(),
@@ -315,11 +320,10 @@ async fn rule_71_contradicting_filters_are_refused_and_unknown_codes_match_nothi
 async fn rule_72_a_failed_request_is_one_entry_with_its_path_and_code() {
     let app = umbra().await;
     let duplicate = json!({"tenant_id": "umbra", "scope": "tenant:umbra", "unit": "TOKENS", "allocated": tokens(1)});
-    let refused = post(&app, BUDGETS, duplicate).await;
-    assert_eq!(refused.status, 409);
-    let said = list(&app, "tenant_id=umbra&status_min=400").await;
-    let rows = said.at("/logs").as_array().expect("a list");
-    assert_eq!(rows.len(), 1, "{said:?}");
+    let refused = app.post_as_admin(BUDGETS, duplicate).await.expect(409);
+    let response = list(&app, "tenant_id=umbra&status_min=400").await;
+    let rows = response.at("/logs").as_array().expect("a list");
+    assert_eq!(rows.len(), 1, "{response:?}");
     assert_eq!(rows[0]["operation"], "POST:/v1/admin/budgets");
     assert_eq!(rows[0]["error_code"], "DUPLICATE_RESOURCE");
     assert_eq!(rows[0]["status"], 409);
@@ -332,13 +336,15 @@ async fn rule_72_a_failed_request_is_one_entry_with_its_path_and_code() {
     );
 
     let wrong = [("X-Admin-API-Key", "wrong")];
-    let refused = send(&app, Method::POST, TENANTS, &wrong, &json!({})).await;
-    assert_eq!(refused.status, 401);
-    seal_everything(&app.world.store).await;
+    let refused = app
+        .call(Method::POST, TENANTS, &wrong, &json!({}))
+        .await
+        .expect(401);
+    seal_everything(&app.store).await;
     let query = format!("request_id={}", refused.text("/request_id"));
-    let said = list(&app, &query).await;
-    assert_eq!(members(&said, "tenant_id"), ["__unauth__"]);
-    assert_eq!(members(&said, "operation"), ["POST:/v1/admin/tenants"]);
+    let response = list(&app, &query).await;
+    assert_eq!(members(&response, "tenant_id"), ["__unauth__"]);
+    assert_eq!(members(&response, "operation"), ["POST:/v1/admin/tenants"]);
     assert_eq!(
         members(&list(&app, "tenant_id=__unauth__").await, "status"),
         ["401"]
@@ -351,20 +357,21 @@ async fn an_operator_alone_reads_it_and_a_read_is_not_booked() {
     let (_, secret) = key(&app, &["admin:read", "events:read"]).await;
     let by_key = [("X-Service-API-Key", secret.as_str())];
     for headers in [&by_key[..], &[], &[("X-Admin-API-Key", "wrong")]] {
-        let said = send(&app, Method::GET, LOGS, headers, &Value::Null).await;
-        assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+        app.call(Method::GET, LOGS, headers, &Value::Null)
+            .await
+            .refused(401, "UNAUTHORIZED");
     }
-    assert_eq!(post(&app, LOGS, json!({})).await.status, 405);
+    app.post_as_admin(LOGS, json!({})).await.expect(405);
     for _ in 0..2 {
-        let said = list(&app, "tenant_id=umbra&sort_dir=asc").await;
+        let response = list(&app, "tenant_id=umbra&sort_dir=asc").await;
         assert_eq!(
-            members(&said, "operation"),
+            members(&response, "operation"),
             ["createTenant", "createBudget", "createApiKey"]
         );
-        let row = said.at("/logs/1");
+        let row = response.at("/logs/1");
         assert_eq!(row["metadata"]["allocated"], 100);
         assert_eq!(row["metadata"]["actor_type"], "admin_on_behalf_of");
-        assert_eq!(said.at("/logs/2/metadata/permissions/0"), "admin:read");
+        assert_eq!(response.at("/logs/2/metadata/permissions/0"), "admin:read");
         let text = format!("{row}");
         for hidden in ["sequence", "hash", "seal"] {
             assert!(!text.contains(hidden), "{text}");

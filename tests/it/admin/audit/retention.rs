@@ -3,10 +3,11 @@
 use budget_authority::store::Day;
 
 use crate::dispatcher::retention::{retention, run};
-use crate::harness::past::Past;
+use crate::harness::audit_chain::LEASE;
+use crate::harness::past_day::PastDay;
 use crate::harness::redis::shared;
 use crate::harness::store;
-use crate::harness::trail::Trail;
+use crate::harness::tenant_fixture::TenantFixture;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -22,7 +23,7 @@ async fn an_audit_log_goes_sealed_and_from_the_oldest_end_only() {
         (410, Some(42), 39, 2),
         (410, None, 40, 0),
     ] {
-        let mut past = Past::new(&store, days_ago).await;
+        let mut past = PastDay::new(&store, days_ago).await;
         let (keys, partition) = (store.keys().clone(), past.lease.partition);
         let audit = keys.audit(partition, "acme", past.day);
         let (chain, seals) = (
@@ -58,7 +59,7 @@ async fn an_audit_log_goes_sealed_and_from_the_oldest_end_only() {
 #[tokio::test]
 async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
     let store = store(&shared().url());
-    let past = Past::new(&store, 32).await;
+    let past = PastDay::new(&store, 32).await;
     let (keys, partition) = (store.keys(), past.lease.partition);
     let days = keys.days(partition);
     for name in ["__unauth__", "__admin__"] {
@@ -89,40 +90,40 @@ async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
 
 #[tokio::test]
 async fn a_chain_is_proved_from_its_anchor_on() {
-    let trail = Trail::new().await;
-    let now_ms = trail.desk.store.clock().now_ms();
+    let tenant = TenantFixture::unaudited().await;
+    let now_ms = tenant.store.clock().now_ms();
     // Two days that are over, and one that is not.
     for (days_ago, entries) in [(450, 3), (402, 2), (1, 2)] {
         let day = Day::of_ms(now_ms - days_ago * DAY_MS);
-        trail.entries_of(day, entries).await;
+        tenant.write_audit_entries(day, entries).await;
     }
-    trail.book(2).await;
-    trail.seal().await;
-    let before = trail.report().await;
+    tenant.record_failures(2).await;
+    tenant.seal().await;
+    let before = tenant.audit_report().await;
     assert_eq!((before.findings.len(), before.chains[0].verified), (0, 9));
 
-    let pass = run(&retention(&trail.desk.store), trail.lease().await).await;
+    let pass = run(&retention(&tenant.store), tenant.lease("d", LEASE).await).await;
     assert_eq!(pass.audit, 5);
-    let after = trail.report().await;
+    let after = tenant.audit_report().await;
     assert_eq!(after.findings, []);
     let row = &after.chains[0];
     assert_eq!((row.anchor_sequence, row.verified), (5, 4));
     assert_eq!(row.sealed_hash, before.chains[0].sealed_hash);
 
     // An anchor that was moved, or whose hash was changed, is found.
-    let chain = trail.chain_key();
+    let chain = tenant.chain_key();
     for (field, value, kind) in [
         ("anchor_hash", "00", "seal"),
         ("anchor_sequence", "6", "seal"),
         ("anchor_sequence", "4", "dropped"),
         ("anchor_dropped", "4", "seal"),
     ] {
-        let kept: String = trail.redis(&["HGET", &chain, field]);
-        trail.redis::<i64>(&["HSET", &chain, field, value]);
-        let found = trail.report().await.findings;
+        let kept: String = tenant.redis().run(&["HGET", &chain, field]);
+        tenant.redis().run::<i64>(&["HSET", &chain, field, value]);
+        let found = tenant.audit_report().await.findings;
         let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
         assert!(kinds.contains(&kind), "{field}: {found:?}");
-        trail.redis::<i64>(&["HSET", &chain, field, &kept]);
+        tenant.redis().run::<i64>(&["HSET", &chain, field, &kept]);
     }
-    assert_eq!(trail.report().await.findings, []);
+    assert_eq!(tenant.audit_report().await.findings, []);
 }

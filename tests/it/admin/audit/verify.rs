@@ -3,33 +3,33 @@
 use budget_authority::tools::verify::audit::{AuditVerifyArgs, Finding, run_audit};
 
 use crate::harness::store;
-use crate::harness::trail::Trail;
+use crate::harness::tenant_fixture::TenantFixture;
 
 type Log = Vec<(String, Vec<String>)>;
 
 /// Six sealed entries, and two that are not.
-async fn stage() -> Trail {
-    let trail = Trail::new().await;
-    trail.book(6).await;
-    trail.seal().await;
-    trail.book(2).await;
-    trail
+async fn stage() -> TenantFixture {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(6).await;
+    tenant.seal().await;
+    tenant.record_failures(2).await;
+    tenant
 }
 
-fn log(trail: &Trail) -> Log {
-    trail.redis(&["XRANGE", &trail.log_key(), "-", "+"])
+fn log(tenant: &TenantFixture) -> Log {
+    tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"])
 }
 
 /// Writes the log anew, as somebody may who can write every key.
-fn rewrite(trail: &Trail, change: impl FnOnce(&mut Log)) {
-    let mut entries = log(trail);
+fn rewrite(tenant: &TenantFixture, change: impl FnOnce(&mut Log)) {
+    let mut entries = log(tenant);
     change(&mut entries);
-    trail.redis::<i64>(&["DEL", &trail.log_key()]);
-    let key = trail.log_key();
+    tenant.redis().run::<i64>(&["DEL", &tenant.log_key()]);
+    let key = tenant.log_key();
     for (id, fields) in entries {
         let mut words = vec!["XADD", key.as_str(), &id];
         words.extend(fields.iter().map(String::as_str));
-        trail.redis::<String>(&words);
+        tenant.redis().run::<String>(&words);
     }
 }
 
@@ -41,8 +41,8 @@ fn set(fields: &mut [String], name: &str, value: &str) {
     fields[at + 1] = value.to_owned();
 }
 
-async fn found(trail: &Trail) -> Vec<(&'static str, Option<u64>)> {
-    let findings: Vec<Finding> = trail.report().await.findings;
+async fn found(tenant: &TenantFixture) -> Vec<(&'static str, Option<u64>)> {
+    let findings: Vec<Finding> = tenant.audit_report().await.findings;
     findings
         .iter()
         .map(|found| (found.kind, found.sequence))
@@ -51,13 +51,13 @@ async fn found(trail: &Trail) -> Vec<(&'static str, Option<u64>)> {
 
 #[tokio::test]
 async fn what_is_as_it_was_is_proved_and_the_unsealed_tail_is_told() {
-    let trail = stage().await;
-    let report = trail.report().await;
+    let tenant = stage().await;
+    let report = tenant.audit_report().await;
     assert_eq!(report.findings, []);
     let row = &report.chains[0];
     assert_eq!((row.verified, row.unsealed, row.sealed_sequence), (6, 2, 6));
-    rewrite(&trail, |_| {});
-    assert_eq!(found(&trail).await, []);
+    rewrite(&tenant, |_| {});
+    assert_eq!(found(&tenant).await, []);
 }
 
 #[tokio::test]
@@ -68,18 +68,20 @@ async fn an_altered_field_is_found_wherever_it_is() {
         (3, "request_id", "req_other"),
         (5, "source_ip", "192.0.2.8"),
     ] {
-        let trail = stage().await;
-        rewrite(&trail, |log| set(&mut log[at].1, name, value));
+        let tenant = stage().await;
+        rewrite(&tenant, |log| set(&mut log[at].1, name, value));
         assert_eq!(
-            found(&trail).await,
+            found(&tenant).await,
             [("altered", Some(at as u64 + 1))],
             "{name}"
         );
     }
-    let trail = stage().await;
-    rewrite(&trail, |log| log[1].1.extend(["x", "y"].map(str::to_owned)));
+    let tenant = stage().await;
+    rewrite(&tenant, |log| {
+        log[1].1.extend(["x", "y"].map(str::to_owned))
+    });
     assert_eq!(
-        found(&trail).await,
+        found(&tenant).await,
         [("altered", Some(2))],
         "one more field"
     );
@@ -88,28 +90,30 @@ async fn an_altered_field_is_found_wherever_it_is() {
 #[tokio::test]
 async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end() {
     for at in [0, 2, 5, 7] {
-        let trail = stage().await;
-        let id = log(&trail)[at].0.clone();
-        trail.redis::<i64>(&["XDEL", &trail.log_key(), &id]);
+        let tenant = stage().await;
+        let id = log(&tenant)[at].0.clone();
+        tenant.redis().run::<i64>(&["XDEL", &tenant.log_key(), &id]);
         assert_eq!(
-            found(&trail).await,
+            found(&tenant).await,
             [("dropped", Some(at as u64 + 1))],
             "{at}"
         );
     }
-    let trail = stage().await;
-    rewrite(&trail, |log| log.truncate(4));
-    assert_eq!(found(&trail).await, [("dropped", Some(5))], "a cut tail");
-    let trail = stage().await;
-    trail.redis::<i64>(&["DEL", &trail.log_key(), &trail.seals_key()]);
-    assert_eq!(found(&trail).await, [("dropped", Some(1))], "all of a day");
+    let tenant = stage().await;
+    rewrite(&tenant, |log| log.truncate(4));
+    assert_eq!(found(&tenant).await, [("dropped", Some(5))], "a cut tail");
+    let tenant = stage().await;
+    tenant
+        .redis()
+        .run::<i64>(&["DEL", &tenant.log_key(), &tenant.seals_key()]);
+    assert_eq!(found(&tenant).await, [("dropped", Some(1))], "all of a day");
 }
 
 #[tokio::test]
 async fn an_inserted_entry_is_found() {
     for (number, kind) in [("3", "inserted"), ("99", "inserted"), ("x", "inserted")] {
-        let trail = stage().await;
-        rewrite(&trail, |log| {
+        let tenant = stage().await;
+        rewrite(&tenant, |log| {
             let (id, mut fields) = log[2].clone();
             set(&mut fields, "sequence", number);
             let (ms, of_ms) = id.split_once('-').expect("an id");
@@ -124,32 +128,31 @@ async fn an_inserted_entry_is_found() {
             }
             log.insert(3, (format!("{ms}-{}", of_ms + 1), fields));
         });
-        let kinds = found(&trail).await;
+        let kinds = found(&tenant).await;
         assert!(
             kinds.iter().any(|(found, _)| *found == kind),
             "{number}: {kinds:?}"
         );
     }
     // Renumbered, so that all numbers are there.
-    let trail = stage().await;
-    rewrite(&trail, |log| {
+    let tenant = stage().await;
+    rewrite(&tenant, |log| {
         let copy = log[7].1.clone();
         log.push(("9999999999999-0".to_owned(), copy));
         set(&mut log[8].1, "sequence", "9");
     });
     assert_eq!(
-        found(&trail).await,
+        found(&tenant).await,
         [("inserted", Some(9))],
         "beyond the last number"
     );
-    let trail = stage().await;
-    let other_day = trail.desk.store.today().plus(-40);
-    let key = trail
-        .desk
+    let tenant = stage().await;
+    let other_day = tenant.store.today().plus(-40);
+    let key = tenant
         .store
         .keys()
-        .audit(trail.partition(), trail.tenant, other_day);
-    trail.redis::<String>(&[
+        .audit(tenant.partition(), tenant.name(), other_day);
+    tenant.redis().run::<String>(&[
         "XADD",
         &key,
         "*",
@@ -159,7 +162,7 @@ async fn an_inserted_entry_is_found() {
         "200",
     ]);
     assert_eq!(
-        found(&trail).await,
+        found(&tenant).await,
         [("inserted", None)],
         "in a log that nobody looks into"
     );
@@ -172,54 +175,64 @@ async fn a_changed_seal_and_a_changed_head_are_found() {
         ("1", &[("seal", Some(1)), ("altered", Some(1))][..]),
         ("4", &[("altered", Some(3)), ("altered", Some(4))]),
     ] {
-        let trail = stage().await;
+        let tenant = stage().await;
         let other = "1".repeat(64);
-        trail.redis::<i64>(&["HSET", &trail.seals_key(), number, &other]);
-        assert_eq!(found(&trail).await, expected, "{number}");
+        tenant
+            .redis()
+            .run::<i64>(&["HSET", &tenant.seals_key(), number, &other]);
+        assert_eq!(found(&tenant).await, expected, "{number}");
     }
-    let trail = stage().await;
-    trail.redis::<i64>(&["HDEL", &trail.seals_key(), "3"]);
-    assert!(found(&trail).await.contains(&("seal", Some(3))));
-    let trail = stage().await;
-    trail.redis::<i64>(&["HSET", &trail.chain_key(), "sealed_hash", &zeros]);
-    assert_eq!(found(&trail).await, [("altered", Some(6))]);
-    let trail = stage().await;
-    trail.redis::<i64>(&["HSET", &trail.seals_key(), "last", &format!("6 {zeros}")]);
-    assert_eq!(found(&trail).await, [("seal", Some(6))]);
-    let trail = stage().await;
-    trail.redis::<i64>(&["DEL", &trail.chain_key()]);
-    assert!(found(&trail).await.contains(&("inserted", Some(8))));
-    let trail = stage().await;
-    trail.redis::<()>(&["SET", &trail.log_key(), "no log"]);
-    assert!(found(&trail).await.contains(&("altered", None)));
+    let tenant = stage().await;
+    tenant
+        .redis()
+        .run::<i64>(&["HDEL", &tenant.seals_key(), "3"]);
+    assert!(found(&tenant).await.contains(&("seal", Some(3))));
+    let tenant = stage().await;
+    tenant
+        .redis()
+        .run::<i64>(&["HSET", &tenant.chain_key(), "sealed_hash", &zeros]);
+    assert_eq!(found(&tenant).await, [("altered", Some(6))]);
+    let tenant = stage().await;
+    tenant
+        .redis()
+        .run::<i64>(&["HSET", &tenant.seals_key(), "last", &format!("6 {zeros}")]);
+    assert_eq!(found(&tenant).await, [("seal", Some(6))]);
+    let tenant = stage().await;
+    tenant.redis().run::<i64>(&["DEL", &tenant.chain_key()]);
+    assert!(found(&tenant).await.contains(&("inserted", Some(8))));
+    let tenant = stage().await;
+    tenant
+        .redis()
+        .run::<()>(&["SET", &tenant.log_key(), "no log"]);
+    assert!(found(&tenant).await.contains(&("altered", None)));
 }
 
 #[tokio::test]
 async fn a_running_system_is_verified_without_a_false_alarm() {
-    let trail = stage().await;
+    let tenant = stage().await;
     let booking = async {
         for _ in 0..20 {
-            trail.book(10).await;
-            trail.seal().await;
+            tenant.record_failures(10).await;
+            tenant.seal().await;
         }
     };
     let verifying = async {
         for _ in 0..20 {
-            assert_eq!(trail.report().await.findings, []);
+            assert_eq!(tenant.audit_report().await.findings, []);
         }
     };
     tokio::join!(booking, verifying);
-    assert_eq!(trail.report().await.chains[0].verified, 208);
+    assert_eq!(tenant.audit_report().await.chains[0].verified, 208);
 }
 
 #[tokio::test]
 async fn the_exit_code_tells_proved_from_changed_and_from_unknown() {
-    let trail = stage().await;
+    let tenant = stage().await;
     let args = |names: &[&str], json| AuditVerifyArgs {
         tenants: names.iter().map(ToString::to_string).collect(),
         json,
     };
-    let store_of = &trail.desk.store;
+    let store_of = &tenant.store;
     let mut text = Vec::new();
     assert_eq!(run_audit(store_of, &args(&[], false), &mut text).await, 0);
     let text = String::from_utf8(text).expect("text");
@@ -228,7 +241,7 @@ async fn the_exit_code_tells_proved_from_changed_and_from_unknown() {
         run_audit(store_of, &args(&["nobody"], false), Vec::new()).await,
         2
     );
-    rewrite(&trail, |log| set(&mut log[0].1, "status", "200"));
+    rewrite(&tenant, |log| set(&mut log[0].1, "status", "200"));
     let mut json = Vec::new();
     assert_eq!(
         run_audit(store_of, &args(&["acme"], true), &mut json).await,

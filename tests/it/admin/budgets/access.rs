@@ -22,14 +22,14 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
     }
     let key = async |permissions: &str, filter: &str| {
         let fields = [("permissions", permissions), ("scope_filter", filter)];
-        app.world.add_key(0, &fields).await
+        app.add_key(0, &fields).await
     };
     let reader = key(" budgets:read ", "").await;
     assert_eq!(scopes(&list(&app, Some(&reader), "").await).len(), 3);
     let named = list(&app, Some(&reader), "tenant_id=bolt").await;
     assert_eq!(scopes(&named).len(), 3, "the key names its tenant");
     assert_eq!(named.headers["x-service-tenant"], "acme");
-    assert!(scopes(&list(&app, Some(&app.world.keys[1]), "tenant_id=acme").await).is_empty());
+    assert!(scopes(&list(&app, Some(&app.keys[1]), "tenant_id=acme").await).is_empty());
     for (filter, seen) in [
         ("agent:x", &["tenant:acme/agent:x"][..]),
         (
@@ -51,22 +51,20 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
         ("tenant:acme", Err((403, "FORBIDDEN"))),
         ("tenant:acme/agent:xy", Err((403, "FORBIDDEN"))),
     ] {
-        let said = list(&app, Some(&restricted), &format!("scope_prefix={prefix}")).await;
+        let response = list(&app, Some(&restricted), &format!("scope_prefix={prefix}")).await;
         match outcome {
-            Ok(count) => assert_eq!(scopes(&said).len(), count, "{prefix}"),
-            Err(error) => assert_eq!(said.error(), error, "{prefix}"),
+            Ok(count) => assert_eq!(scopes(&response).len(), count, "{prefix}"),
+            Err(error) => assert_eq!(response.error(), error, "{prefix}"),
         }
     }
-    assert_eq!(
-        list(&app, Some("sk_live_nonsense"), "").await.error(),
-        (401, "UNAUTHORIZED")
-    );
+    list(&app, Some("sk_live_nonsense"), "")
+        .await
+        .refused(401, "UNAUTHORIZED");
     let writer = key(" budgets:write ", "").await;
     for query in ["", "unit=x"] {
-        assert_eq!(
-            list(&app, Some(&writer), query).await.error(),
-            (403, "INSUFFICIENT_PERMISSIONS")
-        );
+        list(&app, Some(&writer), query)
+            .await
+            .refused(403, "INSUFFICIENT_PERMISSIONS");
     }
     for status in ["SUSPENDED", "CLOSED"] {
         app.set_tenant(&[("status", status)]).await;
@@ -82,60 +80,56 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
 async fn rule_5_admin_read_opens_the_list_of_budgets_and_no_funding() {
     let app = TestApp::spawn().await;
     budget(&app, "acme", "tenant:acme", "TOKENS", 10).await;
-    let reads = app
-        .world
-        .add_key(0, &[("permissions", " admin:read ")])
-        .await;
+    let reads = app.add_key(0, &[("permissions", " admin:read ")]).await;
     assert_eq!(scopes(&list(&app, Some(&reads), "").await), ["tenant:acme"]);
     let fund = format!("{BUDGETS}/fund?scope=tenant:acme&unit=TOKENS");
     let body = json!({"operation": "CREDIT", "amount": tokens(1)});
-    let said = app.by_key(&reads, Method::POST, &fund, &body).await;
-    assert_eq!(said.error(), (403, "INSUFFICIENT_PERMISSIONS"));
-    let writes = app
-        .world
-        .add_key(0, &[("permissions", " admin:write ")])
-        .await;
-    assert_eq!(
-        app.by_key(&writes, Method::POST, &fund, &body).await.status,
-        200
-    );
+    app.by_key(&reads, Method::POST, &fund, &body)
+        .await
+        .refused(403, "INSUFFICIENT_PERMISSIONS");
+    let writes = app.add_key(0, &[("permissions", " admin:write ")]).await;
+    app.by_key(&writes, Method::POST, &fund, &body)
+        .await
+        .expect(200);
     let hold = crate::harness::app::reserve_body("k1", 1);
-    let said = app.post_with(&writes, "/v1/reservations", &hold).await;
-    assert_eq!(said.error(), (403, "FORBIDDEN"));
-    let said = list(&app, Some(&writes), "").await;
-    assert_eq!(said.error(), (403, "INSUFFICIENT_PERMISSIONS"));
+    app.post_with(&writes, "/v1/reservations", &hold)
+        .await
+        .refused(403, "FORBIDDEN");
+    list(&app, Some(&writes), "")
+        .await
+        .refused(403, "INSUFFICIENT_PERMISSIONS");
 }
 
 #[tokio::test]
 async fn rule_6_a_granular_admin_permission_does_not_open_the_list() {
     let app = TestApp::spawn().await;
     let key = app
-        .world
         .add_key(0, &[("permissions", " admin:budgets:read ")])
         .await;
-    let said = list(&app, Some(&key), "").await;
-    assert_eq!(said.error(), (403, "INSUFFICIENT_PERMISSIONS"));
-    assert!(said.text("/message").contains("budgets:read"), "{said:?}");
+    let response = list(&app, Some(&key), "")
+        .await
+        .refused(403, "INSUFFICIENT_PERMISSIONS");
+    assert!(
+        response.text("/message").contains("budgets:read"),
+        "{response:?}"
+    );
 }
 
 #[tokio::test]
 async fn rule_20_a_body_names_the_tenant_under_the_admin_key_alone() {
     let app = TestApp::spawn().await;
-    let key = app
-        .world
-        .add_key(0, &[("permissions", " budgets:write ")])
-        .await;
+    let key = app.add_key(0, &[("permissions", " budgets:write ")]).await;
     let body = |tenant: Value| json!({"tenant_id": tenant, "scope": "tenant:acme", "unit": "TOKENS", "allocated": tokens(1)});
-    let said = app
+    let response = app
         .by_key(&key, Method::POST, BUDGETS, &body(json!("acme")))
-        .await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
-    assert!(said.text("/message").contains("tenant_id"));
-    let said = app
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(response.text("/message").contains("tenant_id"));
+    let response = app
         .as_admin(Method::POST, BUDGETS, &body(Value::Null))
-        .await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
-    assert!(said.text("/message").contains("tenant_id"));
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(response.text("/message").contains("tenant_id"));
     assert!(scopes(&list(&app, None, "tenant_id=acme").await).is_empty());
 }
 
@@ -145,10 +139,10 @@ async fn rule_25_a_foreign_scope_is_refused_whether_it_has_a_budget_or_not() {
     budget(&app, "bolt", "tenant:bolt", "TOKENS", 1).await;
     for scope in ["tenant:bolt", "tenant:bolt/agent:none", "tenant:nobody"] {
         let path = format!("{BUDGETS}/lookup?scope={scope}&unit=TOKENS");
-        let said = app
-            .by_key(&app.world.keys[0], Method::GET, &path, &Value::Null)
+        let response = app
+            .by_key(&app.keys[0], Method::GET, &path, &Value::Null)
             .await;
-        assert_eq!(said.error(), (403, "FORBIDDEN"), "{scope}");
+        assert_eq!(response.error(), (403, "FORBIDDEN"), "{scope}");
     }
 }
 
@@ -187,13 +181,13 @@ async fn rule_38_the_bounds_of_utilization_are_inclusive() {
         ("utilization_max=0", &["none"]),
         ("utilization_max=0.899", &["none", "under"]),
     ] {
-        let said = list(
+        let response = list(
             &app,
             None,
             &format!("tenant_id=acme&sort_by=scope&sort_dir=asc&{query}"),
         )
         .await;
-        let names: Vec<_> = scopes(&said)
+        let names: Vec<_> = scopes(&response)
             .iter()
             .map(|scope| scope["tenant:acme/agent:".len()..].to_owned())
             .collect();
@@ -204,8 +198,8 @@ async fn rule_38_the_bounds_of_utilization_are_inclusive() {
         None,
         "tenant_id=acme&utilization_min=0.9&utilization_max=0.8",
     )
-    .await;
-    assert_eq!(crossed.error(), (400, "INVALID_REQUEST"));
+    .await
+    .refused(400, "INVALID_REQUEST");
     assert!(crossed.text("/message").contains("utilization_min"));
 }
 
@@ -230,14 +224,15 @@ async fn rule_39_a_limit_is_cut_to_1_and_100() {
             ("100", 100),
             ("101", 100),
         ] {
-            let said = list(&app, None, &format!("tenant_id=acme&limit={limit}{sort}")).await;
-            assert_eq!(rows(&said).len(), count, "{limit}");
-            assert_eq!(said.at("/has_more"), &json!(true));
+            let response = list(&app, None, &format!("tenant_id=acme&limit={limit}{sort}")).await;
+            assert_eq!(rows(&response).len(), count, "{limit}");
+            assert_eq!(response.at("/has_more"), &json!(true));
         }
         let usual = list(&app, None, &format!("tenant_id=acme{sort}")).await;
         assert_eq!(rows(&usual).len(), 50);
-        let said = list(&app, None, &format!("tenant_id=acme&limit=abc{sort}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"));
+        list(&app, None, &format!("tenant_id=acme&limit=abc{sort}"))
+            .await
+            .refused(400, "INVALID_REQUEST");
     }
 }
 
@@ -250,9 +245,9 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
         "sort_by=scope",
         "scope_prefix=tenant:acme/",
     ] {
-        let said = list(&app, None, query).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert!(said.text("/message").contains("tenant_id"), "{query}");
+        let response = list(&app, None, query).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(response.text("/message").contains("tenant_id"), "{query}");
     }
     for unknown in ["nobody", "NO+BODY", "__admin__"] {
         assert!(scopes(&list(&app, None, &format!("tenant_id={unknown}")).await).is_empty());
@@ -316,8 +311,8 @@ async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
     // A tenant's key sees its own all the same.
     budget(&open, "acme", "tenant:acme", "TOKENS", 1).await;
     assert_eq!(
-        scopes(&list(&open, Some(&open.world.keys[0]), "").await),
+        scopes(&list(&open, Some(&open.keys[0]), "").await),
         ["tenant:acme"]
     );
-    assert!(scopes(&list(&open, Some(&open.world.keys[1]), "").await).is_empty());
+    assert!(scopes(&list(&open, Some(&open.keys[1]), "").await).is_empty());
 }

@@ -9,21 +9,23 @@ use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::BadKey;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
-use crate::harness::desk::{Desk, admin_key, ask, asking, new_budget, refusal, scope, tenant_id};
+use crate::harness::admin_fixture::{
+    AdminFixture, admin_key, ask, asking, new_budget, refusal, scope, tenant_id,
+};
 
 const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
 
 #[tokio::test]
 async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
     let new = NewBudget {
         overdraft_limit: 7,
         period_start: Moment::parse("2026-01-01T00:00:00Z"),
         metadata: FreeObject::from_stored("{\"a\":null}".to_owned()),
         ..new_budget(Some("acme"), "tenant:acme/agent:Bob", i64::MAX)
     };
-    let ledger = desk
+    let ledger = fixture
         .admin
         .create_budget(&admin_key(), &new, &ask().by(&admin_key()).request())
         .await
@@ -45,9 +47,10 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
     );
     assert_eq!(ledger.period_start, new.period_start);
 
-    let fields: Vec<String> = desk
-        .redis()
-        .run(&["HKEYS", &desk.budget_key("acme", "tenant:acme/agent:bob")]);
+    let fields: Vec<String> = fixture.redis().run(&[
+        "HKEYS",
+        &fixture.budget_key("acme", "tenant:acme/agent:bob"),
+    ]);
     let first = [
         "status",
         "remaining",
@@ -60,17 +63,17 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
         "ledger_id",
     ];
     assert_eq!(fields[..9], first);
-    let index = desk
+    let index = fixture
         .store
         .keys()
         .budgets(tenant_id("acme").partition(), "acme");
-    let members: Vec<String> = desk.redis().run(&["ZRANGE", &index, "0", "-1"]);
+    let members: Vec<String> = fixture.redis().run(&["ZRANGE", &index, "0", "-1"]);
     assert_eq!(members, ["tenant:acme/agent:bob 1 TOKENS"]);
-    let event = desk.events("acme").pop().expect("an event");
+    let event = fixture.events("acme").pop().expect("an event");
     assert_eq!(event["scope"], "tenant:acme/agent:bob");
     assert_eq!(event["actor"]["type"], "admin_on_behalf_of");
     assert_eq!(event["data"]["operation"], "CREATE");
-    let entry = desk.tenant_audit("acme").pop().expect("an entry");
+    let entry = fixture.tenant_audit("acme").pop().expect("an entry");
     assert_eq!(entry.get("resource_id"), Some(ledger.ledger_id.as_str()));
     assert_eq!(entry.get("metadata.actor_type"), Some("admin_on_behalf_of"));
 
@@ -79,7 +82,7 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
         "tenant:acme/agent:bob",
         "tenant:ACME/agent:bob",
     ] {
-        let found = desk
+        let found = fixture
             .admin
             .lookup_budget(&admin_key(), &scope(spelling), Unit::Tokens)
             .await
@@ -90,10 +93,10 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
 
 #[tokio::test]
 async fn the_checks_of_a_creation_stand_in_their_order() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    let key = desk.key("acme", BOTH, &["agent:*"]).await;
-    let reader = desk.key("acme", &[Permission::BudgetsRead], &[]).await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    let key = fixture.key("acme", BOTH, &["agent:*"]).await;
+    let reader = fixture.key("acme", &[Permission::BudgetsRead], &[]).await;
     let root = "tenant:acme";
     let agent = "tenant:acme/agent:x";
     let admin = admin_key();
@@ -151,7 +154,8 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
     ] {
         assert_eq!(
             refusal(
-                desk.admin
+                fixture
+                    .admin
                     .create_budget(caller, &new, &ask().request())
                     .await
             ),
@@ -160,33 +164,40 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
         );
     }
     let ok = new_budget(None, agent, 1);
-    desk.admin
+    fixture
+        .admin
         .create_budget(&key, &ok, &ask().by(&key).request())
         .await
         .expect("a ledger");
     assert_eq!(
-        refusal(desk.admin.create_budget(&key, &ok, &ask().request()).await),
+        refusal(
+            fixture
+                .admin
+                .create_budget(&key, &ok, &ask().request())
+                .await
+        ),
         AdminRefusal::DuplicateBudget
     );
     let other_unit = NewBudget {
         allocated: Amount::zero(Unit::Credits),
         ..new_budget(None, agent, 1)
     };
-    desk.admin
+    fixture
+        .admin
         .create_budget(&key, &other_unit, &ask().request())
         .await
         .expect("a second unit");
     assert_eq!(
-        desk.events("acme").pop().expect("an event")["data"]["unit"],
+        fixture.events("acme").pop().expect("an event")["data"]["unit"],
         "CREDITS"
     );
 }
 
 #[tokio::test]
 async fn a_suspended_or_closed_tenant_gets_no_ledger() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    let key = desk.key("acme", BOTH, &[]).await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    let key = fixture.key("acme", BOTH, &[]).await;
     let (by_admin, by_key) = (
         new_budget(Some("acme"), "tenant:acme", 1),
         new_budget(None, "tenant:acme", 1),
@@ -203,10 +214,11 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
             AdminRefusal::TenantClosed,
         ),
     ] {
-        desk.set_status("acme", status);
+        fixture.set_status("acme", status);
         assert_eq!(
             refusal(
-                desk.admin
+                fixture
+                    .admin
                     .create_budget(&admin_key(), &by_admin, &ask().request())
                     .await
             ),
@@ -214,16 +226,20 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
         );
         assert_eq!(
             refusal(
-                desk.admin
+                fixture
+                    .admin
                     .create_budget(&key, &by_key, &ask().request())
                     .await
             ),
             key_refusal
         );
     }
-    desk.redis().run::<()>(&["DEL", &desk.tenant_key("acme")]);
+    fixture
+        .redis()
+        .run::<()>(&["DEL", &fixture.tenant_key("acme")]);
     let without_tenant = refusal(
-        desk.admin
+        fixture
+            .admin
             .create_budget(&key, &by_key, &ask().request())
             .await,
     );
@@ -232,33 +248,34 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
 
 #[tokio::test]
 async fn a_repeated_creation_answers_the_first_ledger() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
     let new = new_budget(Some("acme"), "tenant:acme", 5);
     let create = || async {
-        desk.admin
+        fixture
+            .admin
             .create_budget(&admin_key(), &new, &asking(Some("k"), "{}").request())
             .await
             .expect("a ledger")
             .ledger_id
     };
     let first = create().await;
-    desk.set_status("acme", "CLOSED");
+    fixture.set_status("acme", "CLOSED");
     assert_eq!(create().await, first);
     assert_eq!(
-        desk.event_types("acme"),
+        fixture.event_types("acme"),
         ["tenant.created", "budget.created"]
     );
 }
 
 #[tokio::test]
 async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    desk.tenant("other").await;
-    desk.budget("other", "tenant:other", 5).await;
-    let key = desk.key("acme", BOTH, &[]).await;
-    let narrow = desk.key("acme", BOTH, &["app:x"]).await;
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    fixture.tenant("other").await;
+    fixture.budget("other", "tenant:other", 5).await;
+    let key = fixture.key("acme", BOTH, &[]).await;
+    let narrow = fixture.key("acme", BOTH, &["app:x"]).await;
     for (caller, of, expected) in [
         (&key, "tenant:other", AdminRefusal::ForeignBudget),
         (&key, "tenant:other/app:none", AdminRefusal::ForeignBudget),
@@ -271,7 +288,8 @@ async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
     ] {
         assert_eq!(
             refusal(
-                desk.admin
+                fixture
+                    .admin
                     .lookup_budget(caller, &scope(of), Unit::Tokens)
                     .await
             ),
@@ -279,10 +297,11 @@ async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
             "{of}"
         );
     }
-    let writer = desk.key("acme", &[Permission::AdminRead], &[]).await;
+    let writer = fixture.key("acme", &[Permission::AdminRead], &[]).await;
     assert_eq!(
         refusal(
-            desk.admin
+            fixture
+                .admin
                 .lookup_budget(&writer, &scope("tenant:acme"), Unit::Tokens)
                 .await
         ),

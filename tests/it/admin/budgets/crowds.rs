@@ -4,10 +4,11 @@ use redis::Cmd;
 use serde_json::json;
 
 use crate::admin::budgets::list::{list, rows, walked};
-use crate::admin::http::{TENANTS, post};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::tenant_id;
+use crate::admin::http::TENANTS;
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
 use crate::harness::redis::shared;
+use crate::harness::response::Response;
 
 /// Patience on a machine that runs many tests.
 const PATIENT: [&str; 2] = ["--redis-timeout-ms", "20000"];
@@ -17,9 +18,10 @@ const BOUND: usize = 10_000;
 
 /// Puts ledgers in place as a release before would have left them, many at once.
 async fn crowd(app: &TestApp, tenant: &str, count: usize) {
-    let said = post(app, TENANTS, json!({"tenant_id": tenant, "name": tenant})).await;
-    assert_eq!(said.status, 201, "{said:?}");
-    let (partition, keys) = (tenant_id(tenant).partition(), app.world.store.keys());
+    app.post_as_admin(TENANTS, json!({"tenant_id": tenant, "name": tenant}))
+        .await
+        .expect(201);
+    let (partition, keys) = (tenant_id(tenant).partition(), app.store.keys());
     let index = keys.budgets(partition, tenant);
     let mut commands: Vec<(String, Cmd)> = Vec::new();
     for number in 0..count {
@@ -48,13 +50,13 @@ async fn crowd(app: &TestApp, tenant: &str, count: usize) {
         commands.push((index.clone(), enter));
     }
     for part in commands.chunks(2_000) {
-        app.world.store.query_all(part).await.expect("stored");
+        app.store.query_all(part).await.expect("stored");
     }
 }
 
-fn agents(said: &Said) -> Vec<String> {
+fn agents(response: &Response) -> Vec<String> {
     let name = |scope: &str| scope.rsplit(':').next().unwrap_or_default().to_owned();
-    rows(said)
+    rows(response)
         .iter()
         .map(|row| name(row["scope"].as_str().expect("a scope")))
         .collect()
@@ -69,9 +71,9 @@ async fn falls_back(app: &TestApp, whose: &str, last: &str) {
         "unit",
         "commit_overage_policy",
     ] {
-        let said = list(app, None, &format!("{whose}&sort_by={by}")).await;
-        assert_eq!(said.error(), crowded, "{by}");
-        assert!(said.text("/message").contains("10000"), "{said:?}");
+        let response = list(app, None, &format!("{whose}&sort_by={by}")).await;
+        assert_eq!(response.error(), crowded, "{by}");
+        assert!(response.text("/message").contains("10000"), "{response:?}");
     }
     let first = list(app, None, &format!("{whose}&limit=2")).await;
     assert_eq!(
@@ -93,13 +95,13 @@ async fn falls_back(app: &TestApp, whose: &str, last: &str) {
         agents(&second),
         "the cursor is one of that order"
     );
-    let other = list(
+    list(
         app,
         None,
         &format!("{whose}&sort_by=utilization&cursor={cursor}"),
     )
-    .await;
-    assert_eq!(other.error(), (400, "INVALID_REQUEST"));
+    .await
+    .refused(400, "INVALID_REQUEST");
     // Narrowed by the index they are few enough.
     let query =
         format!("{whose}&scope_prefix=tenant:crowd/agent:x0001&sort_by=utilization&limit=3");
@@ -129,15 +131,14 @@ async fn ten_thousand_budgets_are_sorted_and_one_more_is_too_many() {
         "by utilization, then by id"
     );
     let cursor = most.text("/next_cursor").to_owned();
-    let (partition, keys) = (tenant_id("crowd").partition(), app.world.store.keys());
+    let (partition, keys) = (tenant_id("crowd").partition(), app.store.keys());
     let index = keys.budgets(partition, "crowd");
     // An entry is enough: it is ahead of its ledger.
-    app.world
-        .redis(&["ZADD", &index, "0", "tenant:crowd/agent:x10000 1 TOKENS"])
+    app.run::<()>(&["ZADD", &index, "0", "tenant:crowd/agent:x10000 1 TOKENS"])
         .await;
-    let said = list(&app, None, &format!("tenant_id=crowd&cursor={cursor}")).await;
+    let response = list(&app, None, &format!("tenant_id=crowd&cursor={cursor}")).await;
     assert_eq!(
-        said.error(),
+        response.error(),
         (400, "LIMIT_EXCEEDED"),
         "an order that was begun is kept"
     );
@@ -153,8 +154,9 @@ async fn the_bound_is_the_same_over_all_tenants() {
     let most = list(&app, None, "limit=1").await;
     assert_eq!(agents(&most), ["x09989"]);
     crowd(&app, "two", 1).await;
-    let crowded = list(&app, None, "sort_by=utilization").await;
-    assert_eq!(crowded.error(), (400, "LIMIT_EXCEEDED"));
+    list(&app, None, "sort_by=utilization")
+        .await
+        .refused(400, "LIMIT_EXCEEDED");
     let first = list(&app, None, "limit=3").await;
     assert_eq!(
         agents(&first),

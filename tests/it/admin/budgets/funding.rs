@@ -4,7 +4,7 @@ use budget_authority::admin::{AdminError, Funded, Funding};
 use budget_authority::domain::budget::funding::FundingOperation::{self, *};
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
-use crate::harness::desk::{Desk, admin_key, ask, funding, refusal};
+use crate::harness::admin_fixture::{AdminFixture, admin_key, ask, funding, refusal};
 
 pub(crate) const ROOT: &str = "tenant:acme";
 
@@ -35,16 +35,16 @@ const B: Start = Start {
     limit: 500,
 };
 
-pub(crate) async fn desk(start: Start) -> Desk {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    desk.budget("acme", ROOT, 0).await;
-    set(&desk, start);
-    desk
+pub(crate) async fn fixture(start: Start) -> AdminFixture {
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    fixture.budget("acme", ROOT, 0).await;
+    set(&fixture, start);
+    fixture
 }
 
 /// Writes the figures of a ledger as if it had come to them through the runtime plane.
-fn set(desk: &Desk, start: Start) {
+fn set(fixture: &AdminFixture, start: Start) {
     let Start {
         allocated,
         spent,
@@ -65,15 +65,17 @@ fn set(desk: &Desk, start: Start) {
         ("base_spent", 0),
         ("base_debt", 0),
     ];
-    let key = desk.budget_key("acme", ROOT);
+    let key = fixture.budget_key("acme", ROOT);
     for (name, figure) in figures {
-        desk.redis()
+        fixture
+            .redis()
             .run::<()>(&["HSET", &key, name, &figure.to_string()]);
     }
 }
 
-pub(crate) async fn fund(desk: &Desk, funding: &Funding) -> Result<Funded, AdminError> {
-    desk.admin
+pub(crate) async fn fund(fixture: &AdminFixture, funding: &Funding) -> Result<Funded, AdminError> {
+    fixture
+        .admin
         .fund_budget(&admin_key(), funding, &ask().by(&admin_key()).request())
         .await
 }
@@ -91,7 +93,7 @@ pub(crate) fn spent(amount: i64, spent: i64) -> Funding {
 
 #[tokio::test]
 async fn every_operation_moves_what_it_should_and_nothing_else() {
-    let desk = desk(A).await;
+    let fixture = fixture(A).await;
     // Funding, then allocated, spent, debt, remaining and whether over the limit; None: too little remains.
     let rows = [
         (A, by(Credit, 2_500), Some((12_500, 3_000, 0, 8_500, false))),
@@ -154,10 +156,10 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
         (A, by(Credit, 0), Some((10_000, 3_000, 0, 6_000, false))),
     ];
     for (start, funding, expected) in rows {
-        set(&desk, start);
-        let outcome = fund(&desk, &funding).await;
+        set(&fixture, start);
+        let outcome = fund(&fixture, &funding).await;
         let row = format!("{:?} {:?}", funding.operation, funding.amount);
-        let ledger = desk.ledger(ROOT).await;
+        let ledger = fixture.ledger(ROOT).await;
         let Some((allocated, spent, debt, remaining, over)) = expected else {
             assert!(
                 matches!(refusal(outcome), AdminRefusal::BudgetExceeded { .. }),
@@ -199,8 +201,8 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
             (start.spent, start.debt),
             "{row}"
         );
-        let key = desk.budget_key("acme", ROOT);
-        let base: (i64, i64) = desk
+        let key = fixture.budget_key("acme", ROOT);
+        let base: (i64, i64) = fixture
             .redis()
             .run(&["HMGET", &key, "base_spent", "base_debt"]);
         assert_eq!(base, (spent - start.spent, debt - start.debt), "{row}");
@@ -209,7 +211,7 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
 
 #[tokio::test]
 async fn figures_are_exact_to_the_end_of_the_range() {
-    let desk = desk(Start {
+    let fixture = fixture(Start {
         allocated: i64::MAX,
         spent: 0,
         reserved: 0,
@@ -218,28 +220,28 @@ async fn figures_are_exact_to_the_end_of_the_range() {
     })
     .await;
     assert_eq!(
-        refusal(fund(&desk, &by(Credit, 1)).await),
+        refusal(fund(&fixture, &by(Credit, 1)).await),
         AdminRefusal::OutOfRange
     );
     assert_eq!(
-        refusal(fund(&desk, &by(RepayDebt, 1)).await),
+        refusal(fund(&fixture, &by(RepayDebt, 1)).await),
         AdminRefusal::OutOfRange
     );
-    assert_eq!(desk.ledger(ROOT).await.allocated, i64::MAX);
-    fund(&desk, &by(Debit, 1)).await.expect("debited");
-    assert_eq!(desk.ledger(ROOT).await.remaining, i64::MAX - 1);
-    fund(&desk, &spent(i64::MAX, 9_007_199_254_740_993))
+    assert_eq!(fixture.ledger(ROOT).await.allocated, i64::MAX);
+    fund(&fixture, &by(Debit, 1)).await.expect("debited");
+    assert_eq!(fixture.ledger(ROOT).await.remaining, i64::MAX - 1);
+    fund(&fixture, &spent(i64::MAX, 9_007_199_254_740_993))
         .await
         .expect("reset");
-    let ledger = desk.ledger(ROOT).await;
+    let ledger = fixture.ledger(ROOT).await;
     assert_eq!(
         (ledger.spent, ledger.remaining),
         (9_007_199_254_740_993, i64::MAX - 9_007_199_254_740_993)
     );
-    fund(&desk, &spent(0, i64::MAX)).await.expect("reset");
-    assert_eq!(desk.ledger(ROOT).await.remaining, -i64::MAX);
+    fund(&fixture, &spent(0, i64::MAX)).await.expect("reset");
+    assert_eq!(fixture.ledger(ROOT).await.remaining, -i64::MAX);
     set(
-        &desk,
+        &fixture,
         Start {
             allocated: 10,
             spent: 0,
@@ -249,19 +251,19 @@ async fn figures_are_exact_to_the_end_of_the_range() {
         },
     );
     assert_eq!(
-        refusal(fund(&desk, &spent(0, i64::MAX)).await),
+        refusal(fund(&fixture, &spent(0, i64::MAX)).await),
         AdminRefusal::OutOfRange
     );
-    assert_eq!(desk.ledger(ROOT).await.remaining, 5);
+    assert_eq!(fixture.ledger(ROOT).await.remaining, 5);
 }
 
 #[tokio::test]
 async fn repaying_down_to_the_limit_ends_being_over_it_once() {
-    let desk = desk(B).await;
-    fund(&desk, &by(Credit, 0)).await.expect("credited");
-    fund(&desk, &by(RepayDebt, 100)).await.expect("repaid");
-    fund(&desk, &by(RepayDebt, 100)).await.expect("repaid");
-    let types = desk.event_types("acme");
+    let fixture = fixture(B).await;
+    fund(&fixture, &by(Credit, 0)).await.expect("credited");
+    fund(&fixture, &by(RepayDebt, 100)).await.expect("repaid");
+    fund(&fixture, &by(RepayDebt, 100)).await.expect("repaid");
+    let types = fixture.event_types("acme");
     assert_eq!(
         types[2..],
         [
@@ -271,7 +273,7 @@ async fn repaying_down_to_the_limit_ends_being_over_it_once() {
             "budget.debt_repaid"
         ]
     );
-    let exited = &desk.events("acme")[4];
+    let exited = &fixture.events("acme")[4];
     assert_eq!(
         exited["data"],
         serde_json::json!({"scope": ROOT, "unit": "TOKENS", "debt": 500, "overdraft_limit": 500,
@@ -283,7 +285,10 @@ async fn repaying_down_to_the_limit_ends_being_over_it_once() {
             .expect("a cluster")
             .starts_with("runtime:")
     );
-    assert_eq!(exited["request_id"], desk.events("acme")[3]["request_id"]);
+    assert_eq!(
+        exited["request_id"],
+        fixture.events("acme")[3]["request_id"]
+    );
 }
 
 #[tokio::test]
@@ -295,17 +300,17 @@ async fn funding_crosses_thresholds_both_ways() {
         debt: 0,
         limit: 0,
     };
-    let desk = desk(Start {
+    let fixture = fixture(Start {
         spent: 600,
         ..start
     })
     .await;
-    fund(&desk, &by(Debit, 200)).await.expect("debited"); // 700 of 800
-    fund(&desk, &by(Reset, 700)).await.expect("reset"); // 700 of 700
-    fund(&desk, &by(Credit, 9_300)).await.expect("credited"); // 700 of 10,000
-    fund(&desk, &by(Reset, 0)).await.expect("reset"); // of nothing: not judged
-    fund(&desk, &by(Credit, 100)).await.expect("credited");
-    let crossed: Vec<_> = desk
+    fund(&fixture, &by(Debit, 200)).await.expect("debited"); // 700 of 800
+    fund(&fixture, &by(Reset, 700)).await.expect("reset"); // 700 of 700
+    fund(&fixture, &by(Credit, 9_300)).await.expect("credited"); // 700 of 10,000
+    fund(&fixture, &by(Reset, 0)).await.expect("reset"); // of nothing: not judged
+    fund(&fixture, &by(Credit, 100)).await.expect("credited");
+    let crossed: Vec<_> = fixture
         .events("acme")
         .iter()
         .filter(|event| event["event_type"] == "budget.threshold_crossed")
@@ -329,7 +334,7 @@ async fn funding_crosses_thresholds_both_ways() {
         expected.map(|(threshold, direction)| (threshold, direction.into()))
     );
     assert!(
-        !desk
+        !fixture
             .event_types("acme")
             .contains(&"budget.exhausted".to_owned())
     );

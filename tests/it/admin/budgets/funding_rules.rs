@@ -6,19 +6,19 @@ use budget_authority::domain::budget::funding::FundingOperation::{Credit, Debit}
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
-use crate::admin::budgets::funding::{A, ROOT, by, desk, fund, spent};
-use crate::harness::desk::{admin_key, ask, asking, funding, refusal};
+use crate::admin::budgets::funding::{A, ROOT, by, fixture, fund, spent};
+use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal};
 
 #[tokio::test]
 async fn the_checks_of_funding_stand_in_their_order() {
-    let desk = desk(A).await;
-    desk.tenant("other").await;
-    desk.budget("other", "tenant:other", 1).await;
-    let key = desk.key("acme", &[Permission::AdminWrite], &[]).await;
-    let narrow = desk
+    let fixture = fixture(A).await;
+    fixture.tenant("other").await;
+    fixture.budget("other", "tenant:other", 1).await;
+    let key = fixture.key("acme", &[Permission::AdminWrite], &[]).await;
+    let narrow = fixture
         .key("acme", &[Permission::BudgetsWrite], &["agent:*"])
         .await;
-    let reader = desk.key("acme", &[Permission::AdminRead], &[]).await;
+    let reader = fixture.key("acme", &[Permission::AdminRead], &[]).await;
     let of = |tenant: Option<&str>, scope: &str| funding(tenant, scope, Credit, 1);
     let rows: Vec<(Caller, Funding, AdminRefusal)> = vec![
         (
@@ -60,35 +60,41 @@ async fn the_checks_of_funding_stand_in_their_order() {
         ),
     ];
     for (caller, funding, expected) in rows {
-        let outcome = desk
+        let outcome = fixture
             .admin
             .fund_budget(&caller, &funding, &ask().request())
             .await;
         assert_eq!(refusal(outcome), expected, "{funding:?}");
     }
     // A tenant's key may name any tenant: its own counts.
-    desk.admin
+    fixture
+        .admin
         .fund_budget(&key, &of(Some("other"), ROOT), &ask().by(&key).request())
         .await
         .expect("funded");
     assert_eq!(
-        desk.events("acme").pop().expect("an event")["actor"]["type"],
+        fixture.events("acme").pop().expect("an event")["actor"]["type"],
         "api_key"
     );
 
-    let budget = desk.budget_key("acme", ROOT);
+    let budget = fixture.budget_key("acme", ROOT);
     for (status, expected) in [
         ("FROZEN", AdminRefusal::BudgetFrozen),
         ("CLOSED", AdminRefusal::BudgetClosed),
     ] {
-        desk.redis().run::<()>(&["HSET", &budget, "status", status]);
-        assert_eq!(refusal(fund(&desk, &by(Credit, 1)).await), expected);
+        fixture
+            .redis()
+            .run::<()>(&["HSET", &budget, "status", status]);
+        assert_eq!(refusal(fund(&fixture, &by(Credit, 1)).await), expected);
     }
-    desk.redis()
+    fixture
+        .redis()
         .run::<()>(&["HSET", &budget, "status", "ACTIVE"]);
-    desk.set_status("acme", "SUSPENDED");
-    fund(&desk, &by(Credit, 1)).await.expect("the operator may");
-    let by_key = desk
+    fixture.set_status("acme", "SUSPENDED");
+    fund(&fixture, &by(Credit, 1))
+        .await
+        .expect("the operator may");
+    let by_key = fixture
         .admin
         .fund_budget(&key, &by(Credit, 1), &ask().request())
         .await;
@@ -97,12 +103,13 @@ async fn the_checks_of_funding_stand_in_their_order() {
 
 #[tokio::test]
 async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
-    let desk = desk(A).await;
+    let fixture = fixture(A).await;
     let fund = |key: &'static str, payload: &'static str, amount: i64| {
-        let desk = &desk;
+        let fixture = &fixture;
         async move {
             let funding = by(Debit, amount);
-            desk.admin
+            fixture
+                .admin
                 .fund_budget(
                     &admin_key(),
                     &funding,
@@ -117,25 +124,25 @@ async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
         refusal(fund("k", "{\"a\":2}", 1_000).await),
         AdminRefusal::IdempotencyMismatch
     );
-    assert_eq!(desk.ledger(ROOT).await.remaining, 5_000);
+    assert_eq!(fixture.ledger(ROOT).await.remaining, 5_000);
 
     // A refused attempt may be repeated under its key.
     assert!(matches!(
         refusal(fund("l", "{}", 5_001).await),
         AdminRefusal::BudgetExceeded { remaining: 5_000 }
     ));
-    crate::admin::budgets::funding::fund(&desk, &by(Credit, 1))
+    crate::admin::budgets::funding::fund(&fixture, &by(Credit, 1))
         .await
         .expect("credited");
     fund("l", "{}", 5_001).await.expect("debited");
 
-    desk.set_status("acme", "CLOSED");
+    fixture.set_status("acme", "CLOSED");
     assert_eq!(fund("k", "{\"a\":1}", 1_000).await.expect("again"), first);
     assert_eq!(
         refusal(fund("m", "{}", 1).await),
         AdminRefusal::TenantClosed
     );
-    let debits = desk
+    let debits = fixture
         .event_types("acme")
         .iter()
         .filter(|kind| *kind == "budget.debited")
@@ -145,26 +152,26 @@ async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
 
 #[tokio::test]
 async fn a_corrupt_ledger_is_named_and_left_alone() {
-    let desk = desk(A).await;
-    let key = desk.budget_key("acme", ROOT);
-    desk.redis().run::<()>(&["HSET", &key, "spent", "a lot"]);
+    let fixture = fixture(A).await;
+    let key = fixture.budget_key("acme", ROOT);
+    fixture.redis().run::<()>(&["HSET", &key, "spent", "a lot"]);
     assert_eq!(
-        refusal(fund(&desk, &by(Credit, 1)).await),
+        refusal(fund(&fixture, &by(Credit, 1)).await),
         AdminRefusal::Corrupt(key.clone())
     );
-    let allocated: String = desk.redis().run(&["HGET", &key, "allocated"]);
+    let allocated: String = fixture.redis().run(&["HGET", &key, "allocated"]);
     assert_eq!(allocated, "10000");
 }
 
 #[tokio::test]
 async fn an_event_tells_the_ledger_before_and_after() {
-    let desk = desk(A).await;
+    let fixture = fixture(A).await;
     let with_reason = Funding {
         reason: Some("new month".to_owned()),
         ..spent(12_000, 0)
     };
-    fund(&desk, &with_reason).await.expect("reset");
-    let event = desk.events("acme").pop().expect("an event");
+    fund(&fixture, &with_reason).await.expect("reset");
+    let event = fixture.events("acme").pop().expect("an event");
     let state = |allocated, remaining, spent| {
         serde_json::json!({"allocated": allocated, "remaining": remaining, "debt": 0, "spent": spent,
             "reserved": 1_000, "status": "ACTIVE"})
@@ -175,7 +182,7 @@ async fn an_event_tells_the_ledger_before_and_after() {
     assert_eq!(event["data"]["new_state"], state(12_000, 11_000, 0));
     assert_eq!(event["data"]["spent_override_provided"], true);
     assert_eq!(event["data"]["reason"], "new month");
-    let entry = desk.tenant_audit("acme").pop().expect("an entry");
+    let entry = fixture.tenant_audit("acme").pop().expect("an entry");
     for (name, value) in [
         ("operation", "fundBudget"),
         ("resource_id", "tenant:acme:TOKENS"),

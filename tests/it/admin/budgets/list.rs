@@ -5,10 +5,11 @@ use std::cmp::Ordering;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, post};
-use crate::harness::app::{Said, TestApp};
+use crate::admin::http::{BUDGETS, TENANTS};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
-pub(crate) async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Said {
+pub(crate) async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
     let path = format!("{BUDGETS}?{query}");
     match key {
         Some(key) => app.by_key(key, Method::GET, &path, &Value::Null).await,
@@ -16,12 +17,12 @@ pub(crate) async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Said 
     }
 }
 
-pub(crate) fn rows(said: &Said) -> Vec<Value> {
-    assert_eq!(said.status, 200, "{said:?}");
-    let rows = said.at("/ledgers").as_array().expect("rows").clone();
+pub(crate) fn rows(response: &Response) -> Vec<Value> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let rows = response.at("/ledgers").as_array().expect("rows").clone();
     assert_eq!(
-        said.at("/has_more").as_bool(),
-        Some(said.at("/next_cursor").is_string())
+        response.at("/has_more").as_bool(),
+        Some(response.at("/next_cursor").is_string())
     );
     rows
 }
@@ -31,9 +32,9 @@ pub(crate) fn ids(rows: &[Value]) -> Vec<String> {
     rows.iter().map(id).collect()
 }
 
-pub(crate) fn scopes(said: &Said) -> Vec<String> {
+pub(crate) fn scopes(response: &Response) -> Vec<String> {
     let scope = |row: &Value| row["scope"].as_str().expect("a scope").to_owned();
-    rows(said).iter().map(scope).collect()
+    rows(response).iter().map(scope).collect()
 }
 
 /// All pages of a list.
@@ -50,15 +51,15 @@ pub(crate) async fn walked(app: &TestApp, key: Option<&str>, query: &str) -> Vec
 }
 
 pub(crate) async fn tenant(app: &TestApp, id: &str) {
-    let said = post(app, TENANTS, json!({"tenant_id": id, "name": id})).await;
-    assert_eq!(said.status, 201, "{said:?}");
+    app.post_as_admin(TENANTS, json!({"tenant_id": id, "name": id}))
+        .await
+        .expect(201);
 }
 
 pub(crate) async fn budget(app: &TestApp, tenant: &str, scope: &str, unit: &str, allocated: i64) {
     let amount = json!({"unit": unit, "amount": allocated});
     let body = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": amount});
-    let said = post(app, BUDGETS, body).await;
-    assert_eq!(said.status, 201, "{said:?}");
+    app.post_as_admin(BUDGETS, body).await.expect(201);
 }
 
 /// Changes fields of a ledger's record.
@@ -69,15 +70,11 @@ pub(crate) async fn change(
     scope: &str,
     fields: &[(&str, &str)],
 ) {
-    let partition = crate::harness::desk::tenant_id(tenant).partition();
-    let key = app
-        .world
-        .store
-        .keys()
-        .budget(partition, tenant, unit, scope);
+    let partition = crate::harness::admin_fixture::tenant_id(tenant).partition();
+    let key = app.store.keys().budget(partition, tenant, unit, scope);
     let mut words = vec!["HSET", &key];
     words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
-    app.world.redis(&words).await;
+    app.run::<()>(&words).await;
 }
 
 pub(crate) const UNITS: [&str; 4] = ["USD_MICROCENTS", "TOKENS", "CREDITS", "RISK_POINTS"];
@@ -302,23 +299,23 @@ async fn a_cursor_belongs_to_its_filters_its_order_and_its_tenant() {
         assert_eq!(rows(&again).len(), 28, "the cursor tells the order");
         assert_eq!(again.at("/has_more"), &json!(false));
         for other in others {
-            let said = list(
+            let response = list(
                 &app,
                 None,
                 &format!("{other}tenant_id=umbra&cursor={cursor}"),
             )
             .await;
-            assert_eq!(said.error(), invalid, "{other}");
+            assert_eq!(response.error(), invalid, "{other}");
         }
         for filter in [
             "tenant_id=acme",
             "tenant_id=umbra&unit=TOKENS",
             "tenant_id=umbra&search=x",
         ] {
-            let said = list(&app, None, &format!("{sort}{filter}&cursor={cursor}")).await;
-            assert_eq!(said.error(), invalid, "{filter}");
+            let response = list(&app, None, &format!("{sort}{filter}&cursor={cursor}")).await;
+            assert_eq!(response.error(), invalid, "{filter}");
         }
-        let own = list(&app, Some(&app.world.keys[0]), &format!("cursor={cursor}")).await;
+        let own = list(&app, Some(&app.keys[0]), &format!("cursor={cursor}")).await;
         assert_eq!(own.error(), invalid);
     }
     assert_eq!(
@@ -356,17 +353,17 @@ async fn wrong_parameters_are_named() {
         ),
         ("sort_dir=up", "'sort_dir': up; allowed: asc, desc"),
     ] {
-        let said = list(&app, None, &format!("tenant_id=acme&{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert!(said.text("/message").contains(part), "{query}: {said:?}");
+        let response = list(&app, None, &format!("tenant_id=acme&{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(
+            response.text("/message").contains(part),
+            "{query}: {response:?}"
+        );
     }
     let long = "s".repeat(129);
-    assert_eq!(
-        list(&app, None, &format!("tenant_id=acme&search={long}"))
-            .await
-            .status,
-        400
-    );
+    list(&app, None, &format!("tenant_id=acme&search={long}"))
+        .await
+        .expect(400);
     for query in ["observe_mode=x", "unknown=1", "cursor=", "sort_dir=%20"] {
         assert_eq!(
             list(&app, None, &format!("tenant_id=acme&{query}"))

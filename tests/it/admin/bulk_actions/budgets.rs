@@ -3,30 +3,35 @@
 use serde_json::{Value, json};
 
 use crate::admin::bulk_actions::actions::stocked;
-use crate::harness::bulk::{BUDGETS, bulk, fund, ids, words};
-use crate::harness::desk::Desk;
+use crate::harness::admin_fixture::AdminFixture;
+use crate::harness::bulk_calls::{BUDGETS, fund, ids, words};
 
-pub(crate) fn set(desk: &Desk, agent: usize, fields: &[&str]) {
-    let key = desk.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
-    desk.redis().run::<()>(&[&["HSET", &key], fields].concat());
+pub(crate) fn set(fixture: &AdminFixture, agent: usize, fields: &[&str]) {
+    let key = fixture.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
+    fixture
+        .redis()
+        .run::<()>(&[&["HSET", &key], fields].concat());
 }
 
 #[tokio::test]
 async fn rule_44_each_row_is_judged_by_its_own_state() {
-    let (app, desk) = stocked(8).await;
-    desk.redis()
-        .run::<()>(&["DEL", &desk.budget_key("umbra", "tenant:umbra/agent:a0")]);
-    set(&desk, 1, &["status", "FROZEN"]);
-    set(&desk, 2, &["status", "CLOSED"]);
-    set(&desk, 3, &["remaining", "10", "spent", "990"]);
-    set(&desk, 5, &["debt", "-"]);
-    let said = bulk(&app, BUDGETS, &fund("umbra", "DEBIT", 11, "k1")).await;
+    let (app, fixture) = stocked(8).await;
+    fixture
+        .redis()
+        .run::<()>(&["DEL", &fixture.budget_key("umbra", "tenant:umbra/agent:a0")]);
+    set(&fixture, 1, &["status", "FROZEN"]);
+    set(&fixture, 2, &["status", "CLOSED"]);
+    set(&fixture, 3, &["remaining", "10", "spent", "990"]);
+    set(&fixture, 5, &["debt", "-"]);
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "DEBIT", 11, "k1"))
+        .await;
     assert_eq!(
-        ids(&said, "succeeded"),
+        ids(&response, "succeeded"),
         ["ledger-4", "ledger-6", "ledger-7"]
     );
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         [
             ("ledger-1", "INVALID_TRANSITION"),
             ("ledger-2", "INVALID_TRANSITION"),
@@ -36,48 +41,53 @@ async fn rule_44_each_row_is_judged_by_its_own_state() {
         "one that is gone or cannot be read does not even match"
     );
     assert!(
-        said.text("/failed/2/message")
+        response
+            .text("/failed/2/message")
             .contains("Only 10 TOKENS remain")
     );
 }
 
 #[tokio::test]
 async fn rule_44_units_of_another_kind_fail_and_debt_that_is_not_there_is_skipped() {
-    let (app, desk) = stocked(3).await;
+    let (app, fixture) = stocked(3).await;
     let body = json!({
         "tenant_id": "umbra", "scope": "tenant:umbra/agent:a0", "unit": "CREDITS", "allocated": {"unit": "CREDITS", "amount": 5},
     });
-    let made = crate::admin::http::post(&app, "/v1/admin/budgets", body).await;
+    let made = app.post_as_admin("/v1/admin/budgets", body).await;
     let credits = made.text("/ledger_id").to_owned();
-    let said = bulk(&app, BUDGETS, &fund("umbra", "RESET", 11, "k1")).await;
-    assert_eq!(ids(&said, "succeeded").len(), 3);
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "RESET", 11, "k1"))
+        .await;
+    assert_eq!(ids(&response, "succeeded").len(), 3);
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         [(credits.clone(), "INVALID_TRANSITION".to_owned())]
     );
 
     set(
-        &desk,
+        &fixture,
         1,
         &["debt", "4", "remaining", "7", "status", "FROZEN"],
     );
-    set(&desk, 2, &["debt", "4", "remaining", "7"]);
-    set(&desk, 0, &["status", "FROZEN"]);
-    let said = bulk(&app, BUDGETS, &fund("umbra", "REPAY_DEBT", 6, "k2")).await;
-    assert_eq!(ids(&said, "succeeded"), ["ledger-2"]);
+    set(&fixture, 2, &["debt", "4", "remaining", "7"]);
+    set(&fixture, 0, &["status", "FROZEN"]);
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "REPAY_DEBT", 6, "k2"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["ledger-2"]);
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         [("ledger-0".to_owned(), "ALREADY_IN_TARGET_STATE".to_owned())]
     );
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         [
             (credits, "INVALID_TRANSITION"),
             ("ledger-1".to_owned(), "INVALID_TRANSITION")
         ]
         .map(|(id, word)| (id, word.to_owned()))
     );
-    let ledger = desk.ledger("tenant:umbra/agent:a2").await;
+    let ledger = fixture.ledger("tenant:umbra/agent:a2").await;
     assert_eq!(
         (ledger.debt, ledger.allocated, ledger.remaining),
         (0, 13, 13),
@@ -87,10 +97,10 @@ async fn rule_44_units_of_another_kind_fail_and_debt_that_is_not_there_is_skippe
 
 #[tokio::test]
 async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
-    let (app, desk) = stocked(4).await;
-    set(&desk, 1, &["remaining", "1", "spent", "999"]);
+    let (app, fixture) = stocked(4).await;
+    set(&fixture, 1, &["remaining", "1", "spent", "999"]);
     set(
-        &desk,
+        &fixture,
         2,
         &[
             "debt",
@@ -106,11 +116,14 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
     let mut body = fund("umbra", "DEBIT", 100, "a key");
     body["reason"] = json!("less");
     body["filter"]["search"] = json!(" UMBRA ");
-    let said = bulk(&app, BUDGETS, &body).await;
-    let request_id = said.header("x-request-id").expect("an id").to_owned();
-    let trace_id = said.header("x-service-trace-id").expect("an id").to_owned();
+    let response = app.post_as_admin(BUDGETS, &body).await;
+    let request_id = response.header("x-request-id").expect("an id").to_owned();
+    let trace_id = response
+        .header("x-service-trace-id")
+        .expect("an id")
+        .to_owned();
     let correlation = format!("budget_bulk_action:debit:{request_id}");
-    let events = desk.events("umbra");
+    let events = fixture.events("umbra");
     let funded: Vec<&Value> = events
         .iter()
         .filter(|event| event["event_type"] == "budget.debited")
@@ -120,7 +133,7 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
         .map(|event| event["data"]["ledger_id"].as_str().expect("an id"))
         .collect();
     assert_eq!(told, ["ledger-0", "ledger-2", "ledger-3"]);
-    assert_eq!(ids(&said, "succeeded"), told);
+    assert_eq!(ids(&response, "succeeded"), told);
     for event in &events[1..] {
         assert_eq!(event["correlation_id"], correlation, "{event}");
         assert_eq!(
@@ -135,7 +148,7 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
     assert_eq!(funded[0]["data"]["reason"], "less");
     assert_eq!(funded[0]["data"]["new_state"]["allocated"], 900);
 
-    let booked = desk.tenant_audit("umbra").into_iter();
+    let booked = fixture.tenant_audit("umbra").into_iter();
     let booked: Vec<_> = booked
         .filter(|entry| entry.get("operation") == Some("bulkActionBudgets"))
         .collect();
@@ -160,7 +173,7 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
         ("failed", json!(1)),
         ("skipped", json!(0)),
         ("succeeded_ids", json!(["ledger-0", "ledger-2", "ledger-3"])),
-        ("failed_rows", said.at("/failed").clone()),
+        ("failed_rows", response.at("/failed").clone()),
         ("skipped_rows", json!([])),
         ("filter", json!({"tenant_id": "umbra", "search": "UMBRA"})),
     ] {
@@ -177,42 +190,48 @@ async fn rule_46_spent_with_another_action_is_refused_whatever_matches() {
     let (app, _) = stocked(0).await;
     let mut body = fund("umbra", "CREDIT", 1, "k");
     body["spent"] = json!({"unit": "TOKENS", "amount": 1});
-    let said = bulk(&app, BUDGETS, &body).await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
-    assert!(said.text("/message").contains("spent"));
+    let response = app
+        .post_as_admin(BUDGETS, &body)
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(response.text("/message").contains("spent"));
     body["action"] = json!("RESET_SPENT");
     body["spent"]["unit"] = json!("CREDITS");
-    assert_eq!(
-        bulk(&app, BUDGETS, &body).await.error(),
-        (400, "UNIT_MISMATCH")
-    );
+    app.post_as_admin(BUDGETS, &body)
+        .await
+        .refused(400, "UNIT_MISMATCH");
     let mut none = fund("umbra", "RESET", 1, "k");
     none.as_object_mut().expect("an object").remove("amount");
-    assert_eq!(
-        bulk(&app, BUDGETS, &none).await.error(),
-        (400, "INVALID_REQUEST")
-    );
+    app.post_as_admin(BUDGETS, &none)
+        .await
+        .refused(400, "INVALID_REQUEST");
 }
 
 #[tokio::test]
 async fn a_reset_of_what_is_spent_tells_whether_it_was_given() {
-    let (app, desk) = stocked(2).await;
+    let (app, fixture) = stocked(2).await;
     set(
-        &desk,
+        &fixture,
         0,
         &["spent", "400", "remaining", "600", "base_spent", "400"],
     );
     let mut body = fund("umbra", "RESET_SPENT", 2_000, "k1");
-    assert_eq!(ids(&bulk(&app, BUDGETS, &body).await, "succeeded").len(), 2);
-    let ledger = desk.ledger("tenant:umbra/agent:a0").await;
+    assert_eq!(
+        ids(&app.post_as_admin(BUDGETS, &body).await, "succeeded").len(),
+        2
+    );
+    let ledger = fixture.ledger("tenant:umbra/agent:a0").await;
     assert_eq!(
         (ledger.allocated, ledger.spent, ledger.remaining),
         (2_000, 0, 2_000)
     );
     body["idempotency_key"] = json!("k2");
     body["spent"] = json!({"unit": "TOKENS", "amount": 1_900});
-    assert_eq!(ids(&bulk(&app, BUDGETS, &body).await, "succeeded").len(), 2);
-    let events = desk.events("umbra").into_iter();
+    assert_eq!(
+        ids(&app.post_as_admin(BUDGETS, &body).await, "succeeded").len(),
+        2
+    );
+    let events = fixture.events("umbra").into_iter();
     let events: Vec<_> = events
         .filter(|event| event["event_type"] != "tenant.created")
         .collect();
@@ -240,15 +259,17 @@ async fn a_reset_of_what_is_spent_tells_whether_it_was_given() {
 
 #[tokio::test]
 async fn a_tenant_that_is_closed_meanwhile_fails_its_rows_and_a_suspended_one_does_not() {
-    let (app, desk) = stocked(2).await;
-    desk.set_status("umbra", "SUSPENDED");
-    let said = bulk(&app, BUDGETS, &fund("umbra", "CREDIT", 1, "k1")).await;
-    assert_eq!(ids(&said, "succeeded").len(), 2);
-    desk.set_status("umbra", "CLOSED");
+    let (app, fixture) = stocked(2).await;
+    fixture.set_status("umbra", "SUSPENDED");
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "CREDIT", 1, "k1"))
+        .await;
+    assert_eq!(ids(&response, "succeeded").len(), 2);
+    fixture.set_status("umbra", "CLOSED");
     let mut body = fund("umbra", "CREDIT", 1, "k2");
     body["amount"]["unit"] = json!("CREDITS");
-    let said = bulk(&app, BUDGETS, &body).await;
-    let failed: Vec<_> = words(&said, "failed")
+    let response = app.post_as_admin(BUDGETS, &body).await;
+    let failed: Vec<_> = words(&response, "failed")
         .into_iter()
         .map(|(_, word)| word)
         .collect();
@@ -261,9 +282,9 @@ async fn a_tenant_that_is_closed_meanwhile_fails_its_rows_and_a_suspended_one_do
 
 #[tokio::test]
 async fn a_figure_beyond_64_bits_fails_its_row_alone() {
-    let (app, desk) = stocked(2).await;
+    let (app, fixture) = stocked(2).await;
     set(
-        &desk,
+        &fixture,
         0,
         &[
             "allocated",
@@ -272,15 +293,19 @@ async fn a_figure_beyond_64_bits_fails_its_row_alone() {
             "9223372036854775807",
         ],
     );
-    let said = bulk(&app, BUDGETS, &fund("umbra", "CREDIT", 1, "k1")).await;
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "CREDIT", 1, "k1"))
+        .await;
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         [("ledger-0".to_owned(), "INVALID_TRANSITION".to_owned())]
     );
-    let said = bulk(&app, BUDGETS, &fund("umbra", "DEBIT", 1, "k2")).await;
-    assert_eq!(ids(&said, "succeeded").len(), 2);
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "DEBIT", 1, "k2"))
+        .await;
+    assert_eq!(ids(&response, "succeeded").len(), 2);
     assert_eq!(
-        desk.ledger("tenant:umbra/agent:a0").await.allocated,
+        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
         i64::MAX - 1
     );
 }

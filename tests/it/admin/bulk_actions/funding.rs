@@ -7,27 +7,26 @@ use serde_json::{Value, json};
 use crate::admin::bulk_actions::actions::stocked;
 use crate::admin::bulk_actions::budgets::set;
 use crate::harness::app::TestApp;
-use crate::harness::bulk::{BUDGETS, bulk, fund, ids, ledgers, words};
+use crate::harness::bulk_calls::{BUDGETS, fund, ids, ledgers, words};
 
 async fn matched(app: &TestApp, filter: Value) -> Vec<String> {
     let mut body = fund("umbra", "CREDIT", 0, &format!("{filter}"));
     for (name, value) in filter.as_object().expect("an object") {
         body["filter"][name] = value.clone();
     }
-    let said = bulk(app, BUDGETS, &body).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    [ids(&said, "succeeded"), ids(&said, "failed")].concat()
+    let response = app.post_as_admin(BUDGETS, &body).await.expect(200);
+    [ids(&response, "succeeded"), ids(&response, "failed")].concat()
 }
 
 #[tokio::test]
 async fn filters_must_all_hold() {
-    let (app, desk) = stocked(4).await;
-    ledgers(&desk.store, "umbra", 4).await;
-    set(&desk, 0, &["allocated", "0", "remaining", "0"]);
-    set(&desk, 1, &["spent", "900", "remaining", "100"]);
-    set(&desk, 2, &["spent", "1001", "remaining", "-1"]);
+    let (app, fixture) = stocked(4).await;
+    ledgers(&fixture.store, "umbra", 4).await;
+    set(&fixture, 0, &["allocated", "0", "remaining", "0"]);
+    set(&fixture, 1, &["spent", "900", "remaining", "100"]);
+    set(&fixture, 2, &["spent", "1001", "remaining", "-1"]);
     set(
-        &desk,
+        &fixture,
         3,
         &[
             "debt",
@@ -66,7 +65,7 @@ async fn filters_must_all_hold() {
         (json!({"unit": "CREDITS"}), &[]),
     ] {
         // Credits of nothing end the over-limit flag and change no figure.
-        set(&desk, 3, &["is_over_limit", "1"]);
+        set(&fixture, 3, &["is_over_limit", "1"]);
         assert_eq!(matched(&app, filter.clone()).await, expected, "{filter}");
     }
 }
@@ -93,7 +92,7 @@ fn told(event: &Value) -> Value {
 
 #[tokio::test]
 async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
-    let (app, desk) = stocked(2).await;
+    let (app, fixture) = stocked(2).await;
     let before = [
         "remaining",
         "-290",
@@ -117,28 +116,28 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
         .enumerate()
     {
         for agent in [0, 1] {
-            set(&desk, agent, &before);
-            set(&desk, agent, &["allocated", "1000", "status", "ACTIVE"]);
+            set(&fixture, agent, &before);
+            set(&fixture, agent, &["allocated", "1000", "status", "ACTIVE"]);
         }
-        let events = desk.events("umbra").len();
+        let events = fixture.events("umbra").len();
         let single = json!({"operation": action, "amount": {"unit": "TOKENS", "amount": 60 + n}, "reason": "why"});
         let path = "/v1/admin/budgets/fund?tenant_id=umbra&scope=tenant:umbra/agent:a0&unit=TOKENS";
-        let single = crate::admin::http::post(&app, path, single).await;
+        let single = app.post_as_admin(path, single).await;
         let mut body = fund("umbra", action, 60 + n as i64, action);
         body["filter"]["scope_prefix"] = json!("tenant:umbra/agent:a1");
         body["reason"] = json!("why");
-        let said = bulk(&app, BUDGETS, &body).await;
+        let response = app.post_as_admin(BUDGETS, &body).await;
         assert_eq!(
-            single.status.is_success(),
-            ids(&said, "succeeded").len() == 1,
-            "{single:?} {said:?}"
+            single.is_success(),
+            ids(&response, "succeeded").len() == 1,
+            "{single:?} {response:?}"
         );
         if *action == "DEBIT" {
-            assert_eq!(words(&said, "failed")[0].1, single.text("/error"));
+            assert_eq!(words(&response, "failed")[0].1, single.text("/error"));
         }
         let ledger = |agent: usize| {
-            let key = desk.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
-            let fields: BTreeMap<String, String> = desk.redis().run(&["HGETALL", &key]);
+            let key = fixture.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
+            let fields: BTreeMap<String, String> = fixture.redis().run(&["HGETALL", &key]);
             let named = ["scope", "ledger_id", "updated_at_ms"];
             let fields = fields.into_iter();
             fields
@@ -146,7 +145,7 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
                 .collect::<BTreeMap<_, _>>()
         };
         assert_eq!(ledger(0), ledger(1), "{action}");
-        let events: Vec<Value> = desk
+        let events: Vec<Value> = fixture
             .events("umbra")
             .split_off(events)
             .iter()
@@ -160,19 +159,15 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
 
 #[tokio::test]
 async fn the_books_are_right_after_bulk_actions_of_every_kind() {
-    let (app, desk) = stocked(30).await;
+    let (app, fixture) = stocked(30).await;
     for (n, action) in ["CREDIT", "DEBIT", "RESET", "RESET_SPENT", "REPAY_DEBT"]
         .iter()
         .enumerate()
     {
-        bulk(
-            &app,
-            BUDGETS,
-            &fund("umbra", action, 100 + n as i64, action),
-        )
-        .await;
+        app.post_as_admin(BUDGETS, &fund("umbra", action, 100 + n as i64, action))
+            .await;
     }
-    let report = budget_authority::tools::verify::verify(&desk.store, None, |_| {}).await;
+    let report = budget_authority::tools::verify::verify(&fixture.store, None, |_| {}).await;
     let report = report.expect("Redis answers");
     assert!(report.is_right(), "{report:?}");
 }

@@ -23,8 +23,8 @@ use sha2::{Digest, Sha256};
 use tokio::task::block_in_place;
 
 use crate::admin::bulk_actions::actions::stocked;
-use crate::harness::bulk::{BUDGETS, bulk, fund, ids, ledgers};
-use crate::harness::desk::{Desk, tenant_id, tokens};
+use crate::harness::admin_fixture::{AdminFixture, tenant_id, tokens};
+use crate::harness::bulk_calls::{BUDGETS, fund, ids, ledgers};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
@@ -38,7 +38,7 @@ pub(crate) fn umbra() -> TenantId {
 }
 
 /// A claim as the service makes it of a body, whose maker dies before the first row.
-pub(crate) async fn claimed(desk: &Desk, body: &Value) -> BulkClaim {
+pub(crate) async fn claimed(fixture: &AdminFixture, body: &Value) -> BulkClaim {
     let text = |name: &str| body[name].as_str().expect("a text").to_owned();
     let digest = Sha256::new()
         .chain_update("bulkActionBudgets\0")
@@ -71,12 +71,17 @@ pub(crate) async fn claimed(desk: &Desk, body: &Value) -> BulkClaim {
     };
     let sent = Json::parse(body.to_string().as_bytes()).expect("JSON");
     let hash = PayloadHash::of_body(&sent);
-    begun(desk, &place, hash.as_str(), &bulk).await
+    begun(fixture, &place, hash.as_str(), &bulk).await
 }
 
 /// A claim whose lease is over as soon as it is made.
-pub(crate) async fn begun(desk: &Desk, place: &BulkPlace, hash: &str, bulk: &Bulk) -> BulkClaim {
-    let begun = desk.store.begin_bulk(place, hash, bulk, Duration::ZERO);
+pub(crate) async fn begun(
+    fixture: &AdminFixture,
+    place: &BulkPlace,
+    hash: &str,
+    bulk: &Bulk,
+) -> BulkClaim {
+    let begun = fixture.store.begin_bulk(place, hash, bulk, Duration::ZERO);
     match begun.await {
         Ok(BulkState::Mine(claim)) => *claim,
         other => panic!("{other:?}"),
@@ -95,9 +100,9 @@ pub(crate) async fn lease(store: &Store) -> Lease {
 }
 
 /// Each row was credited once, has one event; the action has one audit entry.
-pub(crate) async fn check(desk: &Desk, count: usize, amount: i64) {
+pub(crate) async fn check(fixture: &AdminFixture, count: usize, amount: i64) {
     for n in 0..count {
-        let ledger = desk.ledger(&format!("tenant:umbra/agent:a{n}")).await;
+        let ledger = fixture.ledger(&format!("tenant:umbra/agent:a{n}")).await;
         assert_eq!(
             (ledger.allocated, ledger.remaining),
             (1_000 + amount, 1_000 + amount),
@@ -105,7 +110,7 @@ pub(crate) async fn check(desk: &Desk, count: usize, amount: i64) {
         );
     }
     let mut told = BTreeMap::<String, usize>::new();
-    for event in desk.events("umbra") {
+    for event in fixture.events("umbra") {
         if event["event_type"] == "budget.funded" {
             *told
                 .entry(event["data"]["ledger_id"].to_string())
@@ -116,7 +121,7 @@ pub(crate) async fn check(desk: &Desk, count: usize, amount: i64) {
         told.len() == count && told.values().all(|times| *times == 1),
         "{told:?}"
     );
-    let booked = desk.tenant_audit("umbra").into_iter();
+    let booked = fixture.tenant_audit("umbra").into_iter();
     let booked: Vec<_> = booked
         .filter(|entry| entry.get("operation") == Some("bulkActionBudgets"))
         .collect();
@@ -125,13 +130,13 @@ pub(crate) async fn check(desk: &Desk, count: usize, amount: i64) {
         booked[0].get("metadata.succeeded"),
         Some(count.to_string().as_str())
     );
-    let bulks = desk.store.keys().bulks(umbra().partition());
-    assert_eq!(desk.redis().run::<usize>(&["ZCARD", &bulks]), 0);
+    let bulks = fixture.store.keys().bulks(umbra().partition());
+    assert_eq!(fixture.redis().run::<usize>(&["ZCARD", &bulks]), 0);
 }
 
 /// Takes so many steps, a script each, and dies; whether that was all.
-async fn die_after(desk: &Desk, claim: &BulkClaim, steps: usize) -> bool {
-    let mut runner = Runner::new(desk.store.clone(), claim.clone()).at_once(1);
+async fn die_after(fixture: &AdminFixture, claim: &BulkClaim, steps: usize) -> bool {
+    let mut runner = Runner::new(fixture.store.clone(), claim.clone()).at_once(1);
     for _ in 0..steps {
         if runner.step().await.expect("Redis answers").is_some() {
             return true;
@@ -144,18 +149,18 @@ async fn die_after(desk: &Desk, claim: &BulkClaim, steps: usize) -> bool {
 async fn a_death_after_any_number_of_scripts_is_made_up_for_by_the_same_call() {
     let mut steps = 0;
     loop {
-        let (app, desk) = stocked(COUNT).await;
+        let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 7, "k");
-        let claim = claimed(&desk, &body).await;
-        let finished = die_after(&desk, &claim, steps).await;
-        let said = bulk(&app, BUDGETS, &body).await;
+        let claim = claimed(&fixture, &body).await;
+        let finished = die_after(&fixture, &claim, steps).await;
+        let response = app.post_as_admin(BUDGETS, &body).await;
         assert_eq!(
-            ids(&said, "succeeded").len(),
+            ids(&response, "succeeded").len(),
             COUNT,
-            "after {steps}: {said:?}"
+            "after {steps}: {response:?}"
         );
-        check(&desk, COUNT, 7).await;
-        assert_eq!(bulk(&app, BUDGETS, &body).await.body, said.body);
+        check(&fixture, COUNT, 7).await;
+        assert_eq!(app.post_as_admin(BUDGETS, &body).await.body, response.body);
         if finished {
             break;
         }
@@ -171,58 +176,63 @@ async fn a_death_after_any_number_of_scripts_is_made_up_for_by_the_same_call() {
 #[tokio::test]
 async fn a_death_after_any_number_of_scripts_is_made_up_for_by_a_dispatcher() {
     for steps in 0..=COUNT.div_ceil(10) {
-        let (app, desk) = stocked(COUNT).await;
+        let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 7, "k");
-        let claim = claimed(&desk, &body).await;
-        assert!(!die_after(&desk, &claim, steps).await);
-        let bulks = BulkActions::new(desk.store.clone(), &Registry::new()).expect("names");
-        let lease = lease(&desk.store).await;
-        desk.store.node_times().await.expect("a clock");
+        let claim = claimed(&fixture, &body).await;
+        assert!(!die_after(&fixture, &claim, steps).await);
+        let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+        let lease = lease(&fixture.store).await;
+        fixture.store.node_times().await.expect("a clock");
         eventually("the lease is over", || async {
             let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
             (pass.finished == 1).then_some(())
         })
         .await;
-        check(&desk, COUNT, 7).await;
-        let said = bulk(&app, BUDGETS, &body).await;
+        check(&fixture, COUNT, 7).await;
+        let response = app.post_as_admin(BUDGETS, &body).await;
         assert_eq!(
-            ids(&said, "succeeded").len(),
+            ids(&response, "succeeded").len(),
             COUNT,
-            "the answer can be had: {said:?}"
+            "the answer can be had: {response:?}"
         );
-        check(&desk, COUNT, 7).await;
+        check(&fixture, COUNT, 7).await;
     }
 }
 
 #[tokio::test]
 async fn what_failed_before_a_death_stays_failed() {
-    let (app, desk) = stocked(COUNT).await;
-    let key = desk.budget_key("umbra", "tenant:umbra/agent:a0");
-    desk.redis()
+    let (app, fixture) = stocked(COUNT).await;
+    let key = fixture.budget_key("umbra", "tenant:umbra/agent:a0");
+    fixture
+        .redis()
         .run::<()>(&["HSET", &key, "remaining", "5", "spent", "995"]);
     let body = fund("umbra", "DEBIT", 7, "k");
-    let claim = claimed(&desk, &body).await;
-    assert!(!die_after(&desk, &claim, 1).await);
+    let claim = claimed(&fixture, &body).await;
+    assert!(!die_after(&fixture, &claim, 1).await);
     // Now it could be done; but the row is settled.
-    desk.redis()
+    fixture
+        .redis()
         .run::<()>(&["HSET", &key, "remaining", "1000", "spent", "0"]);
-    let said = bulk(&app, BUDGETS, &body).await;
+    let response = app.post_as_admin(BUDGETS, &body).await;
     assert_eq!(
-        (ids(&said, "failed"), ids(&said, "succeeded").len()),
+        (ids(&response, "failed"), ids(&response, "succeeded").len()),
         (vec!["ledger-0".to_owned()], COUNT - 1)
     );
-    assert_eq!(desk.ledger("tenant:umbra/agent:a0").await.allocated, 1_000);
+    assert_eq!(
+        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        1_000
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_number_who_die_anywhere_at_the_same_time_do_no_row_twice() {
     for round in 0..8 {
-        let (app, desk) = stocked(COUNT).await;
+        let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 3, "k");
-        let claim = claimed(&desk, &body).await;
+        let claim = claimed(&fixture, &body).await;
         let mut runners = tokio::task::JoinSet::new();
         for _ in 0..4 {
-            let (store, claim) = (desk.store.clone(), claim.clone());
+            let (store, claim) = (fixture.store.clone(), claim.clone());
             let (at_once, micros) = (
                 rand::rng().random_range(1..4),
                 rand::rng().random_range(0..6_000),
@@ -235,25 +245,25 @@ async fn any_number_who_die_anywhere_at_the_same_time_do_no_row_twice() {
             });
         }
         runners.join_all().await;
-        let said = bulk(&app, BUDGETS, &body).await;
+        let response = app.post_as_admin(BUDGETS, &body).await;
         assert_eq!(
-            ids(&said, "succeeded").len(),
+            ids(&response, "succeeded").len(),
             COUNT,
-            "round {round}: {said:?}"
+            "round {round}: {response:?}"
         );
         // What was under way when its sender died has run by now or never will.
         tokio::time::sleep(Duration::from_millis(20)).await;
-        check(&desk, COUNT, 3).await;
+        check(&fixture, COUNT, 3).await;
     }
 }
 
 #[tokio::test]
 async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
-    let (_app, desk) = stocked(COUNT).await;
+    let (_app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
-    let claim = claimed(&desk, &body).await;
-    let mut one = Runner::new(desk.store.clone(), claim.clone());
-    let mut two = Runner::new(desk.store.clone(), claim);
+    let claim = claimed(&fixture, &body).await;
+    let mut one = Runner::new(fixture.store.clone(), claim.clone());
+    let mut two = Runner::new(fixture.store.clone(), claim);
     let time = Duration::from_secs(9);
     let (one, two) = tokio::join!(one.run(time), two.run(time));
     let answers = [one, two].map(|turn| match turn.expect("Redis answers") {
@@ -261,17 +271,17 @@ async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
         other => panic!("{other:?}"),
     });
     assert_eq!(answers[0], answers[1]);
-    check(&desk, COUNT, 3).await;
+    check(&fixture, COUNT, 3).await;
 }
 
 #[tokio::test]
 async fn an_action_that_is_too_old_does_no_more_rows() {
-    let (_app, desk) = stocked(COUNT).await;
+    let (_app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
-    let mut claim = claimed(&desk, &body).await;
-    assert!(!die_after(&desk, &claim, 1).await);
+    let mut claim = claimed(&fixture, &body).await;
+    assert!(!die_after(&fixture, &claim, 1).await);
     claim.age_ms = 25 * 3_600_000;
-    let turn = Runner::new(desk.store.clone(), claim)
+    let turn = Runner::new(fixture.store.clone(), claim)
         .run(Duration::from_secs(9))
         .await;
     let Turn::Finished(answer) = turn.expect("Redis answers") else {
@@ -283,21 +293,24 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
         (count("succeeded"), count("failed")),
         (Some(10), Some(COUNT - 10))
     );
-    assert_eq!(desk.ledger("tenant:umbra/agent:a44").await.allocated, 1_000);
+    assert_eq!(
+        fixture.ledger("tenant:umbra/agent:a44").await.allocated,
+        1_000
+    );
 }
 
 #[tokio::test]
 async fn rows_wait_for_others_when_the_time_is_over() {
-    let (app, desk) = stocked(COUNT).await;
+    let (app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
-    let claim = claimed(&desk, &body).await;
-    let turn = Runner::new(desk.store.clone(), claim)
+    let claim = claimed(&fixture, &body).await;
+    let turn = Runner::new(fixture.store.clone(), claim)
         .run(Duration::ZERO)
         .await;
     assert_eq!(turn.expect("Redis answers"), Turn::Paused);
-    let said = bulk(&app, BUDGETS, &body).await;
-    assert_eq!(ids(&said, "succeeded").len(), COUNT);
-    check(&desk, COUNT, 3).await;
+    let response = app.post_as_admin(BUDGETS, &body).await;
+    assert_eq!(ids(&response, "succeeded").len(), COUNT);
+    check(&fixture, COUNT, 3).await;
 }
 
 /// The real thing: a replica is killed in the middle of a call, and a dispatcher beside it.
@@ -312,7 +325,7 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
         Store::new(&RedisOptions::new(&url), keys, "service", metrics).expect("a usable URL");
     let mut replica = Replica::start(&url, "bulk", &["--admin-keys", "bulk-admin-key"]);
     replica.ready().await;
-    Desk::on(store.clone()).tenant("umbra").await;
+    AdminFixture::on(store.clone()).tenant("umbra").await;
     ledgers(&store, "umbra", ROWS).await;
     let partition = umbra().partition();
     let events = store.keys().events(partition, "umbra", store.today());
@@ -359,9 +372,9 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
     block_in_place(|| replica.process.restart());
     replica.ready().await;
     let again = call(&format!("k{calls}")).send().await;
-    let said = again.expect("an answer");
-    assert_eq!(said.status(), 200);
-    let body: Value = said.json().await.expect("JSON");
+    let response = again.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
     assert_eq!(body["total_matched"], json!(ROWS));
     assert_eq!(body["succeeded"].as_array().map(Vec::len), Some(ROWS));
     assert_eq!(length().await, all);

@@ -14,16 +14,15 @@ use tokio::task::block_in_place;
 
 use crate::admin::bulk_actions::actions::stocked;
 use crate::admin::bulk_actions::kill::{CAUSE, COUNT, begun, check, lease, umbra};
-use crate::admin::http::{get, post};
+use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::TestApp;
-use crate::harness::bulk::{BUDGETS, TENANTS, bulk, fund, ids, ledgers};
-use crate::harness::client::PATIENT;
-use crate::harness::desk::Desk;
+use crate::harness::bulk_calls::{BUDGETS, TENANTS, fund, ids, ledgers};
 use crate::harness::eventually;
 use crate::harness::redis::RedisCluster;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 /// Subscriptions of two tenants and of the operator, in their partitions; their ids with their owners.
-async fn subscriptions(desk: &Desk) -> Vec<Row> {
+async fn subscriptions(fixture: &AdminFixture) -> Vec<Row> {
     let mut rows = Vec::new();
     for (owner, count) in [("umbra", 13), ("bolt", 4), ("__system__", 12)] {
         let partition = match TenantId::parse(owner) {
@@ -31,9 +30,9 @@ async fn subscriptions(desk: &Desk) -> Vec<Row> {
             None => Partition::FIRST,
         };
         if owner != "__system__" {
-            desk.tenant(owner).await;
+            fixture.tenant(owner).await;
         }
-        let keys = desk.store.keys();
+        let keys = fixture.store.keys();
         for n in 0..count {
             let id = format!("whsub_{partition}_{n:024x}");
             let fields = format!(
@@ -45,11 +44,13 @@ async fn subscriptions(desk: &Desk) -> Vec<Row> {
                 keys.webhooks(partition, owner),
             );
             let fields: Vec<_> = fields.split(' ').collect();
-            desk.redis()
+            fixture
+                .redis()
                 .run::<()>(&[&["HSET", &record], &fields[..]].concat());
-            desk.redis()
+            fixture
+                .redis()
                 .run::<()>(&["HSET", &record, "retry_policy", RETRIES]);
-            desk.redis().run::<()>(&["ZADD", &list, "0", &id]);
+            fixture.redis().run::<()>(&["ZADD", &list, "0", &id]);
             rows.push(Row {
                 id,
                 place: owner.to_owned(),
@@ -65,8 +66,8 @@ const RETRIES: &str =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
     for round in 0..8 {
-        let desk = Desk::new();
-        let rows = subscriptions(&desk).await;
+        let fixture = AdminFixture::new();
+        let rows = subscriptions(&fixture).await;
         let place = BulkPlace {
             partition: Partition::FIRST,
             tenant: "__admin__".to_owned(),
@@ -81,14 +82,14 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
             gone_row: "GONE".to_owned(),
             rows: rows.clone(),
         };
-        let claim = begun(&desk, &place, "h", &bulk).await;
+        let claim = begun(&fixture, &place, "h", &bulk).await;
         for _ in 0..round {
-            let (store, claim) = (desk.store.clone(), claim.clone());
+            let (store, claim) = (fixture.store.clone(), claim.clone());
             let mut runner = Runner::new(store, claim).at_once(2);
             let time = Duration::from_micros(rand::rng().random_range(0..3_000));
             let _ = tokio::time::timeout(time, runner.run(Duration::from_secs(9))).await;
         }
-        let turn = Runner::new(desk.store.clone(), claim)
+        let turn = Runner::new(fixture.store.clone(), claim)
             .run(Duration::from_secs(9))
             .await;
         let Turn::Finished(answer) = turn.expect("Redis answers") else {
@@ -102,101 +103,115 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
         );
         for row in &rows {
             let partition = Partition::parse(&row.id[6..9]).expect("a partition");
-            let key = desk.store.keys().webhook(partition, &row.id);
+            let key = fixture.store.keys().webhook(partition, &row.id);
             let read = ["HMGET", &key, "status", "version", "consecutive_failures"];
-            let found: Vec<String> = desk.redis().run(&read);
+            let found: Vec<String> = fixture.redis().run(&read);
             assert_eq!(found, ["ACTIVE", "2", "0"], "round {round}: {row:?}");
         }
         for (owner, count) in [("umbra", 13), ("bolt", 4)] {
-            let told = desk.event_types(owner).into_iter();
+            let told = fixture.event_types(owner).into_iter();
             assert_eq!(told.filter(|kind| kind == "webhook.resumed").count(), count);
-            let thresholds = ["HGET", &desk.tenant_key(owner), "thresholds"];
-            let watched: String = desk.redis().run(&thresholds);
+            let thresholds = ["HGET", &fixture.tenant_key(owner), "thresholds"];
+            let watched: String = fixture.redis().run(&thresholds);
             assert_eq!(watched, "250000 800000 950000 1000000");
         }
-        assert_eq!(desk.audit(Partition::FIRST, "__admin__").len(), 1);
+        assert_eq!(fixture.audit(Partition::FIRST, "__admin__").len(), 1);
     }
 }
 
 #[tokio::test]
 async fn rows_whose_events_cannot_be_told_fail_and_change_nothing() {
-    let (app, desk) = stocked(COUNT).await;
-    let events = desk
+    let (app, fixture) = stocked(COUNT).await;
+    let events = fixture
         .store
         .keys()
-        .events(umbra().partition(), "umbra", desk.store.today());
-    desk.redis().run::<()>(&["SET", &events, "no stream"]);
-    let said = bulk(&app, BUDGETS, &fund("umbra", "CREDIT", 3, "k")).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    assert_eq!(ids(&said, "failed").len(), COUNT);
-    assert_eq!(said.text("/failed/0/error_code"), "INTERNAL_ERROR");
-    assert_eq!(desk.ledger("tenant:umbra/agent:a0").await.allocated, 1_000);
+        .events(umbra().partition(), "umbra", fixture.store.today());
+    fixture.redis().run::<()>(&["SET", &events, "no stream"]);
+    let response = app
+        .post_as_admin(BUDGETS, &fund("umbra", "CREDIT", 3, "k"))
+        .await
+        .expect(200);
+    assert_eq!(ids(&response, "failed").len(), COUNT);
+    assert_eq!(response.text("/failed/0/error_code"), "INTERNAL_ERROR");
+    assert_eq!(
+        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        1_000
+    );
 }
 
 #[tokio::test]
 async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
-    let (app, desk) = stocked(COUNT).await;
-    let audit = desk
+    let (app, fixture) = stocked(COUNT).await;
+    let audit = fixture
         .store
         .keys()
-        .audit(umbra().partition(), "umbra", desk.store.today());
-    desk.redis()
+        .audit(umbra().partition(), "umbra", fixture.store.today());
+    fixture
+        .redis()
         .run::<()>(&["RENAME", &audit, &format!("{audit}:aside")]);
-    desk.redis().run::<()>(&["SET", &audit, "no stream"]);
+    fixture.redis().run::<()>(&["SET", &audit, "no stream"]);
     let body = fund("umbra", "CREDIT", 3, "k");
-    let said = bulk(&app, BUDGETS, &body).await;
-    assert_eq!(said.error(), (500, "INTERNAL_ERROR"), "{said:?}");
-    let bulks = BulkActions::new(desk.store.clone(), &Registry::new()).expect("names");
-    let lease = lease(&desk.store).await;
+    app.post_as_admin(BUDGETS, &body)
+        .await
+        .refused(500, "INTERNAL_ERROR");
+    let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+    let lease = lease(&fixture.store).await;
     eventually("a dispatcher tries", || async {
         let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
         (pass.failed == 1).then_some(())
     })
     .await;
-    desk.redis().run::<()>(&["DEL", &audit]);
-    let index = desk.store.keys().bulks(umbra().partition());
+    fixture.redis().run::<()>(&["DEL", &audit]);
+    let index = fixture.store.keys().bulks(umbra().partition());
     let put_off: Vec<(String, f64)> =
-        desk.redis()
+        fixture
+            .redis()
             .run(&["ZRANGE", &index, "0", "-1", "WITHSCORES"]);
     assert!(
-        put_off[0].1 > desk.store.clock().now_ms() as f64 + 20_000.0,
+        put_off[0].1 > fixture.store.clock().now_ms() as f64 + 20_000.0,
         "put off"
     );
-    let keys = desk.store.keys();
+    let keys = fixture.store.keys();
     let (tenant, digest) = put_off[0].0.split_once(':').expect("two parts");
     let claim = keys.bulk(umbra().partition(), tenant, digest);
-    desk.redis().run::<()>(&["HSET", &claim, "until_ms", "0"]);
-    let said = bulk(&app, BUDGETS, &body).await;
-    assert_eq!(ids(&said, "succeeded").len(), COUNT, "{said:?}");
-    check(&desk, COUNT, 3).await;
+    fixture
+        .redis()
+        .run::<()>(&["HSET", &claim, "until_ms", "0"]);
+    let response = app.post_as_admin(BUDGETS, &body).await;
+    assert_eq!(ids(&response, "succeeded").len(), COUNT, "{response:?}");
+    check(&fixture, COUNT, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_the_rows_lie_on_all_masters_and_the_claim_on_one() {
     let cluster = block_in_place(RedisCluster::start);
-    let app = TestApp::spawn_on(&cluster.url(), PATIENT).await;
+    let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
     let names: Vec<String> = (0..24).map(|n| format!("row-{n:02}")).collect();
     for name in &names {
         let body = json!({"tenant_id": name, "name": name});
-        assert_eq!(post(&app, "/v1/admin/tenants", body).await.status, 201);
-        ledgers(&app.world.store, name, 12).await;
+        app.post_as_admin("/v1/admin/tenants", body)
+            .await
+            .expect(201);
+        ledgers(&app.store, name, 12).await;
     }
     for action in ["SUSPEND", "REACTIVATE"] {
         let body =
             json!({"filter": {"search": "row-"}, "action": action, "idempotency_key": action});
-        let said = bulk(&app, TENANTS, &body).await;
-        assert_eq!(ids(&said, "succeeded"), names, "{said:?}");
+        let response = app.post_as_admin(TENANTS, &body).await;
+        assert_eq!(ids(&response, "succeeded"), names, "{response:?}");
     }
     for name in &names[..6] {
-        let said = bulk(&app, BUDGETS, &fund(name, "CREDIT", 1, "k")).await;
-        assert_eq!(ids(&said, "succeeded").len(), 12, "{said:?}");
+        let response = app
+            .post_as_admin(BUDGETS, &fund(name, "CREDIT", 1, "k"))
+            .await;
+        assert_eq!(ids(&response, "succeeded").len(), 12, "{response:?}");
     }
     let body = json!({"filter": {"search": "row-"}, "action": "CLOSE", "idempotency_key": "c", "expected_count": 24});
-    let said = bulk(&app, TENANTS, &body).await;
-    assert_eq!(ids(&said, "succeeded"), names, "{said:?}");
-    assert_eq!(bulk(&app, TENANTS, &body).await.body, said.body);
+    let response = app.post_as_admin(TENANTS, &body).await;
+    assert_eq!(ids(&response, "succeeded"), names, "{response:?}");
+    assert_eq!(app.post_as_admin(TENANTS, &body).await.body, response.body);
     for name in &names {
-        let said = get(&app, &format!("/v1/admin/tenants/{name}")).await;
-        assert_eq!(said.text("/status"), "CLOSED");
+        let response = app.get_as_admin(&format!("/v1/admin/tenants/{name}")).await;
+        assert_eq!(response.text("/status"), "CLOSED");
     }
 }

@@ -7,18 +7,18 @@ use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+use crate::harness::admin_fixture::{AdminFixture, tenant_id};
 use crate::harness::app::TestApp;
-use crate::harness::bulk::{TENANTS, bulk, ids, words};
-use crate::harness::desk::{Desk, tenant_id};
-use crate::harness::estate::Estate;
+use crate::harness::bulk_calls::{TENANTS, ids, words};
+use crate::harness::tenant_fixture::TenantFixture;
 
-async fn with_tenants(names: &[&str]) -> (TestApp, Desk) {
+async fn with_tenants(names: &[&str]) -> (TestApp, AdminFixture) {
     let app = TestApp::spawn().await;
-    let desk = Desk::on(app.world.store.clone());
+    let fixture = app.admin_fixture();
     for name in names {
-        desk.tenant(name).await;
+        fixture.tenant(name).await;
     }
-    (app, desk)
+    (app, fixture)
 }
 
 fn ask(search: &str, action: &str, key: &str) -> Value {
@@ -32,39 +32,47 @@ fn rows(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn each_row_goes_by_the_live_status_of_its_tenant() {
-    let (app, desk) = with_tenants(&["row-a", "row-b", "row-c", "other"]).await;
-    let said = bulk(&app, TENANTS, &ask("row-b", "SUSPEND", "1")).await;
-    assert_eq!(ids(&said, "succeeded"), ["row-b"]);
-    let said = bulk(&app, TENANTS, &ask("ROW-C", "CLOSE", "2")).await;
-    assert_eq!(ids(&said, "succeeded"), ["row-c"]);
-    assert!(said.header("x-service-cascade-status").is_none());
+    let (app, fixture) = with_tenants(&["row-a", "row-b", "row-c", "other"]).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("row-b", "SUSPEND", "1"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["row-b"]);
+    let response = app
+        .post_as_admin(TENANTS, &ask("ROW-C", "CLOSE", "2"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["row-c"]);
+    assert!(response.header("x-service-cascade-status").is_none());
 
-    let said = bulk(&app, TENANTS, &ask("row-", "REACTIVATE", "3")).await;
-    assert_eq!(ids(&said, "succeeded"), ["row-b"]);
+    let response = app
+        .post_as_admin(TENANTS, &ask("row-", "REACTIVATE", "3"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["row-b"]);
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         rows(&[("row-c", "INVALID_TRANSITION")])
     );
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         rows(&[("row-a", "ALREADY_IN_TARGET_STATE")])
     );
-    let said = bulk(&app, TENANTS, &ask("row-", "SUSPEND", "4")).await;
-    assert_eq!(ids(&said, "succeeded"), ["row-a", "row-b"]);
+    let response = app
+        .post_as_admin(TENANTS, &ask("row-", "SUSPEND", "4"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["row-a", "row-b"]);
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         rows(&[("row-c", "INVALID_TRANSITION")])
     );
-    let said = bulk(&app, TENANTS, &ask("row-", "CLOSE", "5")).await;
-    assert_eq!(ids(&said, "succeeded"), ["row-a", "row-b"]);
+    let response = app.post_as_admin(TENANTS, &ask("row-", "CLOSE", "5")).await;
+    assert_eq!(ids(&response, "succeeded"), ["row-a", "row-b"]);
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         rows(&[("row-c", "ALREADY_IN_TARGET_STATE")])
     );
 
-    assert_eq!(desk.event_types("other"), ["tenant.created"]);
+    assert_eq!(fixture.event_types("other"), ["tenant.created"]);
     assert_eq!(
-        desk.event_types("row-b"),
+        fixture.event_types("row-b"),
         [
             "tenant.created",
             "tenant.suspended",
@@ -74,10 +82,10 @@ async fn each_row_goes_by_the_live_status_of_its_tenant() {
         ]
     );
     assert_eq!(
-        desk.event_types("row-c"),
+        fixture.event_types("row-c"),
         ["tenant.created", "tenant.closed"]
     );
-    let booked = desk.audit(Partition::FIRST, "__admin__");
+    let booked = fixture.audit(Partition::FIRST, "__admin__");
     let booked: Vec<_> = booked
         .iter()
         .filter(|entry| entry.get("operation") == Some("bulkActionTenants"))
@@ -87,7 +95,7 @@ async fn each_row_goes_by_the_live_status_of_its_tenant() {
     assert_eq!(booked[4].get("resource_id"), Some("bulk-action"));
     // The rows' own logs have no entries of the call.
     for name in ["row-a", "row-b"] {
-        let entries = desk.tenant_audit(name);
+        let entries = fixture.tenant_audit(name);
         assert!(
             entries
                 .iter()
@@ -99,10 +107,12 @@ async fn each_row_goes_by_the_live_status_of_its_tenant() {
 
 #[tokio::test]
 async fn each_change_is_told_with_the_action_and_its_request() {
-    let (app, desk) = with_tenants(&["row-a"]).await;
-    let said = bulk(&app, TENANTS, &ask("row", "SUSPEND", "1")).await;
-    let request_id = said.header("x-request-id").expect("an id");
-    let event = &desk.events("row-a")[1];
+    let (app, fixture) = with_tenants(&["row-a"]).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("row", "SUSPEND", "1"))
+        .await;
+    let request_id = response.header("x-request-id").expect("an id");
+    let event = &fixture.events("row-a")[1];
     assert_eq!(
         event["data"],
         json!({"tenant_id": "row-a", "previous_status": "ACTIVE", "new_status": "SUSPENDED", "changed_fields": []})
@@ -117,19 +127,21 @@ async fn each_change_is_told_with_the_action_and_its_request() {
 #[tokio::test]
 async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_the_cascade() {
     let app = TestApp::spawn().await;
-    let estate = Estate::on(app.world.store.clone(), "estate").await;
-    estate.furnish().await;
-    let before = estate.account().await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
-    assert_eq!(ids(&said, "succeeded"), ["estate"], "{said:?}");
-    let request_id = said.header("x-request-id").expect("an id");
-    let account = estate.account().await;
+    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    tenant.furnish().await;
+    let before = tenant.account().await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["estate"], "{response:?}");
+    let request_id = response.header("x-request-id").expect("an id");
+    let account = tenant.account().await;
     assert_eq!(
         account.audit.len() - before.audit.len(),
         4 + 2 + 2,
         "an entry a child, none for the request"
     );
-    let events = estate.desk.events("estate");
+    let events = tenant.events("estate");
     let (parent, rest) = events.split_last().expect("events");
     assert_eq!(parent["event_type"], "tenant.closed");
     assert_eq!(
@@ -155,76 +167,83 @@ async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_th
 #[tokio::test]
 async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
     let app = TestApp::spawn().await;
-    let estate = Estate::on(app.world.store.clone(), "estate").await;
-    estate.furnish().await;
-    bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
-    estate.set_budget("/agent:a", &["status", "ACTIVE"]).await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
-    assert_eq!(ids(&said, "succeeded"), ["estate"]);
-    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
-    let told = estate.desk.event_types("estate").into_iter();
+    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    tenant.furnish().await;
+    app.post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .await;
+    tenant.set_budget("/agent:a", &["status", "ACTIVE"]).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["estate"]);
+    assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    let told = tenant.event_types("estate").into_iter();
     assert_eq!(told.filter(|kind| kind == "tenant.closed").count(), 1);
 }
 
 #[tokio::test]
 async fn a_close_that_cannot_end_all_fails_though_the_tenant_is_closed() {
     let app = TestApp::spawn().await;
-    let estate = Estate::on(app.world.store.clone(), "estate").await;
-    estate.furnish().await;
-    estate
+    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    tenant.furnish().await;
+    tenant
         .set_budget("/agent:b", &["remaining", "no figure"])
         .await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .await;
     assert_eq!(
-        words(&said, "failed"),
+        words(&response, "failed"),
         rows(&[("estate", "INTERNAL_ERROR")])
     );
     assert!(
-        said.text("/failed/0/message")
+        response
+            .text("/failed/0/message")
             .contains("budget:tenant:estate/agent:b"),
-        "{said:?}"
+        "{response:?}"
     );
-    let tenant = estate
-        .desk
-        .admin
-        .get_tenant(&estate.tenant)
-        .await
-        .expect("a tenant");
-    assert_eq!(tenant.status.as_str(), "CLOSED");
+    let record = tenant.admin.get_tenant(&tenant.id).await.expect("a tenant");
+    assert_eq!(record.status.as_str(), "CLOSED");
     // The next action goes on with it, rather than to wait for the next attempt.
-    estate.set_budget("/agent:b", &["remaining", "9899"]).await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
-    assert_eq!(ids(&said, "succeeded"), ["estate"]);
+    tenant.set_budget("/agent:b", &["remaining", "9899"]).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), ["estate"]);
 }
 
 #[tokio::test]
 async fn a_close_that_another_request_is_at_is_skipped() {
     let app = TestApp::spawn().await;
-    let estate = Estate::on(app.world.store.clone(), "estate").await;
-    estate.furnish().await;
-    estate.flip().await;
-    let closings = estate.keys().closings(estate.tenant.partition());
-    let soon = (estate.desk.store.clock().now_ms() + 9_000).to_string();
-    estate
+    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    tenant.furnish().await;
+    tenant.flip().await;
+    let closings = tenant.keys().closings(tenant.id.partition());
+    let soon = (tenant.store.clock().now_ms() + 9_000).to_string();
+    tenant
         .run::<()>(&["ZADD", &closings, &soon, "estate"])
         .await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "1")).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .await;
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         rows(&[("estate", "CASCADE_IN_PROGRESS")])
     );
-    assert!(estate.is_closing().await);
-    estate.run::<()>(&["ZADD", &closings, "1", "estate"]).await;
-    let said = bulk(&app, TENANTS, &ask("estate", "CLOSE", "2")).await;
+    assert!(tenant.is_closing().await);
+    tenant.run::<()>(&["ZADD", &closings, "1", "estate"]).await;
+    let response = app
+        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .await;
     assert_eq!(
-        ids(&said, "succeeded"),
+        ids(&response, "succeeded"),
         ["estate"],
         "nobody was at it any more"
     );
 }
 
 /// A claim on one tenant, as a request leaves it that dies right then.
-async fn claimed(desk: &Desk, action: TenantAction, rows: &[&str]) -> BulkClaim {
+async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) -> BulkClaim {
     let place = BulkPlace {
         partition: Partition::FIRST,
         tenant: "__admin__".to_owned(),
@@ -239,7 +258,7 @@ async fn claimed(desk: &Desk, action: TenantAction, rows: &[&str]) -> BulkClaim 
         gone_row: "GONE".to_owned(),
         rows: rows.iter().map(|id| Row::tenant(&tenant_id(id))).collect(),
     };
-    match desk
+    match fixture
         .store
         .begin_bulk(&place, "h", &bulk, Duration::ZERO)
         .await
@@ -251,11 +270,11 @@ async fn claimed(desk: &Desk, action: TenantAction, rows: &[&str]) -> BulkClaim 
 
 #[tokio::test]
 async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without_the_action() {
-    let estate = Estate::new().await;
-    estate.furnish().await;
-    let before = estate.account().await;
-    let claim = claimed(&estate.desk, TenantAction::Close, &["acme", "gone-by-now"]).await;
-    let mut runner = Runner::new(estate.desk.store.clone(), claim).at_once(1);
+    let tenant = TenantFixture::new().await;
+    tenant.furnish().await;
+    let before = tenant.account().await;
+    let claim = claimed(&tenant, TenantAction::Close, &["acme", "gone-by-now"]).await;
+    let mut runner = Runner::new(tenant.store.clone(), claim).at_once(1);
     // The rows, then the time is over.
     assert_eq!(runner.step().await.expect("Redis answers"), None);
     assert_eq!(runner.step().await.expect("Redis answers"), None);
@@ -266,8 +285,8 @@ async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without
     let body: Value = serde_json::from_str(&answer.body).expect("JSON");
     assert_eq!(body["succeeded"], json!([{"id": "acme"}]));
     assert_eq!(body["failed"][0]["error_code"], "NOT_FOUND");
-    assert!(estate.is_closing().await);
-    let booked = estate.desk.audit(Partition::FIRST, "__admin__");
+    assert!(tenant.is_closing().await);
+    let booked = tenant.audit(Partition::FIRST, "__admin__");
     let ids = [
         "metadata.cascade_in_progress_ids",
         "metadata_json.cascade_in_progress_ids",
@@ -277,11 +296,11 @@ async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without
         Some(r#"["acme"]"#)
     );
     // A dispatcher goes on at once.
-    crate::admin::closing::resume::reconcile(&estate).await;
-    let after = estate.account().await;
-    assert!(!estate.is_closing().await);
+    crate::admin::closing::resume::reconcile(&tenant).await;
+    let after = tenant.account().await;
+    assert!(!tenant.is_closing().await);
     assert_eq!(after.audit.len() - before.audit.len(), 8);
-    let parent = estate.desk.events("acme").pop().expect("events");
+    let parent = tenant.events("acme").pop().expect("events");
     assert_eq!(
         parent["correlation_id"],
         "tenant_bulk_action:close:req_bulk"
@@ -291,15 +310,15 @@ async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without
 #[tokio::test]
 async fn a_death_between_the_flip_and_its_close_is_made_up_for() {
     for steps in 0..4 {
-        let estate = Estate::new().await;
-        estate.furnish().await;
-        let claim = claimed(&estate.desk, TenantAction::Close, &["acme"]).await;
-        let mut runner = Runner::new(estate.desk.store.clone(), claim.clone());
+        let tenant = TenantFixture::new().await;
+        tenant.furnish().await;
+        let claim = claimed(&tenant, TenantAction::Close, &["acme"]).await;
+        let mut runner = Runner::new(tenant.store.clone(), claim.clone());
         for _ in 0..steps {
             runner.step().await.expect("Redis answers");
         }
         drop(runner);
-        let mut runner = Runner::new(estate.desk.store.clone(), claim);
+        let mut runner = Runner::new(tenant.store.clone(), claim);
         let turn = runner
             .run(Duration::from_secs(20))
             .await
@@ -312,14 +331,14 @@ async fn a_death_between_the_flip_and_its_close_is_made_up_for() {
             "{}",
             answer.body
         );
-        assert!(!estate.is_closing().await);
-        let told = estate.desk.event_types("acme").into_iter();
+        assert!(!tenant.is_closing().await);
+        let told = tenant.event_types("acme").into_iter();
         assert_eq!(
             told.filter(|kind| kind == "tenant.closed").count(),
             1,
             "after {steps} steps"
         );
-        let booked = estate.desk.audit(Partition::FIRST, "__admin__");
+        let booked = tenant.audit(Partition::FIRST, "__admin__");
         assert_eq!(booked.len(), 1, "after {steps} steps");
     }
 }

@@ -4,25 +4,21 @@ use budget_authority::domain::ids::{Partition, TenantId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::bulk::{WEBHOOKS, bulk, ids, words};
-use crate::harness::desk::Desk;
-
-fn desk(app: &TestApp) -> Desk {
-    Desk::on(app.world.store.clone())
-}
+use crate::harness::bulk_calls::{WEBHOOKS, ids, words};
 
 fn ask(filter: Value, action: &str, key: &str) -> Value {
     json!({"filter": filter, "action": action, "idempotency_key": key})
 }
 
 fn set(app: &TestApp, id: &str, fields: &[&str]) {
-    let desk = desk(app);
+    let fixture = app.admin_fixture();
     let partition = Partition::parse(&id[6..9]).expect("a partition");
-    let key = desk.store.keys().webhook(partition, id);
-    desk.redis().run::<()>(&[&["HSET", &key], fields].concat());
+    let key = fixture.store.keys().webhook(partition, id);
+    fixture
+        .redis()
+        .run::<()>(&[&["HSET", &key], fields].concat());
 }
 
 fn row(id: &str, word: &str) -> (String, String) {
@@ -30,7 +26,7 @@ fn row(id: &str, word: &str) -> (String, String) {
 }
 
 async fn status(app: &TestApp, id: &str) -> String {
-    get(app, &format!("{HOOKS}/{id}"))
+    app.get_as_admin(&format!("{HOOKS}/{id}"))
         .await
         .text("/status")
         .to_owned()
@@ -59,25 +55,31 @@ async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
     let [active, paused, disabled] = three(&app).await;
     set(&app, &paused, &["consecutive_failures", "3"]);
     let umbra = json!({"tenant_id": "umbra"});
-    let said = bulk(&app, WEBHOOKS, &ask(umbra.clone(), "RESUME", "1")).await;
-    assert_eq!(ids(&said, "succeeded"), [paused.as_str()], "{said:?}");
+    let response = app
+        .post_as_admin(WEBHOOKS, &ask(umbra.clone(), "RESUME", "1"))
+        .await;
     assert_eq!(
-        words(&said, "failed"),
+        ids(&response, "succeeded"),
+        [paused.as_str()],
+        "{response:?}"
+    );
+    assert_eq!(
+        words(&response, "failed"),
         [row(&disabled, "INVALID_TRANSITION")]
     );
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         [row(&active, "ALREADY_IN_TARGET_STATE")]
     );
     assert_eq!(
-        get(&app, &format!("{HOOKS}/{paused}"))
+        app.get_as_admin(&format!("{HOOKS}/{paused}"))
             .await
             .at("/consecutive_failures"),
         &json!(0)
     );
 
-    let request_id = said.header("x-request-id").expect("an id").to_owned();
-    let events = desk(&app).events("umbra");
+    let request_id = response.header("x-request-id").expect("an id").to_owned();
+    let events = app.admin_fixture().events("umbra");
     let event = events.last().expect("events");
     assert_eq!(
         (&event["event_type"], &event["correlation_id"]),
@@ -91,13 +93,13 @@ async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
         json!({"subscription_id": paused, "tenant_id": "umbra", "previous_status": "PAUSED", "new_status": "ACTIVE", "changed_fields": []})
     );
 
-    let said = bulk(&app, WEBHOOKS, &ask(umbra, "PAUSE", "2")).await;
-    assert_eq!(ids(&said, "succeeded"), [active, paused]);
+    let response = app.post_as_admin(WEBHOOKS, &ask(umbra, "PAUSE", "2")).await;
+    assert_eq!(ids(&response, "succeeded"), [active, paused]);
     assert_eq!(
-        words(&said, "skipped"),
+        words(&response, "skipped"),
         [row(&disabled, "ALREADY_IN_TARGET_STATE")]
     );
-    let booked = desk(&app).tenant_audit("umbra").into_iter();
+    let booked = app.admin_fixture().tenant_audit("umbra").into_iter();
     let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
     assert_eq!(booked.count(), 2, "with the tenant of the filter");
 }
@@ -108,28 +110,34 @@ async fn what_is_deleted_is_gone_and_watches_nothing() {
     three(&app).await;
     let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.5]}});
     let watching = made(&app, body).await;
-    let (desk, key) = (desk(&app), desk(&app).tenant_key("umbra"));
+    let (fixture, key) = (app.admin_fixture(), app.admin_fixture().tenant_key("umbra"));
     let watched = || {
-        desk.redis()
+        fixture
+            .redis()
             .run::<Option<String>>(&["HGET", &key, "thresholds"])
     };
     assert!(watched().is_some());
-    let said = bulk(
-        &app,
-        WEBHOOKS,
-        &ask(json!({"search": "hooks.example"}), "DELETE", "1"),
-    )
-    .await;
-    assert_eq!(ids(&said, "succeeded").len(), 4, "{said:?}");
+    let response = app
+        .post_as_admin(
+            WEBHOOKS,
+            &ask(json!({"search": "hooks.example"}), "DELETE", "1"),
+        )
+        .await;
+    assert_eq!(ids(&response, "succeeded").len(), 4, "{response:?}");
     assert_eq!(watched(), None);
-    assert_eq!(get(&app, &format!("{HOOKS}/{watching}")).await.status, 404);
-    assert_eq!(get(&app, HOOKS).await.at("/subscriptions"), &json!([]));
-    let directory = desk.store.keys().webhook_directory();
-    assert_eq!(desk.redis().run::<usize>(&["ZCARD", &directory]), 0);
-    let booked = desk.audit(Partition::FIRST, "__admin__").into_iter();
+    app.get_as_admin(&format!("{HOOKS}/{watching}"))
+        .await
+        .expect(404);
+    assert_eq!(
+        app.get_as_admin(HOOKS).await.at("/subscriptions"),
+        &json!([])
+    );
+    let directory = fixture.store.keys().webhook_directory();
+    assert_eq!(fixture.redis().run::<usize>(&["ZCARD", &directory]), 0);
+    let booked = fixture.audit(Partition::FIRST, "__admin__").into_iter();
     let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
     assert_eq!(booked.count(), 1, "a filter without a tenant");
-    let told = desk.event_types("umbra").into_iter();
+    let told = fixture.event_types("umbra").into_iter();
     assert_eq!(told.filter(|kind| kind == "webhook.deleted").count(), 4);
 }
 
@@ -137,25 +145,28 @@ async fn what_is_deleted_is_gone_and_watches_nothing() {
 async fn a_pause_ends_what_was_watched_and_a_resumption_begins_it_again_for_operators_too() {
     let app = hooked().await;
     let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.25]}});
-    let said = post(&app, HOOKS, body).await;
-    let id = said.text("/subscription/subscription_id").to_owned();
-    let desk = desk(&app);
+    let response = app.post_as_admin(HOOKS, body).await;
+    let id = response.text("/subscription/subscription_id").to_owned();
+    let fixture = app.admin_fixture();
     let watched = || {
-        let key = desk.tenant_key("umbra");
-        desk.redis()
+        let key = fixture.tenant_key("umbra");
+        fixture
+            .redis()
             .run::<Option<String>>(&["HGET", &key, "thresholds"])
     };
     let all = Some("250000 800000 950000 1000000".to_owned());
     assert_eq!(watched(), all);
     let own = json!({"tenant_id": "__system__"});
-    let said = bulk(&app, WEBHOOKS, &ask(own.clone(), "PAUSE", "1")).await;
-    assert_eq!(ids(&said, "succeeded"), [id.as_str()]);
+    let response = app
+        .post_as_admin(WEBHOOKS, &ask(own.clone(), "PAUSE", "1"))
+        .await;
+    assert_eq!(ids(&response, "succeeded"), [id.as_str()]);
     assert_eq!(watched(), None, "in every partition, before the answer");
-    let said = bulk(&app, WEBHOOKS, &ask(own, "RESUME", "2")).await;
-    assert_eq!(ids(&said, "succeeded"), [id.as_str()]);
+    let response = app.post_as_admin(WEBHOOKS, &ask(own, "RESUME", "2")).await;
+    assert_eq!(ids(&response, "succeeded"), [id.as_str()]);
     assert_eq!(watched(), all);
     assert_eq!(status(&app, &id).await, "ACTIVE");
-    let booked = desk.audit(Partition::FIRST, "__system__").into_iter();
+    let booked = fixture.audit(Partition::FIRST, "__system__").into_iter();
     let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
     assert_eq!(booked.count(), 2);
 }
@@ -166,13 +177,10 @@ async fn one_whose_selectors_are_not_for_its_owner_is_not_resumed() {
     let id = made(&app, hook(URL)).await;
     patch(&app, &id, json!({"status": "PAUSED"})).await;
     set(&app, &id, &["event_types", "api_key.created"]);
-    let said = bulk(
-        &app,
-        WEBHOOKS,
-        &ask(json!({"tenant_id": "umbra"}), "RESUME", "1"),
-    )
-    .await;
-    assert_eq!(words(&said, "failed"), [row(&id, "INVALID_TRANSITION")]);
+    let response = app
+        .post_as_admin(WEBHOOKS, &ask(json!({"tenant_id": "umbra"}), "RESUME", "1"))
+        .await;
+    assert_eq!(words(&response, "failed"), [row(&id, "INVALID_TRANSITION")]);
     assert_eq!(status(&app, &id).await, "PAUSED");
 }
 
@@ -180,16 +188,16 @@ async fn one_whose_selectors_are_not_for_its_owner_is_not_resumed() {
 async fn of_a_closed_owner_nothing_is_changed() {
     let app = hooked().await;
     let [active, paused, disabled] = three(&app).await;
-    desk(&app).set_status("umbra", "CLOSED");
+    app.admin_fixture().set_status("umbra", "CLOSED");
     for action in ["PAUSE", "RESUME", "DELETE"] {
-        let said = bulk(
-            &app,
-            WEBHOOKS,
-            &ask(json!({"tenant_id": "umbra"}), action, action),
-        )
-        .await;
+        let response = app
+            .post_as_admin(
+                WEBHOOKS,
+                &ask(json!({"tenant_id": "umbra"}), action, action),
+            )
+            .await;
         let failed = [&active, &paused, &disabled].map(|id| row(id, "TENANT_CLOSED"));
-        assert_eq!(words(&said, "failed"), failed, "{action}");
+        assert_eq!(words(&response, "failed"), failed, "{action}");
     }
 }
 
@@ -207,23 +215,19 @@ async fn filters_find_status_type_and_text() {
             vec![],
         ),
     ] {
-        let said = bulk(
-            &app,
-            WEBHOOKS,
-            &ask(filter.clone(), "PAUSE", &filter.to_string()),
-        )
-        .await;
-        let mut found = ids(&said, "succeeded");
-        found.extend(ids(&said, "skipped"));
-        assert_eq!(found, expected, "{filter}: {said:?}");
+        let response = app
+            .post_as_admin(WEBHOOKS, &ask(filter.clone(), "PAUSE", &filter.to_string()))
+            .await;
+        let mut found = ids(&response, "succeeded");
+        found.extend(ids(&response, "skipped"));
+        assert_eq!(found, expected, "{filter}: {response:?}");
     }
-    let said = bulk(
-        &app,
+    app.post_as_admin(
         WEBHOOKS,
         &ask(json!({"event_type": "no.such"}), "PAUSE", "x"),
     )
-    .await;
-    assert_eq!(said.status, 400);
+    .await
+    .expect(400);
 }
 
 #[tokio::test]
@@ -254,15 +258,17 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
             gone_row: word.to_owned(),
             rows: [&one, &two].map(|id| Row { id: id.clone(), place: "umbra".to_owned() }).to_vec(),
         };
-        let begun = desk(&app)
+        let begun = app
+            .admin_fixture()
             .store
             .begin_bulk(&place, "h", &bulk, Duration::ZERO)
             .await;
         let Ok(BulkState::Mine(claim)) = begun else {
             panic!("no claim");
         };
-        by_admin(&app, Method::DELETE, &format!("{HOOKS}/{one}"), &json!({})).await;
-        let turn = Runner::new(desk(&app).store, *claim)
+        app.as_admin(Method::DELETE, &format!("{HOOKS}/{one}"), &json!({}))
+            .await;
+        let turn = Runner::new(app.store.clone(), *claim)
             .run(Duration::from_secs(9))
             .await;
         let Turn::Finished(answer) = turn.expect("Redis answers") else {

@@ -15,19 +15,19 @@ use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::ledger::{Commit, Extend, LedgerError};
 
 use crate::admin::closing::resume::reconcile;
-use crate::harness::desk::{
+use crate::harness::admin_fixture::{
     admin_key, ask, cause, funding, new_budget, new_key, refusal, scope, tokens,
 };
-use crate::harness::estate::Estate;
+use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
 async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
-    let (estate, _) = Estate::furnished().await;
-    let before = estate.account().await;
-    let updated = estate.close().await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let before = tenant.account().await;
+    let updated = tenant.close().await;
     assert_eq!(updated.close, Some(Turn::Closed));
     assert!(updated.tenant.closed_at.is_some());
-    let after = estate.check_closed(&before).await;
+    let after = tenant.check_closed(&before).await;
 
     // 303 were held at the root, 202 by agent a, 101 by agent b.
     for (place, held) in [
@@ -60,7 +60,7 @@ async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
             (prior, &*name.0)
         );
     }
-    let request = &Estate::requests(&after);
+    let request = &TenantFixture::requests(&after);
     assert_eq!(request.len(), 1);
     let told = |name: &str| request[0][&format!("metadata.cascade.{name}")].as_str();
     assert_eq!(
@@ -80,10 +80,10 @@ async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
 
 #[tokio::test]
 async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_revoked() {
-    let (estate, _) = Estate::furnished().await;
-    estate.close().await;
-    let account = estate.account().await;
-    let ledger = estate.ledger_at("/agent:a").await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    tenant.close().await;
+    let account = tenant.account().await;
+    let ledger = tenant.ledger_at("/agent:a").await;
     assert_eq!(
         (ledger.reserved, ledger.remaining, ledger.allocated),
         (0, 10_000, 10_000)
@@ -103,12 +103,12 @@ async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_
 
 #[tokio::test]
 async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_the_request() {
-    let (estate, _) = Estate::furnished().await;
+    let (tenant, _) = TenantFixture::furnished().await;
     let ask = ask();
-    estate.close_as(&ask).await;
+    tenant.close_as(&ask).await;
     let request = ask.request();
     let id = request.cause.request_id.as_ref().expect("an id");
-    let events = estate.desk.events("acme");
+    let events = tenant.events("acme");
     let first = events.iter().position(|event| {
         event["event_type"]
             .as_str()
@@ -150,20 +150,20 @@ async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_th
 
 #[tokio::test]
 async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
-    let (estate, _) = Estate::furnished().await;
-    let before = estate.account().await;
-    let first = estate.close().await;
-    let closed = estate.account().await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let before = tenant.account().await;
+    let first = tenant.close().await;
+    let closed = tenant.account().await;
     tokio::time::sleep(Duration::from_millis(3)).await;
-    let again = estate.close().await;
+    let again = tenant.close().await;
     assert_eq!(
         (again.close, again.tenant.closed_at),
         (Some(Turn::Closed), first.tenant.closed_at)
     );
-    let after = estate.check_closed(&before).await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(after.events.len(), closed.events.len(), "invariant 6");
     assert_eq!(
-        Estate::requests(&after).len(),
+        TenantFixture::requests(&after).len(),
         2,
         "each request has its entry"
     );
@@ -174,44 +174,44 @@ async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
 #[tokio::test]
 async fn rule_80_and_invariant_5_a_hold_whose_time_passes_after_the_close_gives_nothing_back_twice()
 {
-    let (estate, ids) = Estate::furnished().await;
-    estate.close().await;
-    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let (tenant, ids) = TenantFixture::furnished().await;
+    tenant.close().await;
+    let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let due = keys.due(partition, "acme");
     for id in &ids {
         let record = keys.reservation(partition, id.as_str());
-        estate
+        tenant
             .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
             .await;
-        estate.run::<()>(&["ZADD", &due, "1000", id.as_str()]).await;
+        tenant.run::<()>(&["ZADD", &due, "1000", id.as_str()]).await;
     }
-    estate
+    tenant
         .run::<()>(&["ZADD", &keys.due_tenants(partition), "1000", "acme"])
         .await;
     let sweep = cause(Actor::System).lines();
-    let now_ms = estate.desk.store.clock().now_ms();
+    let now_ms = tenant.store.clock().now_ms();
     let expired = budget_authority::store::runtime::expire::expire_tenant(
-        &estate.desk.store,
-        &estate.tenant,
+        &tenant.store,
+        &tenant.id,
         &sweep,
         now_ms,
     );
     assert_eq!(expired.await.expect("swept"), 0);
     for place in ["", "/agent:a", "/agent:b"] {
-        let ledger = estate.ledger_at(place).await;
+        let ledger = tenant.ledger_at(place).await;
         assert_eq!((ledger.reserved, ledger.remaining), (0, 10_000), "{place}");
     }
 }
 
 #[tokio::test]
 async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
-    let (estate, ids) = Estate::furnished().await;
-    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let (tenant, ids) = TenantFixture::furnished().await;
+    let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let record = keys.reservation(partition, ids[0].as_str());
-    estate
+    tenant
         .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
         .await;
-    estate
+    tenant
         .run::<()>(&[
             "ZADD",
             &keys.due(partition, "acme"),
@@ -219,12 +219,12 @@ async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
             ids[0].as_str(),
         ])
         .await;
-    let before = estate.account().await;
-    estate.close().await;
-    let after = estate.check_closed(&before).await;
+    let before = tenant.account().await;
+    tenant.close().await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(after.reservations[ids[0].as_str()]["status"], "EXPIRED");
     assert_eq!(after.reservations[ids[1].as_str()]["status"], "RELEASED");
-    let request = Estate::requests(&after)[0];
+    let request = TenantFixture::requests(&after)[0];
     assert_eq!(
         request["metadata.cascade.reservations_released"], "406",
         "without the 2 times 100"
@@ -242,9 +242,9 @@ async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
 
 #[tokio::test]
 async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_changed() {
-    let (estate, ids) = Estate::furnished().await;
-    estate.flip().await; // the guard needs no step of the close
-    let (admin, by) = (&estate.desk.admin, admin_key());
+    let (tenant, ids) = TenantFixture::furnished().await;
+    tenant.flip().await; // the guard needs no step of the close
+    let (admin, by) = (&tenant.admin, admin_key());
     let budget = admin
         .create_budget(
             &by,
@@ -286,8 +286,8 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
     }
     let revoked = admin
         .revoke_api_key(
-            estate.caller.key_id.as_str(),
-            &estate.tenant,
+            tenant.caller.key_id.as_str(),
+            &tenant.id,
             None,
             &ask().request(),
         )
@@ -307,7 +307,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
     );
 
     assert!(matches!(
-        estate.hold("late", "/agent:a", 1).await,
+        tenant.hold("late", "/agent:a", 1).await,
         Err(LedgerError::Refused(Refusal::TenantClosed(_)))
     ));
     let commit = Commit {
@@ -319,7 +319,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         metadata: None,
     };
     let cause = cause(Actor::Admin);
-    let committed = estate.ledger.commit(&estate.caller, &commit, &cause).await;
+    let committed = tenant.ledger.commit(&tenant.caller, &commit, &cause).await;
     assert!(matches!(
         committed,
         Err(LedgerError::Refused(Refusal::TenantClosed(_)))
@@ -331,29 +331,24 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         extend_by_ms: 10,
         metadata: None,
     };
-    let extended = estate.ledger.extend(&estate.caller, &extend).await;
+    let extended = tenant.ledger.extend(&tenant.caller, &extend).await;
     assert!(matches!(
         extended,
         Err(LedgerError::Refused(Refusal::TenantClosed(_)))
     ));
-    let before = estate.account().await;
-    reconcile(&estate).await;
-    estate.check_closed(&before).await;
+    let before = tenant.account().await;
+    reconcile(&tenant).await;
+    tenant.check_closed(&before).await;
 }
 
 #[tokio::test]
 async fn invariant_7_what_a_closed_tenant_owned_can_be_read() {
-    let (estate, ids) = Estate::furnished().await;
-    estate.close().await;
-    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
-    let tenant = estate
-        .desk
-        .admin
-        .get_tenant(&estate.tenant)
-        .await
-        .expect("a tenant");
-    assert_eq!(tenant.status.as_str(), "CLOSED");
-    let record = estate.account().await.reservations[ids[0].as_str()].clone();
+    let (tenant, ids) = TenantFixture::furnished().await;
+    tenant.close().await;
+    assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    let closed = tenant.admin.get_tenant(&tenant.id).await.expect("a tenant");
+    assert_eq!(closed.status.as_str(), "CLOSED");
+    let record = tenant.account().await.reservations[ids[0].as_str()].clone();
     assert_eq!(
         (&*record["status"], &*record["release_reason"]),
         ("RELEASED", "tenant_closed")
@@ -362,9 +357,9 @@ async fn invariant_7_what_a_closed_tenant_owned_can_be_read() {
 
 #[tokio::test]
 async fn rule_83_an_expired_key_stays_expired() {
-    let (estate, _) = Estate::furnished().await;
-    estate.close().await;
-    let account = estate.account().await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    tenant.close().await;
+    let account = tenant.account().await;
     let expired: Vec<_> = account
         .keys
         .values()

@@ -8,70 +8,68 @@ use std::time::Duration;
 
 use tokio::task::{block_in_place, spawn_blocking};
 
-use crate::harness::estate::Estate;
 use crate::harness::process::Process;
 use crate::harness::redis::RedisCluster;
+use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{store, within};
 use crate::redis::topologies::keep_moving;
 
 const NAMES: [&str; 6] = ["acme", "bolt", "cargo", "delta", "ember", "flint"];
 
 /// Tenants with something of everything, on a store of their own; all masters have some.
-async fn estates(cluster: &RedisCluster) -> Vec<Estate> {
+async fn tenants(cluster: &RedisCluster) -> Vec<TenantFixture> {
     let store = store(&cluster.url());
-    let mut estates = Vec::new();
+    let mut tenants = Vec::new();
     for name in NAMES {
-        let estate = Estate::on(store.clone(), name).await;
-        estate.furnish().await;
-        estates.push(estate);
+        let tenant = TenantFixture::on(store.clone(), name).await;
+        tenant.furnish().await;
+        tenants.push(tenant);
     }
     let owners: BTreeSet<_> = block_in_place(|| {
-        estates
+        tenants
             .iter()
-            .map(|estate| cluster.owner(&record(estate)).0.port)
+            .map(|tenant| cluster.owner(&record(tenant)).0.port)
             .collect()
     });
     assert_eq!(owners.len(), 3, "the tenants live on all masters");
-    estates
+    tenants
 }
 
-fn record(estate: &Estate) -> String {
-    estate
-        .keys()
-        .tenant(estate.tenant.partition(), estate.name())
+fn record(tenant: &TenantFixture) -> String {
+    tenant.keys().tenant(tenant.id.partition(), tenant.name())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_request_closes_tenants_on_every_master() {
     let cluster = block_in_place(RedisCluster::start);
-    for estate in estates(&cluster).await {
-        let before = estate.account().await;
-        estate.close().await;
-        estate.check_closed(&before).await;
+    for tenant in tenants(&cluster).await {
+        let before = tenant.account().await;
+        tenant.close().await;
+        tenant.check_closed(&before).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dispatchers_finish_what_died_while_slots_move() {
     let cluster = Arc::new(block_in_place(RedisCluster::start));
-    let mut estates = estates(&cluster).await;
-    for estate in &mut estates {
-        estate.crowd(20, 1_500).await;
+    let mut tenants = tenants(&cluster).await;
+    for tenant in &mut tenants {
+        tenant.crowd(20, 1_500).await;
     }
-    let (url, prefix) = (cluster.url(), estates[0].keys().prefix().to_owned());
+    let (url, prefix) = (cluster.url(), tenants[0].keys().prefix().to_owned());
     let stop = Arc::new(AtomicBool::new(false));
     let moving = spawn_blocking({
         let (cluster, stop, keys) = (
             Arc::clone(&cluster),
             Arc::clone(&stop),
-            estates.iter().map(record).collect(),
+            tenants.iter().map(record).collect(),
         );
         move || keep_moving(cluster, keys, stop)
     });
     let mut before = Vec::new();
-    for estate in &estates {
-        before.push(estate.account().await);
-        estate.flip().await;
+    for tenant in &tenants {
+        before.push(tenant.account().await);
+        tenant.flip().await;
     }
     let mut dispatchers = [
         Process::dispatcher(&url, &prefix),
@@ -79,8 +77,8 @@ async fn dispatchers_finish_what_died_while_slots_move() {
     ];
     let held = async || {
         let mut held = 0;
-        for estate in &estates {
-            held += estate.active().await;
+        for tenant in &tenants {
+            held += tenant.active().await;
         }
         held
     };
@@ -90,10 +88,10 @@ async fn dispatchers_finish_what_died_while_slots_move() {
     })
     .await;
     block_in_place(|| dispatchers[0].restart());
-    for (estate, before) in estates.iter().zip(&before) {
-        let is_over = || async { (!estate.is_closing().await).then_some(()) };
+    for (tenant, before) in tenants.iter().zip(&before) {
+        let is_over = || async { (!tenant.is_closing().await).then_some(()) };
         within(Duration::from_secs(60), "the close is over", is_over).await;
-        estate.check_closed(before).await;
+        tenant.check_closed(before).await;
     }
     stop.store(true, Ordering::Relaxed);
     let moves = moving.await.expect("each slot arrived");

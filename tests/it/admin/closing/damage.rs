@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::{Closer, Turn};
 
-use crate::harness::estate::Estate;
+use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
 async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
@@ -24,20 +24,18 @@ async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
         ("end", "correlation_id", "", "end"),
         ("end", "previous_status", "", "end"),
     ] {
-        let estate = Estate::new().await;
-        estate.budget("/agent:a", 100).await;
-        estate.webhook("whsub_1", "ACTIVE").await;
-        estate.flip().await;
-        let intent = estate
-            .keys()
-            .closing(estate.tenant.partition(), estate.name());
-        estate.run::<i64>(&["HSET", &intent, "phase", phase]).await;
+        let tenant = TenantFixture::new().await;
+        tenant.budget("/agent:a", 100).await;
+        tenant.webhook("whsub_1", "ACTIVE").await;
+        tenant.flip().await;
+        let intent = tenant.keys().closing(tenant.id.partition(), tenant.name());
+        tenant.run::<i64>(&["HSET", &intent, "phase", phase]).await;
         match value {
-            "" => estate.run::<i64>(&["HDEL", &intent, field]).await,
-            value => estate.run::<i64>(&["HSET", &intent, field, value]).await,
+            "" => tenant.run::<i64>(&["HDEL", &intent, field]).await,
+            value => tenant.run::<i64>(&["HSET", &intent, field, value]).await,
         };
-        let before = estate.account().await;
-        let went = Closer::new(&estate.desk.store, &estate.tenant, None)
+        let before = tenant.account().await;
+        let went = Closer::new(&tenant.store, &tenant.id, None)
             .run(Duration::from_secs(5))
             .await;
         let told = match went {
@@ -46,7 +44,7 @@ async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
             Err(error) => error.to_string(),
         };
         assert!(told.contains(says), "{phase} {field}: {told}");
-        let after = estate.account().await;
+        let after = tenant.account().await;
         assert_eq!(after.ledgers, before.ledgers, "{phase} {field}");
         assert_eq!(after.webhooks, before.webhooks, "{phase} {field}");
         assert_eq!(after.events, before.events, "{phase} {field}");

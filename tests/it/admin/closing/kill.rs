@@ -8,38 +8,37 @@ use serde_json::json;
 use tokio::task::block_in_place;
 
 use crate::admin::closing::resume::reconcile;
-use crate::harness::account::Account;
-use crate::harness::desk::{ask, new_key};
-use crate::harness::estate::Estate;
+use crate::harness::admin_fixture::{ask, new_key};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
+use crate::harness::tenant_fixture::TenantFixture;
+use crate::harness::tenant_snapshot::TenantSnapshot;
 use crate::harness::within;
 
 /// An estate whose close takes several steps in each phase, its tenant flipped.
-async fn flipped() -> (Estate, Account) {
-    let estate = Estate::new().await;
-    estate.furnish().await;
-    estate.crowd(120, 250).await;
+async fn flipped() -> (TenantFixture, TenantSnapshot) {
+    let tenant = TenantFixture::new().await;
+    tenant.furnish().await;
+    tenant.crowd(120, 250).await;
     for _ in 0..55 {
-        let created = estate
-            .desk
+        let created = tenant
             .admin
             .create_api_key(&new_key("acme"), &ask().request())
             .await;
         created.expect("a key");
     }
     for n in 0..55 {
-        estate.webhook(&format!("whsub_more_{n}"), "ACTIVE").await;
+        tenant.webhook(&format!("whsub_more_{n}"), "ACTIVE").await;
     }
-    let before = estate.account().await;
-    estate.flip().await;
-    (estate, before)
+    let before = tenant.account().await;
+    tenant.flip().await;
+    (tenant, before)
 }
 
 /// Takes up to so many steps and dies; whether the close came to its end.
-async fn die_after(estate: &Estate, steps: usize) -> bool {
-    let mut closer = Closer::new(&estate.desk.store, &estate.tenant, None);
+async fn die_after(tenant: &TenantFixture, steps: usize) -> bool {
+    let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     for _ in 0..steps {
         if let Some(turn) = closer.step().await.expect("Redis answers") {
             assert_eq!(turn, Turn::Closed);
@@ -53,11 +52,15 @@ async fn die_after(estate: &Estate, steps: usize) -> bool {
 async fn a_death_after_any_number_of_steps_is_made_up_for() {
     let mut steps = 0;
     loop {
-        let (estate, before) = flipped().await;
-        let finished = die_after(&estate, steps).await;
-        reconcile(&estate).await;
-        let after = estate.check_closed(&before).await;
-        assert_eq!(Estate::requests(&after).len(), 1, "after {steps} steps");
+        let (tenant, before) = flipped().await;
+        let finished = die_after(&tenant, steps).await;
+        reconcile(&tenant).await;
+        let after = tenant.check_closed(&before).await;
+        assert_eq!(
+            TenantFixture::requests(&after).len(),
+            1,
+            "after {steps} steps"
+        );
         if finished {
             break;
         }
@@ -68,48 +71,48 @@ async fn a_death_after_any_number_of_steps_is_made_up_for() {
 
 #[tokio::test]
 async fn a_death_after_every_single_step_is_made_up_for() {
-    let (estate, before) = flipped().await;
+    let (tenant, before) = flipped().await;
     let mut deaths = 0;
     // One step tells the newcomer the phase, the next does something.
-    while !die_after(&estate, 2).await {
+    while !die_after(&tenant, 2).await {
         deaths += 1;
         assert!(deaths < 200);
     }
-    estate.check_closed(&before).await;
+    tenant.check_closed(&before).await;
     assert!(deaths > 6, "{deaths}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_who_go_on_at_once_do_nothing_twice() {
-    let (estate, before) = flipped().await;
+    let (tenant, before) = flipped().await;
     let mut closers = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let (store, tenant) = (estate.desk.store.clone(), estate.tenant.clone());
+        let (store, tenant) = (tenant.store.clone(), tenant.id.clone());
         closers.spawn(async move {
             Closer::new(&store, &tenant, None)
                 .run(Duration::from_secs(60))
                 .await
         });
     }
-    let (turns, ()) = tokio::join!(closers.join_all(), reconcile(&estate));
+    let (turns, ()) = tokio::join!(closers.join_all(), reconcile(&tenant));
     assert!(
         turns
             .into_iter()
             .all(|turn| turn.expect("Redis answers") == Turn::Closed)
     );
-    let after = estate.check_closed(&before).await;
-    assert_eq!(Estate::requests(&after).len(), 1);
+    let after = tenant.check_closed(&before).await;
+    assert_eq!(TenantFixture::requests(&after).len(), 1);
 }
 
 #[tokio::test]
 async fn a_turn_whose_time_is_over_books_its_request_and_hands_over() {
-    let (estate, before) = flipped().await;
-    let mut closer = Closer::new(&estate.desk.store, &estate.tenant, None);
+    let (tenant, before) = flipped().await;
+    let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     closer.step().await.expect("Redis answers");
     let turn = closer.run(Duration::ZERO).await;
     assert_eq!(turn.expect("Redis answers"), Turn::Paused);
-    let account = estate.account().await;
-    let requests = Estate::requests(&account);
+    let account = tenant.account().await;
+    let requests = TenantFixture::requests(&account);
     assert_eq!(requests.len(), 1);
     assert_eq!(
         (
@@ -118,17 +121,17 @@ async fn a_turn_whose_time_is_over_books_its_request_and_hands_over() {
         ),
         ("true", "200")
     );
-    assert!(estate.is_closing().await);
-    reconcile(&estate).await;
-    let after = estate.check_closed(&before).await;
-    assert_eq!(Estate::requests(&after).len(), 1);
+    assert!(tenant.is_closing().await);
+    reconcile(&tenant).await;
+    let after = tenant.check_closed(&before).await;
+    assert_eq!(TenantFixture::requests(&after).len(), 1);
 }
 
 struct Deployment {
     redis: RedisServer,
     replica: Replica,
     dispatchers: Vec<Process>,
-    estate: Estate,
+    tenant: TenantFixture,
 }
 
 impl Deployment {
@@ -143,15 +146,15 @@ impl Deployment {
             "service",
             metrics.expect("a fresh registry"),
         );
-        let estate = Estate::on(store.expect("a usable URL"), "acme").await;
-        estate.crowd(budgets, holds).await;
+        let tenant = TenantFixture::on(store.expect("a usable URL"), "acme").await;
+        tenant.crowd(budgets, holds).await;
         let replica = Replica::start(&url, "close", &["--admin-keys", "closing-admin-key"]);
         replica.ready().await;
         Self {
             dispatchers: vec![Process::dispatcher(&url, "close")],
             redis,
             replica,
-            estate,
+            tenant,
         }
     }
 
@@ -159,8 +162,8 @@ impl Deployment {
     async fn goes_on(&self, than: usize) -> usize {
         let limit = Duration::from_secs(60);
         within(limit, "somebody goes on with the close", || async {
-            let active = self.estate.active().await;
-            (active < than || (active == 0 && !self.estate.is_closing().await)).then_some(active)
+            let active = self.tenant.active().await;
+            (active < than || (active == 0 && !self.tenant.is_closing().await)).then_some(active)
         })
         .await
     }
@@ -176,7 +179,7 @@ fn size(variable: &str, usual: usize) -> usize {
 async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_converges_exactly() {
     let (budgets, holds) = (size("CLOSE_BUDGETS", 150), size("CLOSE_HOLDS", 20_000));
     let mut deployment = Deployment::start(budgets, holds).await;
-    let before = deployment.estate.account().await;
+    let before = deployment.tenant.account().await;
     let url = format!(
         "http://{}/v1/admin/tenants/acme",
         deployment.replica.address
@@ -202,21 +205,21 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
     );
     let begun = std::time::Instant::now();
     within(Duration::from_secs(60), "the close is over", || async {
-        let closing = deployment.estate.keys().closing(
-            deployment.estate.tenant.partition(),
-            deployment.estate.name(),
-        );
+        let closing = deployment
+            .tenant
+            .keys()
+            .closing(deployment.tenant.id.partition(), deployment.tenant.name());
         let mut command = redis::cmd("EXISTS");
         command.arg(&closing);
-        let reply = deployment.estate.desk.store.query(&closing, &command).await;
+        let reply = deployment.tenant.store.query(&closing, &command).await;
         let stands: bool = redis::from_redis_value(reply.ok()?).ok()?;
         (!stands).then_some(())
     })
     .await;
     println!("converged {:?} after the last kill", begun.elapsed());
     drop(sent.await);
-    let after = deployment.estate.check_closed(&before).await;
-    assert_eq!(Estate::requests(&after).len(), 1);
+    let after = deployment.tenant.check_closed(&before).await;
+    assert_eq!(TenantFixture::requests(&after).len(), 1);
     assert!(
         after
             .reservations
@@ -241,17 +244,17 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_of_many_ledgers_and_holds_converges_within_its_bound() {
     let (budgets, holds) = (size("CLOSE_BUDGETS", 300), size("CLOSE_HOLDS", 15_000));
-    let estate = Estate::new().await;
-    estate.crowd(budgets, holds).await;
-    let before = estate.account().await;
+    let tenant = TenantFixture::new().await;
+    tenant.crowd(budgets, holds).await;
+    let before = tenant.account().await;
     let begun = std::time::Instant::now();
-    estate.flip().await;
-    reconcile(&estate).await;
+    tenant.flip().await;
+    reconcile(&tenant).await;
     println!(
         "{budgets} ledgers and {holds} holds in {:?}",
         begun.elapsed()
     );
-    let after = estate.check_closed(&before).await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(
         after.audit.len(),
         before.audit.len() + budgets + 1 + 1 + 1,

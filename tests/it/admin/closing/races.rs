@@ -20,10 +20,12 @@ use budget_authority::ledger::{Commit, Extend, LedgerError, Release};
 use tokio::task::JoinSet;
 
 use crate::admin::closing::resume::reconcile;
-use crate::harness::account::Account;
-use crate::harness::desk::{admin_key, ask, cause, funding, new_budget, new_key, scope, tokens};
-use crate::harness::estate::Estate;
+use crate::harness::admin_fixture::{
+    admin_key, ask, cause, funding, new_budget, new_key, scope, tokens,
+};
 use crate::harness::eventually;
+use crate::harness::tenant_fixture::TenantFixture;
+use crate::harness::tenant_snapshot::TenantSnapshot;
 
 const PLACES: [&str; 3] = ["/agent:a", "/agent:b", "/workspace:w"];
 
@@ -67,16 +69,16 @@ fn on_desk<T>(outcome: Result<T, AdminError>) -> Option<T> {
 }
 
 /// Does everything in turn until the tenant is closed, and some more.
-async fn work(estate: Arc<Estate>, number: usize) -> Told {
+async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
     let mut told = Told::default();
     let place = PLACES[number % PLACES.len()];
-    let by = Caller::Tenant(estate.caller.clone());
+    let by = Caller::Tenant(tenant.caller.clone());
     let mut refused = 0;
     while refused <= 3 {
         let round = told.granted + refused;
         let name = format!("{number}-{round}");
         let cause = cause(Actor::Admin);
-        let Some(id) = on_ledger(estate.hold(&name, place, 10).await) else {
+        let Some(id) = on_ledger(tenant.hold(&name, place, 10).await) else {
             refused += 1;
             continue;
         };
@@ -93,7 +95,7 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
                     metrics: None,
                     metadata: None,
                 };
-                if on_ledger(estate.ledger.commit(&estate.caller, &commit, &cause).await).is_some()
+                if on_ledger(tenant.ledger.commit(&tenant.caller, &commit, &cause).await).is_some()
                 {
                     *told.charged.entry(place).or_default() += 7;
                     told.committed += 1;
@@ -106,7 +108,7 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
                     payload_hash,
                     reason: None,
                 };
-                if on_ledger(estate.ledger.release(&by, &release, &cause).await).is_some() {
+                if on_ledger(tenant.ledger.release(&by, &release, &cause).await).is_some() {
                     told.released += 1;
                 }
             }
@@ -118,13 +120,12 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
                     extend_by_ms: 1_000,
                     metadata: None,
                 };
-                on_ledger(estate.ledger.extend(&estate.caller, &extend).await);
+                on_ledger(tenant.ledger.extend(&tenant.caller, &extend).await);
             }
             3 => {
                 let path = format!("tenant:acme{place}");
                 let credit = funding(Some("acme"), &path, FundingOperation::Credit, 5);
-                let funded = estate
-                    .desk
+                let funded = tenant
                     .admin
                     .fund_budget(&admin_key(), &credit, &ask().request())
                     .await;
@@ -136,15 +137,13 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
                 let path = format!("tenant:acme/agent:n{name}");
                 let new = new_budget(Some("acme"), &path, 10);
                 on_desk(
-                    estate
-                        .desk
+                    tenant
                         .admin
                         .create_budget(&admin_key(), &new, &ask().request())
                         .await,
                 );
                 on_desk(
-                    estate
-                        .desk
+                    tenant
                         .admin
                         .create_api_key(&new_key("acme"), &ask().request())
                         .await,
@@ -156,8 +155,7 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
                     overdraft_limit: Some(round as i64),
                     ..BudgetUpdate::default()
                 };
-                let updated = estate
-                    .desk
+                let updated = tenant
                     .admin
                     .update_budget(&of, Unit::Tokens, &update, &ask().request())
                     .await;
@@ -169,8 +167,8 @@ async fn work(estate: Arc<Estate>, number: usize) -> Told {
 }
 
 /// What must have been there right before the flip, told by what is there now.
-fn before_of(after: &Account) -> Account {
-    let mut before = Account {
+fn before_of(after: &TenantSnapshot) -> TenantSnapshot {
+    let mut before = TenantSnapshot {
         ledgers: after.ledgers.clone(),
         reservations: after.reservations.clone(),
         keys: after.keys.clone(),
@@ -186,24 +184,24 @@ fn before_of(after: &Account) -> Account {
 }
 
 async fn race(closes: usize, pause_ms: u64) {
-    let estate = Estate::new().await;
+    let tenant = TenantFixture::new().await;
     for place in ["", "/agent:a", "/agent:b", "/workspace:w"] {
-        estate.budget(place, 1_000_000).await;
+        tenant.budget(place, 1_000_000).await;
     }
-    let estate = Arc::new(estate);
+    let tenant = Arc::new(tenant);
     let mut workers = JoinSet::new();
     for number in 0..9 {
-        workers.spawn(work(Arc::clone(&estate), number));
+        workers.spawn(work(Arc::clone(&tenant), number));
     }
     eventually("the race has begun", || async {
-        (estate.active().await > 0).then_some(())
+        (tenant.active().await > 0).then_some(())
     })
     .await;
     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
     let mut closers = JoinSet::new();
     for _ in 0..closes {
-        let estate = Arc::clone(&estate);
-        closers.spawn(async move { estate.close().await });
+        let tenant = Arc::clone(&tenant);
+        closers.spawn(async move { tenant.close().await });
     }
     let closed = closers.join_all().await;
     assert!(
@@ -217,10 +215,10 @@ async fn race(closes: usize, pause_ms: u64) {
         .collect();
     assert_eq!(moments.len(), 1, "it closed once");
     let told = workers.join_all().await;
-    reconcile(&estate).await;
+    reconcile(&tenant).await;
 
-    let before = before_of(&estate.account().await);
-    let after = estate.check_closed(&before).await;
+    let before = before_of(&tenant.account().await);
+    let after = tenant.check_closed(&before).await;
     let granted: usize = told.iter().map(|told| told.granted).sum();
     assert!(granted > 0, "some came before the close");
     let mut known: Vec<_> = told
@@ -283,7 +281,7 @@ async fn race(closes: usize, pause_ms: u64) {
         .sum();
     assert_eq!(released, 10 * held as i64, "what the close released");
     assert_eq!(
-        Estate::requests(&after).len(),
+        TenantFixture::requests(&after).len(),
         closes,
         "each request has one entry"
     );

@@ -10,15 +10,14 @@ use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::lease::Taken;
 use prometheus::Registry;
 
-use crate::harness::desk::{admin_key, ask, asking, funding, refusal};
-use crate::harness::estate::Estate;
+use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal};
+use crate::harness::tenant_fixture::TenantFixture;
 
 /// The lease of the tenant's partition.
-pub async fn lease(estate: &Estate) -> Lease {
-    let partitions = [estate.tenant.partition()];
+pub async fn lease(tenant: &TenantFixture) -> Lease {
+    let partitions = [tenant.id.partition()];
     let hour = Duration::from_secs(3_600);
-    let taken = estate
-        .desk
+    let taken = tenant
         .store
         .take_leases("test", hour, &["test".to_owned()], hour, &partitions)
         .await;
@@ -29,15 +28,15 @@ pub async fn lease(estate: &Estate) -> Lease {
 }
 
 /// Passes of a dispatcher's worker until nothing is due within the next second.
-pub async fn reconcile(estate: &Estate) {
-    let closings = Closes::new(estate.desk.store.clone(), &Registry::new()).expect("names");
-    let lease = lease(estate).await;
-    let index = estate.keys().closings(estate.tenant.partition());
+pub async fn reconcile(tenant: &TenantFixture) {
+    let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
+    let lease = lease(tenant).await;
+    let index = tenant.keys().closings(tenant.id.partition());
     loop {
         let pass = closings.run_once(&[lease], |_| panic!("lost")).await;
         pass.expect("Redis answers");
-        let next: Option<i64> = estate.run(&["ZSCORE", &index, estate.name()]).await;
-        let soon_ms = estate.desk.store.clock().now_ms() + 1_000;
+        let next: Option<i64> = tenant.run(&["ZSCORE", &index, tenant.name()]).await;
+        let soon_ms = tenant.store.clock().now_ms() + 1_000;
         if next.is_none_or(|next_ms| next_ms > soon_ms) {
             return;
         }
@@ -47,13 +46,13 @@ pub async fn reconcile(estate: &Estate) {
 
 #[tokio::test]
 async fn rule_79_a_close_whose_request_died_is_brought_to_its_end_by_a_dispatcher() {
-    let (estate, _) = Estate::furnished().await;
-    let before = estate.account().await;
-    estate.flip().await;
-    reconcile(&estate).await;
-    let after = estate.check_closed(&before).await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let before = tenant.account().await;
+    tenant.flip().await;
+    reconcile(&tenant).await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(
-        Estate::requests(&after).len(),
+        TenantFixture::requests(&after).len(),
         1,
         "the request's entry, once"
     );
@@ -65,22 +64,22 @@ async fn rule_79_a_close_whose_request_died_is_brought_to_its_end_by_a_dispatche
 
 #[tokio::test]
 async fn while_the_request_goes_on_with_its_close_no_dispatcher_does() {
-    let (estate, _) = Estate::furnished().await;
-    estate.flip().await;
-    let closings = estate.keys().closings(estate.tenant.partition());
-    let soon = (estate.desk.store.clock().now_ms() + 5_000).to_string();
-    estate.run::<()>(&["ZADD", &closings, &soon, "acme"]).await;
-    reconcile(&estate).await;
-    assert!(estate.is_closing().await);
+    let (tenant, _) = TenantFixture::furnished().await;
+    tenant.flip().await;
+    let closings = tenant.keys().closings(tenant.id.partition());
+    let soon = (tenant.store.clock().now_ms() + 5_000).to_string();
+    tenant.run::<()>(&["ZADD", &closings, &soon, "acme"]).await;
+    reconcile(&tenant).await;
+    assert!(tenant.is_closing().await);
 }
 
 #[tokio::test]
 async fn a_former_owner_of_the_partition_takes_no_step() {
-    let (estate, _) = Estate::furnished().await;
-    estate.flip().await;
-    let mut stale = lease(&estate).await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    tenant.flip().await;
+    let mut stale = lease(&tenant).await;
     stale.token -= 1;
-    let closings = Closes::new(estate.desk.store.clone(), &Registry::new()).expect("names");
+    let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
     let mut lost = 0;
     // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
     for _ in 0..2_000 {
@@ -93,7 +92,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     }
     assert_eq!(lost, 1);
     assert!(
-        estate
+        tenant
             .account()
             .await
             .ledgers
@@ -104,10 +103,10 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
 
 #[tokio::test]
 async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
-    let (estate, _) = Estate::furnished().await;
-    let sound = estate.account().await;
-    estate.set_budget("/workspace:w", &["spent", "much"]).await;
-    let updated = estate.close().await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let sound = tenant.account().await;
+    tenant.set_budget("/workspace:w", &["spent", "much"]).await;
+    let updated = tenant.close().await;
     let Some(Turn::Incomplete {
         again_in_ms,
         failed,
@@ -122,8 +121,8 @@ async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
             vec!["budget:tenant:acme/workspace:w:TOKENS".to_owned()]
         )
     );
-    let account = estate.account().await;
-    assert_eq!(estate.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
+    let account = tenant.account().await;
+    assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
     assert!(
         account
             .keys
@@ -136,7 +135,7 @@ async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
             .iter()
             .all(|event| event["type"] != "tenant.closed")
     );
-    let request = Estate::requests(&account)[0];
+    let request = TenantFixture::requests(&account)[0];
     assert_eq!(
         (
             &*request["status"],
@@ -145,30 +144,30 @@ async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
         ),
         ("500", "1", "budget:tenant:acme/workspace:w:TOKENS")
     );
-    let closings = estate.keys().closings(estate.tenant.partition());
-    estate.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
-    reconcile(&estate).await;
-    let again: i64 = estate.run(&["ZSCORE", &closings, "acme"]).await;
-    let in_ms = again - estate.desk.store.clock().now_ms();
+    let closings = tenant.keys().closings(tenant.id.partition());
+    tenant.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
+    reconcile(&tenant).await;
+    let again: i64 = tenant.run(&["ZSCORE", &closings, "acme"]).await;
+    let in_ms = again - tenant.store.clock().now_ms();
     assert!((50_000..=61_000).contains(&in_ms), "twice as long: {in_ms}");
 
-    estate.set_budget("/workspace:w", &["spent", "0"]).await;
-    estate.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
-    reconcile(&estate).await;
-    let after = estate.check_closed(&sound).await;
-    assert_eq!(Estate::requests(&after).len(), 1);
+    tenant.set_budget("/workspace:w", &["spent", "0"]).await;
+    tenant.run::<()>(&["ZADD", &closings, "1000", "acme"]).await;
+    reconcile(&tenant).await;
+    let after = tenant.check_closed(&sound).await;
+    assert_eq!(TenantFixture::requests(&after).len(), 1);
 }
 
 #[tokio::test]
 async fn stragglers_are_ended_by_another_close_under_the_first_ones_correlation() {
-    let (estate, _) = Estate::furnished().await;
-    let before = estate.account().await;
-    estate.close().await;
-    let closed_then = estate.account().await;
-    estate.webhook("whsub_late", "ACTIVE").await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let before = tenant.account().await;
+    tenant.close().await;
+    let closed_then = tenant.account().await;
+    tenant.webhook("whsub_late", "ACTIVE").await;
     let again = ask();
-    assert_eq!(estate.close_as(&again).await.close, Some(Turn::Closed));
-    let after = estate.account().await;
+    assert_eq!(tenant.close_as(&again).await.close, Some(Turn::Closed));
+    let after = tenant.account().await;
     assert_eq!(after.webhooks["whsub_late"]["status"], "DISABLED");
     assert_eq!(after.events.len(), closed_then.events.len() + 1);
     let event = after.events.last().expect("an event");
@@ -182,22 +181,22 @@ async fn stragglers_are_ended_by_another_close_under_the_first_ones_correlation(
 
 #[tokio::test]
 async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
-    let (estate, ids) = Estate::furnished().await;
-    let (keys, partition) = (estate.keys().clone(), estate.tenant.partition());
+    let (tenant, ids) = TenantFixture::furnished().await;
+    let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let record = keys.reservation(partition, ids[0].as_str());
-    estate
+    tenant
         .run::<()>(&["HSET", &record, "estimate", "what"])
         .await;
-    assert_eq!(estate.close().await.close, Some(Turn::Closed));
+    assert_eq!(tenant.close().await.close, Some(Turn::Closed));
     for place in ["", "/agent:a", "/agent:b"] {
-        let ledger = estate.ledger_at(place).await;
+        let ledger = tenant.ledger_at(place).await;
         assert_eq!(
             (ledger.status.as_str(), ledger.reserved, ledger.remaining),
             ("CLOSED", 0, 10_000),
             "{place}"
         );
     }
-    let listed: Vec<String> = estate
+    let listed: Vec<String> = tenant
         .run(&["ZRANGE", &keys.quarantine(partition), "0", "-1"])
         .await;
     assert_eq!(listed, [ids[0].as_str()]);
@@ -205,15 +204,15 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
 
 #[tokio::test]
 async fn a_repeated_close_under_its_key_answers_again_and_goes_on() {
-    let (estate, _) = Estate::furnished().await;
-    let before = estate.account().await;
+    let (tenant, _) = TenantFixture::furnished().await;
+    let before = tenant.account().await;
     let ask = asking(Some("close"), "{}");
-    let first = estate.close_as(&ask).await;
-    let again = estate.close_as(&ask).await;
+    let first = tenant.close_as(&ask).await;
+    let again = tenant.close_as(&ask).await;
     assert_eq!(again.tenant.updated_at, first.tenant.updated_at);
-    let after = estate.check_closed(&before).await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(
-        Estate::requests(&after).len(),
+        TenantFixture::requests(&after).len(),
         1,
         "a repetition is booked once"
     );
@@ -221,25 +220,22 @@ async fn a_repeated_close_under_its_key_answers_again_and_goes_on() {
 
 #[tokio::test]
 async fn rule_34_what_was_funded_before_the_close_is_answered_again_after_it() {
-    let (estate, _) = Estate::furnished().await;
+    let (tenant, _) = TenantFixture::furnished().await;
     let fund = funding(Some("acme"), "tenant:acme", FundingOperation::Credit, 50);
     let first = asking(Some("k"), "{}");
-    let funded = estate
-        .desk
+    let funded = tenant
         .admin
         .fund_budget(&admin_key(), &fund, &first.request())
         .await
         .expect("funded");
-    estate.close().await;
-    let again = estate
-        .desk
+    tenant.close().await;
+    let again = tenant
         .admin
         .fund_budget(&admin_key(), &fund, &first.request())
         .await;
     assert_eq!(again.expect("the stored answer"), funded);
     let other = asking(Some("l"), "{}");
-    let refused = estate
-        .desk
+    let refused = tenant
         .admin
         .fund_budget(&admin_key(), &fund, &other.request())
         .await;

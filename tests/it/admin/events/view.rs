@@ -12,8 +12,8 @@ use budget_authority::store::dispatcher::views::View;
 use budget_authority::store::{Day, Lease, Store};
 use tokio::time::Instant;
 
-use crate::harness::chronicle::{Chronicle, everywhere, follow, follower, partition_of};
-use crate::harness::desk::Desk;
+use crate::harness::admin_fixture::AdminFixture;
+use crate::harness::event_log::{EventLog, everywhere, follow, follower, partition_of};
 use crate::harness::process::Process;
 use crate::harness::redis::{RedisCluster, shared};
 use crate::harness::{eventually, store};
@@ -23,8 +23,8 @@ const TENANTS: [&str; 5] = ["acme", "bolt", "cask", "dune", "__system__"];
 #[tokio::test]
 async fn events_of_all_tenants_are_followed_and_the_watermark_tells_how_far() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let before = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let before = event_log.now_ms().await;
     let pass = follower(&store).run_once(&everywhere()).await;
     let pass = pass.expect("Redis answers");
     assert_eq!((pass.added, pass.skipped, pass.more), (0, 0, false));
@@ -34,24 +34,26 @@ async fn events_of_all_tenants_are_followed_and_the_watermark_tells_how_far() {
         pass.watermark_ms
     );
 
-    let desk = Desk::on(store.clone());
+    let fixture = AdminFixture::on(store.clone());
     for tenant in &TENANTS[..4] {
-        desk.tenant(tenant).await;
-        desk.budget(tenant, &format!("tenant:{tenant}"), 100).await;
+        fixture.tenant(tenant).await;
+        fixture
+            .budget(tenant, &format!("tenant:{tenant}"), 100)
+            .await;
     }
-    let now = chronicle.now_ms().await;
-    chronicle.tell("__system__", now, &[]).await;
+    let now = event_log.now_ms().await;
+    event_log.emit("__system__", now, &[]).await;
     let pass = follower(&store).run_once(&everywhere()).await;
     let pass = pass.expect("Redis answers");
     assert_eq!((pass.added, pass.skipped, pass.more), (9, 0, false));
     assert!(pass.watermark_ms >= now);
-    chronicle.check().await;
+    event_log.check().await;
     // Each event of a request is found by the request and the trace; the one of the system has a trace alone.
-    assert_eq!(chronicle.narrower().await, (9, 17));
+    assert_eq!(event_log.narrower().await, (9, 17));
     let system = store
         .keys()
         .view("events", Some("__system__"), Day::of_ms(now));
-    assert_eq!(chronicle.run::<usize>(&["ZCARD", &system]).await, 1);
+    assert_eq!(event_log.run::<usize>(&["ZCARD", &system]).await, 1);
 }
 
 #[tokio::test]
@@ -77,18 +79,18 @@ async fn partitions_that_nobody_has_looked_at_hold_the_watermark_back() {
 }
 
 /// Appends some events of many sizes, as operations do: some cause one, some many.
-async fn happen(chronicle: &mut Chronicle, rounds: usize) {
+async fn happen(event_log: &mut EventLog, rounds: usize) {
     for round in 0..rounds {
         for tenant in TENANTS {
-            let now = chronicle.now_ms().await;
+            let now = event_log.now_ms().await;
             let count = [1, 1, 3, 40][(round + tenant.len()) % 4];
-            let first = chronicle.append(tenant, now, &[]).await;
+            let first = event_log.append(tenant, now, &[]).await;
             for _ in 1..count {
-                chronicle
+                event_log
                     .append(tenant, now, &[("type", "tenant.suspended")])
                     .await;
             }
-            chronicle.point(tenant, now, first, count).await;
+            event_log.point(tenant, now, first, count).await;
         }
     }
 }
@@ -109,10 +111,10 @@ async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Optio
 #[tokio::test]
 async fn a_follower_that_is_killed_at_any_step_loses_and_repeats_nothing() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
+    let mut event_log = EventLog::on(&store);
     let mut finished = false;
     for wakes in 0..200 {
-        happen(&mut chronicle, 1).await;
+        happen(&mut event_log, 1).await;
         let (follower, leases) = (follower(&store), everywhere());
         let pass = killed_after(wakes, follower.run_once(&leases)).await;
         if pass.is_some() {
@@ -122,13 +124,13 @@ async fn a_follower_that_is_killed_at_any_step_loses_and_repeats_nothing() {
     }
     assert!(finished, "200 steps are not enough");
     follow(&store).await;
-    chronicle.check().await;
+    event_log.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_at_the_same_time_add_each_event_once() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
+    let mut event_log = EventLog::on(&store);
     let over = Arc::new(AtomicBool::new(false));
     let followers: Vec<_> = (0..3)
         .map(|_| {
@@ -142,22 +144,22 @@ async fn followers_at_the_same_time_add_each_event_once() {
             })
         })
         .collect();
-    happen(&mut chronicle, 12).await;
+    happen(&mut event_log, 12).await;
     over.store(true, Ordering::Relaxed);
     for follower in followers {
         follower.await.expect("it ends");
     }
     follow(&store).await;
-    chronicle.check().await;
+    event_log.check().await;
 }
 
 #[tokio::test]
 async fn a_long_outbox_is_followed_in_steps() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     for number in 0..250 {
-        chronicle.tell("acme", now + number, &[]).await;
+        event_log.emit("acme", now + number, &[]).await;
     }
     let lease = Lease {
         partition: partition_of("acme"),
@@ -177,17 +179,17 @@ async fn a_long_outbox_is_followed_in_steps() {
         assert_eq!(store.watermark(View::Events).await.expect("a time"), 0);
     }
     assert_eq!(added, [100, 100, 50]);
-    chronicle.check().await;
+    event_log.check().await;
 }
 
 async fn in_view(store: &Store) -> usize {
-    Chronicle::on(store).view().await.len()
+    EventLog::on(store).view().await.len()
 }
 
 #[tokio::test]
 async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second() {
     let store = store(&shared().url());
-    let desk = Desk::on(store.clone());
+    let fixture = AdminFixture::on(store.clone());
     let mut dispatcher = Process::dispatcher(&shared().url(), store.keys().prefix());
     eventually("the view is kept", || async {
         let watermark = store.watermark(View::Events).await.expect("a time");
@@ -195,9 +197,9 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
     })
     .await;
     for (number, tenant) in TENANTS[..3].iter().enumerate() {
-        desk.tenant(tenant).await;
+        fixture.tenant(tenant).await;
         let told = Instant::now();
-        let at_ms = Chronicle::on(&store).now_ms().await;
+        let at_ms = EventLog::on(&store).now_ms().await;
         eventually("the event is served", || async {
             let served = store.watermark(View::Events).await.expect("a time") > at_ms;
             (served && in_view(&store).await == number + 1).then_some(())
@@ -212,28 +214,28 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
     }
     // Killed and started again, it goes on where it was.
     dispatcher.kill();
-    desk.tenant("late").await;
+    fixture.tenant("late").await;
     dispatcher.restart();
     eventually("the event is in the view", || async {
         (in_view(&store).await == 4).then_some(())
     })
     .await;
-    Chronicle::on(&store).check().await;
+    EventLog::on(&store).check().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_all_partitions_of_all_nodes_are_followed() {
     let cluster = tokio::task::block_in_place(RedisCluster::start);
     let store = store(&cluster.url());
-    let mut chronicle = Chronicle::on(&store);
-    happen(&mut chronicle, 4).await;
-    let desk = Desk::on(store.clone());
+    let mut event_log = EventLog::on(&store);
+    happen(&mut event_log, 4).await;
+    let fixture = AdminFixture::on(store.clone());
     for number in 0..6 {
-        desk.tenant(&format!("tenant-{number}")).await;
+        fixture.tenant(&format!("tenant-{number}")).await;
     }
     follow(&store).await;
     assert!(store.watermark(View::Events).await.expect("a time") > 0);
-    chronicle.check().await;
+    event_log.check().await;
     let partitions = Partition::all().collect::<Vec<_>>();
     let cursors = store.view_cursors(&partitions).await.expect("cursors");
     assert!(cursors.iter().flatten().count() >= 8);

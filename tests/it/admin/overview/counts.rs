@@ -7,11 +7,11 @@ use budget_authority::admin::{BudgetFilter, BudgetQuery, BudgetSort};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, get, post, umbra_on};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook};
+use crate::admin::http::{BUDGETS, TENANTS, umbra_on};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook};
+use crate::harness::admin_fixture::{AdminFixture, admin_key, tenant_id};
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::chronicle::{Chronicle, follow};
-use crate::harness::desk::{Desk, admin_key, tenant_id};
+use crate::harness::event_log::{EventLog, follow};
 use crate::harness::receiver::public_names;
 use crate::harness::redis::{RedisCluster, shared};
 
@@ -19,9 +19,13 @@ const OVERVIEW: &str = "/v1/admin/overview";
 
 /// The overview as a replica that has shown none yet puts it together.
 async fn overview(app: &TestApp) -> Value {
-    let said = get(&app.replica(&[]).await, OVERVIEW).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    said.body
+    let response = app
+        .replica(&[])
+        .await
+        .get_as_admin(OVERVIEW)
+        .await
+        .expect(200);
+    response.body
 }
 
 /// A hash of the deployment.
@@ -29,15 +33,14 @@ type Stored = BTreeMap<String, String>;
 
 /// Every record of a kind, by key.
 async fn records(app: &TestApp, kind: &str) -> Vec<Stored> {
-    let store = &app.world.store;
+    let store = &app.store;
     let pattern = format!("{}:{{???}}:{kind}:*", store.keys().prefix());
     let mut keys = Vec::new();
     let scanned = store.scan(&pattern, None, |key| keys.push(key.to_owned()));
     scanned.await.expect("Redis answers");
     let mut found = Vec::new();
     for key in keys {
-        let fields = app.world.redis(&["HGETALL", &key]).await;
-        found.push(redis::from_redis_value(fields).expect("a hash"));
+        found.push(app.run(&["HGETALL", &key]).await);
     }
     found
 }
@@ -123,20 +126,17 @@ async fn the_ten_highest_debts_come_first() {
         let scope = format!("tenant:umbra/agent:x{number}");
         let body = json!({"tenant_id": "umbra", "scope": scope, "unit": "CREDITS",
             "allocated": {"unit": "CREDITS", "amount": 1}, "overdraft_limit": {"unit": "CREDITS", "amount": 100}});
-        assert_eq!(post(&app, BUDGETS, body).await.status, 201);
+        app.post_as_admin(BUDGETS, body).await.expect(201);
         let body = json!({"idempotency_key": format!("k{number}"), "subject": {"tenant": "umbra", "agent": format!("x{number}")},
             "action": {"kind": "llm", "name": "m"}, "actual": {"unit": "CREDITS", "amount": 2 + number},
             "overage_policy": "ALLOW_WITH_OVERDRAFT"});
-        assert_eq!(app.post_with(&key, "/v1/events", &body).await.status, 201);
+        app.post_with(&key, "/v1/events", &body).await.expect(201);
     }
     // Six go beyond their limit by its reduction.
     for number in 0..6 {
         let path = format!("{BUDGETS}?scope=tenant:umbra/agent:x{number}&unit=CREDITS");
         let body = json!({"overdraft_limit": {"unit": "CREDITS", "amount": 0}});
-        assert_eq!(
-            by_admin(&app, Method::PATCH, &path, &body).await.status,
-            200
-        );
+        app.as_admin(Method::PATCH, &path, &body).await.expect(200);
     }
     let shown = check(&app, "of twelve").await;
     let debts: Vec<_> = shown["debt_scopes"]
@@ -159,7 +159,7 @@ async fn the_ten_highest_debts_come_first() {
 async fn failing_webhooks_are_shown_until_they_are_resumed() {
     let app = umbra_on(TestApp::spawn_reaching(public_names(), &[]).await).await;
     let mut ids = Vec::new();
-    let store = app.world.store.clone();
+    let store = app.store.clone();
     let failing = store.keys().failing(tenant_id("umbra").partition());
     for number in 1..=12 {
         let id = crate::admin::webhooks::subscriptions::made(&app, hook(URL)).await;
@@ -167,17 +167,16 @@ async fn failing_webhooks_are_shown_until_they_are_resumed() {
         let partition = tenant_id("umbra").partition();
         let record = store.keys().webhook(partition, &id);
         let failures = number.to_string();
-        app.world
-            .redis(&[
-                "HSET",
-                &record,
-                "consecutive_failures",
-                &failures,
-                "last_failure_at_ms",
-                "1700000000000",
-            ])
-            .await;
-        app.world.redis(&["ZADD", &failing, &failures, &id]).await;
+        app.run::<()>(&[
+            "HSET",
+            &record,
+            "consecutive_failures",
+            &failures,
+            "last_failure_at_ms",
+            "1700000000000",
+        ])
+        .await;
+        app.run::<()>(&["ZADD", &failing, &failures, &id]).await;
         ids.push(id);
     }
     let shown = check(&app, "while they fail").await;
@@ -194,20 +193,12 @@ async fn failing_webhooks_are_shown_until_they_are_resumed() {
     );
     for id in &ids[..6] {
         let body = json!({"status": "ACTIVE"});
-        assert_eq!(
-            by_admin(&app, Method::PATCH, &format!("{HOOKS}/{id}"), &body)
-                .await
-                .status,
-            200
-        );
+        app.as_admin(Method::PATCH, &format!("{HOOKS}/{id}"), &body)
+            .await
+            .expect(200);
     }
-    by_admin(
-        &app,
-        Method::DELETE,
-        &format!("{HOOKS}/{}", ids[11]),
-        &json!({}),
-    )
-    .await;
+    app.as_admin(Method::DELETE, &format!("{HOOKS}/{}", ids[11]), &json!({}))
+        .await;
     let shown = check(&app, "after the change").await;
     assert_eq!(
         shown["webhook_counts"],
@@ -219,8 +210,8 @@ async fn failing_webhooks_are_shown_until_they_are_resumed() {
 #[tokio::test]
 async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
     let app = umbra_on(TestApp::spawn().await).await;
-    let mut chronicle = Chronicle::on(&app.world.store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&app.store);
+    let now = event_log.now_ms().await;
     let denied = |reason: &'static str| {
         vec![
             ("type", "reservation.denied"),
@@ -233,12 +224,12 @@ async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
         ]
     };
     // Too old, then twelve that count, one of which stands for many.
-    chronicle
-        .tell("zinc", now - 3_661_000, &denied("DEBT_OUTSTANDING"))
+    event_log
+        .emit("zinc", now - 3_661_000, &denied("DEBT_OUTSTANDING"))
         .await;
     for back in (0..11).rev() {
-        chronicle
-            .tell(
+        event_log
+            .emit(
                 "zinc",
                 now - back * 60_000 - 1_000,
                 &denied("BUDGET_EXCEEDED"),
@@ -247,8 +238,8 @@ async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
     }
     let mut sum = denied("BUDGET_FROZEN");
     sum.push(("metadata.count", "700"));
-    chronicle.tell("iron", now, &sum).await;
-    follow(&app.world.store).await;
+    event_log.emit("iron", now, &sum).await;
+    follow(&app.store).await;
     let shown = overview(&app).await;
     assert_eq!(shown["event_window_seconds"], 3600);
     assert_eq!(
@@ -271,7 +262,7 @@ async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
     assert_eq!(shown["recent_expiries"], json!([]));
     // Followed again from where it was, nothing counts twice.
-    follow(&app.world.store).await;
+    follow(&app.store).await;
     assert_eq!(
         overview(&app).await["recent_denials_by_reason"],
         shown["recent_denials_by_reason"]
@@ -281,13 +272,11 @@ async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
 #[tokio::test]
 async fn only_the_admin_key_opens_it_and_a_replica_remembers_it_for_a_moment() {
     let app = umbra_on(TestApp::spawn().await).await;
-    let key = app
-        .world
-        .add_key(0, &[("permissions", " admin:read ")])
-        .await;
-    let said = app.by_key(&key, Method::GET, OVERVIEW, &Value::Null).await;
-    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
-    let first = get(&app, OVERVIEW).await;
+    let key = app.add_key(0, &[("permissions", " admin:read ")]).await;
+    app.by_key(&key, Method::GET, OVERVIEW, &Value::Null)
+        .await
+        .refused(401, "UNAUTHORIZED");
+    let first = app.get_as_admin(OVERVIEW).await;
     assert_eq!(
         first.at("/tenant_counts"),
         &json!({"total": 3, "active": 3, "suspended": 0, "closed": 0})
@@ -296,44 +285,45 @@ async fn only_the_admin_key_opens_it_and_a_replica_remembers_it_for_a_moment() {
         first.at("/recent_denials_by_reason").is_null(),
         "left out when empty"
     );
-    post(&app, TENANTS, json!({"tenant_id": "zinc", "name": "Zinc"})).await;
+    app.post_as_admin(TENANTS, json!({"tenant_id": "zinc", "name": "Zinc"}))
+        .await;
     assert_eq!(
-        get(&app, OVERVIEW).await.body,
+        app.get_as_admin(OVERVIEW).await.body,
         first.body,
         "as_of tells of when it is"
     );
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(
-        get(&app, OVERVIEW).await.at("/tenant_counts/total"),
+        app.get_as_admin(OVERVIEW).await.at("/tenant_counts/total"),
         &json!(4)
     );
     let ignored = app
         .request(Method::GET, &format!("{OVERVIEW}?x=1"))
         .header("X-Admin-API-Key", ADMIN_KEY);
-    assert_eq!(app.send(ignored).await.status, 200);
+    app.send(ignored).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_is_summed_up_over_all_its_nodes() {
     let cluster = RedisCluster::start();
-    let desk = Desk::on(crate::harness::store(&cluster.url()));
+    let fixture = AdminFixture::on(crate::harness::store(&cluster.url()));
     for number in 0..9 {
         let tenant = format!("tenant{number}");
-        desk.tenant(&tenant).await;
+        fixture.tenant(&tenant).await;
         for scope in [
             format!("tenant:{tenant}"),
             format!("tenant:{tenant}/agent:x"),
         ] {
-            desk.budget(&tenant, &scope, 10).await;
+            fixture.budget(&tenant, &scope, 10).await;
         }
     }
-    let shown = desk.admin.overview_now().await.expect("an overview");
+    let shown = fixture.admin.overview_now().await.expect("an overview");
     assert_eq!(shown.tenants["ACTIVE"], 9);
     assert_eq!(
         (shown.budgets["ACTIVE"], shown.budgets_by_unit["TOKENS"]),
         (18, 18)
     );
-    let admin = desk.admin.clone().cross_tenant_list(true);
+    let admin = fixture.admin.clone().cross_tenant_list(true);
     for sort in [BudgetSort::Scope, BudgetSort::Utilization] {
         let query = BudgetQuery {
             tenant_id: None,
@@ -350,8 +340,8 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
             .expect("a page");
         assert_eq!((page.ledgers.len(), page.next), (18, None));
     }
-    follow(&desk.store).await;
-    let shown = desk.admin.overview_now().await.expect("an overview");
+    follow(&fixture.store).await;
+    let shown = fixture.admin.overview_now().await.expect("an overview");
     assert_eq!(
         (shown.events.total, shown.events.by_category["budget"]),
         (27, 18)
@@ -361,14 +351,12 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
 #[tokio::test]
 async fn a_release_before_has_left_no_counts_and_nothing_goes_below_zero() {
     let app = umbra_on(TestApp::spawn_on(&shared().url(), &[]).await).await;
-    let counts = app
-        .world
-        .store
-        .keys()
-        .counts(tenant_id("umbra").partition());
-    app.world.redis(&["DEL", &counts]).await;
+    let counts = app.store.keys().counts(tenant_id("umbra").partition());
+    app.run::<()>(&["DEL", &counts]).await;
     let path = format!("{BUDGETS}/freeze?scope=tenant:umbra&unit=TOKENS");
-    assert_eq!(post(&app, &path, json!({"reason": "r"})).await.status, 200);
+    app.post_as_admin(&path, json!({"reason": "r"}))
+        .await
+        .expect(200);
     let shown = overview(&app).await;
     assert_eq!(shown["budget_counts"]["active"], 0);
     assert_eq!(shown["budget_counts"]["frozen"], 1);

@@ -3,11 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, post};
+use crate::admin::http::{BUDGETS, KEYS, TENANTS};
 use crate::admin::overview::counts::check;
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook};
-use crate::harness::app::{Said, TestApp};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook};
+use crate::harness::app::TestApp;
 use crate::harness::receiver::public_names;
+use crate::harness::response::Response;
 
 /// A drawing of numbers that can be repeated.
 struct Dice(u64);
@@ -42,27 +43,30 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
             .cloned()
             .unwrap_or_default()
     );
-    let said = match dice.below(15) {
+    let response = match dice.below(15) {
         0 | 1 => {
             let body = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": amount(dice.below(50)),
                 "overdraft_limit": amount(dice.below(3) * 20), "commit_overage_policy": "ALLOW_WITH_OVERDRAFT"});
-            post(app, BUDGETS, body).await
+            app.post_as_admin(BUDGETS, body).await
         }
-        2 => post(app, &format!("{BUDGETS}/freeze?{target}"), json!({})).await,
-        3 => post(app, &format!("{BUDGETS}/unfreeze?{target}"), json!({})).await,
+        2 => {
+            app.post_as_admin(&format!("{BUDGETS}/freeze?{target}"), json!({}))
+                .await
+        }
+        3 => {
+            app.post_as_admin(&format!("{BUDGETS}/unfreeze?{target}"), json!({}))
+                .await
+        }
         4 | 5 => {
             let operation = ["CREDIT", "REPAY_DEBT", "RESET"][dice.below(3)];
             let body = json!({"operation": operation, "amount": amount(dice.below(30))});
-            post(
-                app,
-                &format!("{BUDGETS}/fund?tenant_id={tenant}&{target}"),
-                body,
-            )
-            .await
+            app.post_as_admin(&format!("{BUDGETS}/fund?tenant_id={tenant}&{target}"), body)
+                .await
         }
         6 => {
             let body = json!({"overdraft_limit": amount(dice.below(30))});
-            by_admin(app, Method::PATCH, &format!("{BUDGETS}?{target}"), &body).await
+            app.as_admin(Method::PATCH, &format!("{BUDGETS}?{target}"), &body)
+                .await
         }
         7 => {
             let status = match dice.below(12) {
@@ -70,8 +74,7 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
                 odd if odd % 2 == 1 => "SUSPENDED",
                 _ => "ACTIVE",
             };
-            by_admin(
-                app,
+            app.as_admin(
                 Method::PATCH,
                 &format!("{TENANTS}/{tenant}"),
                 &json!({"status": status}),
@@ -79,7 +82,9 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
             .await
         }
         8 => {
-            let made = post(app, &format!("{HOOKS}?tenant_id={tenant}"), hook(URL)).await;
+            let made = app
+                .post_as_admin(&format!("{HOOKS}?tenant_id={tenant}"), hook(URL))
+                .await;
             hooks.extend(
                 made.at("/subscription/subscription_id")
                     .as_str()
@@ -89,15 +94,16 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
         }
         9 => {
             let status = ["PAUSED", "ACTIVE"][dice.below(2)];
-            by_admin(app, Method::PATCH, &hook_path, &json!({"status": status})).await
+            app.as_admin(Method::PATCH, &hook_path, &json!({"status": status}))
+                .await
         }
-        10 => by_admin(app, Method::DELETE, &hook_path, &json!({})).await,
+        10 => app.as_admin(Method::DELETE, &hook_path, &json!({})).await,
         _ => {
             let actual = amount(dice.below(40));
             spend(app, dice, &keys[number], tenant, &scope, actual).await
         }
     };
-    assert!(said.status.as_u16() < 500, "{said:?}");
+    assert!(response.status < 500, "{response:?}");
 }
 
 /// Charges at once, or reserves and then commits more.
@@ -108,7 +114,7 @@ async fn spend(
     tenant: &str,
     scope: &str,
     amount: Value,
-) -> Said {
+) -> Response {
     let mut subject = json!({"tenant": tenant});
     if scope.contains("agent") {
         subject["agent"] = json!("x");
@@ -144,9 +150,15 @@ async fn the_overview_counts_what_there_is_whatever_happened() {
         let app = TestApp::spawn_reaching(public_names(), &[]).await;
         let (mut dice, mut keys, mut hooks) = (Dice(seed), Vec::new(), Vec::new());
         for tenant in ["tin", "zinc", "lead", "iron"] {
-            post(&app, TENANTS, json!({"tenant_id": tenant, "name": tenant})).await;
+            app.post_as_admin(TENANTS, json!({"tenant_id": tenant, "name": tenant}))
+                .await;
             let key = json!({"tenant_id": tenant, "name": "k"});
-            keys.push(post(&app, KEYS, key).await.text("/key_secret").to_owned());
+            keys.push(
+                app.post_as_admin(KEYS, key)
+                    .await
+                    .text("/key_secret")
+                    .to_owned(),
+            );
         }
         for step in 0..240 {
             anything(&app, &mut dice, &keys, &mut hooks).await;

@@ -3,25 +3,22 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::{Desk, tenant_id};
-use crate::harness::policies::{POLICIES, policy_body};
-use crate::harness::scene::with;
+use crate::harness::admin_calls::{POLICIES, policy_body};
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::with;
 
 const ROOT: &str = "tenant:acme";
 
-fn desk(app: &TestApp) -> Desk {
-    Desk::on(app.world.store.clone())
-}
-
-async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Said {
+async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Response {
     match key {
         Some(key) => app.by_key(key, Method::POST, POLICIES, body).await,
         None => app.as_admin(Method::POST, POLICIES, body).await,
     }
 }
 
-async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Said {
+async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Response {
     let path = format!("{POLICIES}/{id}");
     match key {
         Some(key) => app.by_key(key, Method::PATCH, &path, body).await,
@@ -31,7 +28,7 @@ async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Said
 
 /// The first tenant's policy events: type, scope and data.
 fn told(app: &TestApp) -> Vec<(String, Value)> {
-    let events = desk(app).events("acme").into_iter();
+    let events = app.admin_fixture().events("acme").into_iter();
     events
         .map(|event| {
             assert_eq!(event["scope"], event["data"]["scope_pattern"]);
@@ -56,8 +53,7 @@ async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
         "effective_from": "2026-01-01T00:00:00.000Z", "effective_until": "2126-01-01T00:00:00.000Z",
     });
     let body = policy_body("acme", "agents", "tenant:acme/agent:*", members.clone());
-    let made = create(&app, None, &body).await;
-    assert_eq!(made.status, 201, "{made:?}");
+    let made = create(&app, None, &body).await.expect(201);
     let id = made.text("/policy_id").to_owned();
     assert!(
         id.starts_with(&format!("pol_{}_", tenant_id("acme").partition())),
@@ -74,13 +70,13 @@ async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
 
     let data = json!({"policy_id": id, "name": "agents", "scope_pattern": "tenant:acme/agent:*", "changed_fields": []});
     assert_eq!(told(&app)[0], ("policy.created".to_owned(), data));
-    let event = &desk(&app).events("acme")[0];
+    let event = &app.admin_fixture().events("acme")[0];
     assert_eq!(
         (&event["source"], &event["actor"]["type"]),
         (&json!("service-admin"), &json!("admin_on_behalf_of"))
     );
     assert_eq!(event["request_id"].as_str(), made.header("x-request-id"));
-    let booked = desk(&app).tenant_audit("acme");
+    let booked = app.admin_fixture().tenant_audit("acme");
     assert_eq!(booked.len(), 2);
     for (name, value) in [
         ("operation", "createPolicy"),
@@ -106,16 +102,16 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
             json!({"caps": caps, "rate_limits": {"max_commits_per_minute": 3}}),
         )
         .await;
-    let version = async || -> String { app.read(&["HGET", &app.tenant_key(), "policies"]).await };
+    let version = async || -> String { app.run(&["HGET", &app.tenant_key(), "policies"]).await };
     let first = version().await;
     for body in [
         json!({}),
         json!({"name": "p", "priority": 0, "caps": caps, "status": "ACTIVE", "description": null}),
         json!({"name": null, "status": null, "rate_limits": {"max_commits_per_minute": 3}}),
     ] {
-        let said = patch(&app, None, &id, &body).await;
+        let response = patch(&app, None, &id, &body).await;
         assert_eq!(
-            (said.status.as_u16(), said.text("/name")),
+            (response.status, response.text("/name")),
             (200, "p"),
             "{body}"
         );
@@ -126,14 +122,17 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
     let body = json!({"name": "q", "status": "DISABLED", "caps": {"cooldown_ms": 1}, "rate_limits": null,
         "reservation_ttl_override": {"max_ttl_ms": 2_000, "max_extensions": 1}, "priority": 3,
         "commit_overage_policy": "REJECT", "effective_until": "2126-01-01T01:00:00+01:00", "description": "d"});
-    let said = patch(&app, None, &id, &body).await;
+    let response = patch(&app, None, &id, &body).await;
     assert_eq!(
-        said.at("/caps"),
+        response.at("/caps"),
         &json!({"cooldown_ms": 1}),
         "replaced whole"
     );
-    assert_eq!(said.at("/rate_limits"), &Value::Null);
-    assert_eq!(said.text("/effective_until"), "2126-01-01T00:00:00.000Z");
+    assert_eq!(response.at("/rate_limits"), &Value::Null);
+    assert_eq!(
+        response.text("/effective_until"),
+        "2126-01-01T00:00:00.000Z"
+    );
     assert_ne!(version().await, first);
     let changed = json!([
         "name",
@@ -149,7 +148,7 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
     let data =
         json!({"policy_id": id, "name": "q", "scope_pattern": ROOT, "changed_fields": changed});
     assert_eq!(told(&app)[1], ("policy.updated".to_owned(), data));
-    let booked = desk(&app).tenant_audit("acme");
+    let booked = app.admin_fixture().tenant_audit("acme");
     assert_eq!(booked.len(), 5, "each request is booked");
     let last = booked.last().expect("an entry");
     for (name, value) in [
@@ -167,10 +166,10 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
     }
     let nulls = json!({"description": null, "priority": null, "caps": null, "commit_overage_policy": null,
         "reservation_ttl_override": null, "rate_limits": null, "effective_from": null, "effective_until": null});
-    let said = patch(&app, None, &id, &nulls).await;
+    let response = patch(&app, None, &id, &nulls).await;
     let bare = json!({"policy_id": id, "name": "q", "scope_pattern": ROOT, "status": "DISABLED", "priority": 0,
-        "created_at": said.at("/created_at"), "updated_at": said.at("/updated_at")});
-    assert_eq!(said.body, bare);
+        "created_at": response.at("/created_at"), "updated_at": response.at("/updated_at")});
+    assert_eq!(response.body, bare);
 }
 
 #[tokio::test]
@@ -178,10 +177,9 @@ async fn rule_48_a_negative_priority_and_a_pattern_in_a_patch_are_refused() {
     let app = TestApp::spawn().await;
     let id = app.policy("p", ROOT, json!({})).await;
     let body = policy_body("acme", "n", ROOT, json!({"priority": -1}));
-    assert_eq!(
-        create(&app, None, &body).await.error(),
-        (400, "INVALID_REQUEST")
-    );
+    create(&app, None, &body)
+        .await
+        .refused(400, "INVALID_REQUEST");
     for body in [
         json!({"priority": -1}),
         json!({"scope_pattern": ROOT}),
@@ -212,11 +210,7 @@ async fn rule_49_a_tenant_changes_its_own_policies_and_no_others() {
         .map(str::to_owned)
         .expect("a partition");
     let near = format!("pol_{near}_abcdefghij12");
-    let record = app
-        .world
-        .store
-        .keys()
-        .policy(app.world.callers[0].partition, &near);
+    let record = app.store.keys().policy(app.callers[0].partition, &near);
     app.set(
         &record,
         &[
@@ -226,7 +220,7 @@ async fn rule_49_a_tenant_changes_its_own_policies_and_no_others() {
         ],
     )
     .await;
-    let key = &app.world.keys[0];
+    let key = &app.keys[0];
     let change = json!({"priority": 1});
     assert_eq!(
         patch(&app, Some(key), &own, &change).await.at("/priority"),
@@ -257,13 +251,10 @@ async fn rule_49_a_tenant_changes_its_own_policies_and_no_others() {
             "{id}"
         );
     }
-    assert_eq!(patch(&app, None, &foreign, &change).await.status, 200);
-    let event = desk(&app).events("acme").pop().expect("an event");
+    patch(&app, None, &foreign, &change).await.expect(200);
+    let event = app.admin_fixture().events("acme").pop().expect("an event");
     assert_eq!(event["actor"]["type"], "api_key");
-    assert_eq!(
-        event["actor"]["key_id"],
-        app.world.callers[0].key_id.as_str()
-    );
+    assert_eq!(event["actor"]["key_id"], app.callers[0].key_id.as_str());
 }
 
 #[tokio::test]
@@ -274,7 +265,7 @@ async fn rule_50_a_name_is_used_once_in_a_tenant() {
     let again = policy_body("acme", "p", "tenant:acme/*", json!({}));
     assert_eq!(create(&app, None, &again).await.error(), duplicate);
     let elsewhere = policy_body("bolt", "p", "tenant:bolt", json!({}));
-    assert_eq!(create(&app, None, &elsewhere).await.status, 201);
+    create(&app, None, &elsewhere).await.expect(201);
     let second = app.policy("q", ROOT, json!({})).await;
     assert_eq!(
         patch(&app, None, &second, &json!({"name": "p", "priority": 7}))
@@ -303,7 +294,7 @@ async fn rule_50_a_name_is_used_once_in_a_tenant() {
 
     let racing = policy_body("acme", "race", ROOT, json!({}));
     let (a, b) = tokio::join!(create(&app, None, &racing), create(&app, None, &racing));
-    let mut statuses = [a.status.as_u16(), b.status.as_u16()];
+    let mut statuses = [a.status, b.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409]);
 }
@@ -316,14 +307,17 @@ async fn a_repeated_request_makes_or_changes_once() {
             ("X-Admin-API-Key", crate::harness::app::ADMIN_KEY),
             ("X-Idempotency-Key", "once"),
         ];
-        app.ask_admin(method, path, body, &headers).await
+        app.call(method, path, &headers, body).await
     };
     let body = policy_body("acme", "p", ROOT, json!({"caps": {"max_tokens": 1}}));
     let made = send(Method::POST, POLICIES, &body).await;
     let path = format!("{POLICIES}/{}", made.text("/policy_id"));
     let changed = send(Method::PATCH, &path, &json!({"priority": 4})).await;
     assert_eq!(changed.at("/priority"), &json!(4));
-    let (events, booked) = (told(&app).len(), desk(&app).tenant_audit("acme").len());
+    let (events, booked) = (
+        told(&app).len(),
+        app.admin_fixture().tenant_audit("acme").len(),
+    );
     app.set_tenant(&[("status", "CLOSED")]).await;
     assert_eq!(send(Method::POST, POLICIES, &body).await.body, made.body);
     assert_eq!(
@@ -333,7 +327,10 @@ async fn a_repeated_request_makes_or_changes_once() {
         changed.body
     );
     assert_eq!(
-        (told(&app).len(), desk(&app).tenant_audit("acme").len()),
+        (
+            told(&app).len(),
+            app.admin_fixture().tenant_audit("acme").len()
+        ),
         (events, booked)
     );
     let mismatch = (409, "IDEMPOTENCY_MISMATCH");

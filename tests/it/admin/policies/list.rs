@@ -3,10 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::policies::POLICIES;
+use crate::harness::admin_calls::POLICIES;
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
-async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Said {
+async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
     let path = format!("{POLICIES}?{query}");
     match key {
         Some(key) => app.by_key(key, Method::GET, &path, &Value::Null).await,
@@ -14,9 +15,9 @@ async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Said {
     }
 }
 
-fn names(said: &Said) -> Vec<String> {
-    assert_eq!(said.status, 200, "{said:?}");
-    let rows = said.at("/policies").as_array().expect("rows").iter();
+fn names(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let rows = response.at("/policies").as_array().expect("rows").iter();
     rows.map(|row| row["name"].as_str().expect("a name").to_owned())
         .collect()
 }
@@ -123,8 +124,7 @@ async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
         app.policy(name, pattern, json!({})).await;
     }
     let key = async |permissions: &str, filter: &str| {
-        app.world
-            .add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
+        app.add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
             .await
     };
     let reader = key(" policies:read ", "").await;
@@ -134,7 +134,7 @@ async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
         3,
         "the key names its tenant"
     );
-    assert!(names(&list(&app, Some(&app.world.keys[1]), "tenant_id=acme").await).is_empty());
+    assert!(names(&list(&app, Some(&app.keys[1]), "tenant_id=acme").await).is_empty());
     let restricted = key(" admin:read ", "agent:x").await;
     assert_eq!(names(&list(&app, Some(&restricted), "").await), ["x"]);
     let level = key(" policies:read ", "agent:*").await;
@@ -142,17 +142,16 @@ async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
         sorted(names(&list(&app, Some(&level), "").await)),
         ["all", "x"]
     );
-    let asked = list(&app, Some(&level), "scope_pattern=tenant:acme").await;
-    assert_eq!(asked.error(), (403, "FORBIDDEN"));
+    list(&app, Some(&level), "scope_pattern=tenant:acme")
+        .await
+        .refused(403, "FORBIDDEN");
     let writer = key(" policies:write ", "").await;
-    assert_eq!(
-        list(&app, Some(&writer), "status=x").await.error(),
-        (403, "INSUFFICIENT_PERMISSIONS")
-    );
-    assert_eq!(
-        list(&app, Some("sk_live_nonsense"), "").await.error(),
-        (401, "UNAUTHORIZED")
-    );
+    list(&app, Some(&writer), "status=x")
+        .await
+        .refused(403, "INSUFFICIENT_PERMISSIONS");
+    list(&app, Some("sk_live_nonsense"), "")
+        .await
+        .refused(401, "UNAUTHORIZED");
     for status in ["SUSPENDED", "CLOSED"] {
         app.set_tenant(&[("status", status)]).await;
         assert_eq!(

@@ -3,32 +3,27 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::Desk;
-use crate::harness::policies::POLICIES;
-use crate::harness::scene::with;
+use crate::harness::admin_calls::POLICIES;
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::with;
 
 const ROOT: &str = "tenant:acme";
 
-fn desk(app: &TestApp) -> Desk {
-    Desk::on(app.world.store.clone())
-}
-
 /// A key of the first tenant.
 async fn key(app: &TestApp, permissions: &str, filter: &str) -> String {
-    app.world
-        .add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
+    app.add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
         .await
 }
 
-async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Said {
+async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Response {
     match key {
         Some(key) => app.by_key(key, Method::POST, POLICIES, body).await,
         None => app.as_admin(Method::POST, POLICIES, body).await,
     }
 }
 
-async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Said {
+async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Response {
     let path = format!("{POLICIES}/{id}");
     match key {
         Some(key) => app.by_key(key, Method::PATCH, &path, body).await,
@@ -101,7 +96,7 @@ async fn a_create_is_checked_in_the_documented_order() {
         assert_eq!(create(&app, *key, body).await.error(), *expected, "{body}");
     }
     let allowed = json!({"name": "n", "scope_pattern": "tenant:acme/agent:*"});
-    assert_eq!(create(&app, Some(&restricted), &allowed).await.status, 201);
+    create(&app, Some(&restricted), &allowed).await.expect(201);
 
     let taken = json!({"name": "taken", "scope_pattern": ROOT});
     let by_admin = with(taken.clone(), json!({"tenant_id": "acme"}));
@@ -151,32 +146,26 @@ async fn a_change_is_checked_in_the_documented_order() {
         );
     }
     app.set_tenant(&[("status", "SUSPENDED")]).await;
-    assert_eq!(
-        patch(&app, Some(&writer), &id, &rename).await.error(),
-        (403, "FORBIDDEN")
-    );
-    assert_eq!(
-        patch(&app, None, &id, &rename).await.error(),
-        (409, "DUPLICATE_RESOURCE")
-    );
+    patch(&app, Some(&writer), &id, &rename)
+        .await
+        .refused(403, "FORBIDDEN");
+    patch(&app, None, &id, &rename)
+        .await
+        .refused(409, "DUPLICATE_RESOURCE");
     assert_eq!(
         patch(&app, None, &id, &json!({"priority": 1})).await.status,
         200,
         "the admin key may"
     );
     app.set_tenant(&[("status", "ACTIVE")]).await;
-    assert_eq!(
-        patch(&app, Some(&writer), &id, &rename).await.error(),
-        (409, "DUPLICATE_RESOURCE")
-    );
-    assert_eq!(
-        patch(&app, Some(&allowed), &id, &json!({"priority": 2}))
-            .await
-            .status,
-        200
-    );
+    patch(&app, Some(&writer), &id, &rename)
+        .await
+        .refused(409, "DUPLICATE_RESOURCE");
+    patch(&app, Some(&allowed), &id, &json!({"priority": 2}))
+        .await
+        .expect(200);
     // Each refusal is booked once with the tenant whose policy it is.
-    let refused = desk(&app).tenant_audit("acme").into_iter();
+    let refused = app.admin_fixture().tenant_audit("acme").into_iter();
     let refused = refused.filter(|entry| {
         entry
             .get("operation")

@@ -3,27 +3,28 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp};
-use crate::harness::scene::{ask_body, event_body, ledger, with};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
+use crate::harness::runtime_calls::{ask_body, event_body, ledger, with};
 
 const ROOT: &str = "tenant:acme";
 
 /// Status and code of an answer, or the reason of a 200 that denies.
-fn told(said: &Said) -> (u16, String) {
-    let reason = said.at("/reason_code").as_str();
+fn told(response: &Response) -> (u16, String) {
+    let reason = response.at("/reason_code").as_str();
     (
-        said.status.as_u16(),
-        reason.unwrap_or(said.error().1).to_owned(),
+        response.status,
+        reason.unwrap_or(response.error().1).to_owned(),
     )
 }
 
 /// Puts the tenant's record into a state; `none` removes it.
 async fn enter(app: &TestApp, state: &str) {
     let key = app.tenant_key();
-    app.world.redis(&["DEL", &key]).await;
+    app.run::<()>(&["DEL", &key]).await;
     match state {
         "none" => {}
-        "text" => drop(app.world.redis(&["SET", &key, "not json"]).await),
+        "text" => app.run::<()>(&["SET", &key, "not json"]).await,
         "no status" => app.set_tenant(&[("max_reservation_extensions", "3")]).await,
         status => app.set_tenant(&[("status", status)]).await,
     }
@@ -67,16 +68,16 @@ async fn the_status_of_a_tenant_decides_over_each_operation() {
             app.commit(&to_commit, "k6", 100).await,
             app.release(&to_release, "k7").await,
         ];
-        for (number, (said, status)) in answers.iter().zip(statuses).enumerate() {
+        for (number, (response, status)) in answers.iter().zip(statuses).enumerate() {
             let word = match number {
                 1 | 2 => reason,
                 _ if status < 300 => "none",
                 _ => code,
             };
             assert_eq!(
-                told(said),
+                told(response),
                 (status, word.to_owned()),
-                "{state}, operation {number}: {said:?}"
+                "{state}, operation {number}: {response:?}"
             );
         }
         let expected = match state {
@@ -161,33 +162,27 @@ async fn the_guard_stands_before_the_state_of_reservations() {
 async fn existence_and_ownership_are_told_before_the_guard_and_missing_budgets_after_it() {
     let app = TestApp::spawn().await;
     app.budget_of(1, "tenant:bolt", 500).await;
-    let said = app
+    let response = app
         .post_as(1, "/v1/reservations", &ask_body("k", "tenant:bolt", 50))
         .await;
-    let foreign = said.text("/reservation_id");
+    let foreign = response.text("/reservation_id");
     app.set_tenant(&[("status", "CLOSED")]).await;
-    assert_eq!(
-        app.commit("nonsense", "x", 1).await.error(),
-        (404, "NOT_FOUND")
-    );
-    assert_eq!(
-        app.commit(foreign, "x", 1).await.error(),
-        (403, "FORBIDDEN")
-    );
-    let closed = app.reserve("k", 1).await;
-    assert_eq!(closed.error(), (409, "TENANT_CLOSED"));
+    app.commit("nonsense", "x", 1)
+        .await
+        .refused(404, "NOT_FOUND");
+    app.commit(foreign, "x", 1).await.refused(403, "FORBIDDEN");
+    let closed = app.reserve("k", 1).await.refused(409, "TENANT_CLOSED");
     assert!(closed.text("/message").contains("acme"), "{closed:?}");
-    assert_eq!(
-        app.post_event("k", ROOT, 1, json!({})).await.error(),
-        (409, "TENANT_CLOSED")
-    );
+    app.post_event("k", ROOT, 1, json!({}))
+        .await
+        .refused(409, "TENANT_CLOSED");
     let dry = app.dry_run("k", ROOT, 1).await;
     assert_eq!(dry.at("/reason_code"), "TENANT_CLOSED");
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
-    let said = app
+    let response = app
         .post("/v1/decide", with(ask_body("k", ROOT, 1), credits))
         .await;
-    assert_eq!(said.at("/reason_code"), "TENANT_CLOSED");
+    assert_eq!(response.at("/reason_code"), "TENANT_CLOSED");
 }
 
 #[tokio::test]
@@ -228,12 +223,10 @@ async fn what_succeeded_before_the_close_is_repeated_after_it() {
     }
     let again = app.reserve("k", 100).await;
     assert_eq!(again.at("/reservation_id"), &json!(id));
-    let mismatch = app.commit(&id, "c", 91).await;
-    assert_eq!(mismatch.error(), (409, "IDEMPOTENCY_MISMATCH"));
-    assert_eq!(
-        app.commit(&id, "d", 90).await.error(),
-        (409, "TENANT_CLOSED")
-    );
+    app.commit(&id, "c", 91)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
+    app.commit(&id, "d", 90).await.refused(409, "TENANT_CLOSED");
     assert!(app.everything().await == before, "and nothing was written");
     assert_eq!(
         app.decide("new", ROOT, 5).await.at("/reason_code"),
@@ -259,7 +252,7 @@ async fn a_revoked_key_of_a_closed_tenant_is_refused_before_the_guard() {
     let app = TestApp::spawn().await;
     app.set_tenant(&[("status", "CLOSED")]).await;
     app.set_key(&[("status", "REVOKED")]).await;
-    assert_eq!(app.reserve("k", 1).await.error(), (401, "UNAUTHORIZED"));
+    app.reserve("k", 1).await.refused(401, "UNAUTHORIZED");
     let request = app.request(Method::GET, "/v1/balances?tenant=acme");
-    assert_eq!(app.send(request).await.error(), (401, "UNAUTHORIZED"));
+    app.send(request).await.refused(401, "UNAUTHORIZED");
 }

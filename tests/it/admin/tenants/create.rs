@@ -6,16 +6,16 @@ use budget_authority::domain::search::Search;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::NewTenant;
 
-use crate::harness::desk::{Desk, ask, asking, new_tenant, refusal, tenant_id};
+use crate::harness::admin_fixture::{AdminFixture, ask, asking, new_tenant, refusal, tenant_id};
 
 #[tokio::test]
 async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     let first = NewTenant {
         max_reservation_extensions: Some(3),
         ..new_tenant("acme", "Acme")
     };
-    let (created, tenant) = desk
+    let (created, tenant) = fixture
         .admin
         .create_tenant(&first, &ask().request())
         .await
@@ -34,7 +34,7 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
         max_reservation_extensions: Some(9),
         ..new_tenant("acme", "Acme")
     };
-    let (created, found) = desk
+    let (created, found) = fixture
         .admin
         .create_tenant(&second, &ask().request())
         .await
@@ -43,14 +43,14 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
     assert_eq!(found.max_reservation_extensions, Some(3));
     assert_eq!(found.created_at, tenant.created_at);
 
-    let other = desk
+    let other = fixture
         .admin
         .create_tenant(&new_tenant("acme", "Other"), &ask().request())
         .await;
     assert_eq!(refusal(other), AdminRefusal::DuplicateTenant);
 
-    assert_eq!(desk.event_types("acme"), ["tenant.created"]);
-    let statuses: Vec<_> = desk
+    assert_eq!(fixture.event_types("acme"), ["tenant.created"]);
+    let statuses: Vec<_> = fixture
         .tenant_audit("acme")
         .iter()
         .map(|entry| entry.text("status").expect("a status").to_owned())
@@ -60,10 +60,11 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
 
 #[tokio::test]
 async fn of_two_concurrent_creates_one_records() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     let (tenant, request) = (new_tenant("acme", "Acme"), ask());
     let create = || async {
-        desk.admin
+        fixture
+            .admin
             .create_tenant(&tenant, &request.request())
             .await
             .expect("either")
@@ -71,17 +72,18 @@ async fn of_two_concurrent_creates_one_records() {
     };
     let (one, two) = tokio::join!(create(), create());
     assert!(one != two);
-    assert_eq!(desk.event_types("acme").len(), 1);
+    assert_eq!(fixture.event_types("acme").len(), 1);
 }
 
 #[tokio::test]
 async fn an_idempotency_key_answers_again_and_stands_for_one_request() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     let tenant = new_tenant("acme", "Acme");
     let create = |payload: &'static str| {
-        let (desk, tenant) = (&desk, &tenant);
+        let (fixture, tenant) = (&fixture, &tenant);
         async move {
-            desk.admin
+            fixture
+                .admin
                 .create_tenant(tenant, &asking(Some("k"), payload).request())
                 .await
         }
@@ -92,14 +94,14 @@ async fn an_idempotency_key_answers_again_and_stands_for_one_request() {
         refusal(create("{\"a\":2}").await),
         AdminRefusal::IdempotencyMismatch
     );
-    assert_eq!(desk.tenant_audit("acme").len(), 1);
+    assert_eq!(fixture.tenant_audit("acme").len(), 1);
 }
 
 #[tokio::test]
 async fn an_event_of_creation_names_the_operator() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    let event = &desk.events("acme")[0];
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    let event = &fixture.events("acme")[0];
     assert_eq!(
         event["actor"],
         serde_json::json!({"type": "admin", "source_ip": "192.0.2.7"})
@@ -114,20 +116,20 @@ async fn an_event_of_creation_names_the_operator() {
 
 #[tokio::test]
 async fn a_tenant_is_read_whatever_its_status() {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    desk.set_status("acme", "CLOSED");
-    let tenant = desk
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    fixture.set_status("acme", "CLOSED");
+    let tenant = fixture
         .admin
         .get_tenant(&tenant_id("acme"))
         .await
         .expect("a tenant");
     assert_eq!(tenant.status, TenantStatus::Closed);
     assert_eq!(
-        refusal(desk.admin.get_tenant(&tenant_id("nobody")).await),
+        refusal(fixture.admin.get_tenant(&tenant_id("nobody")).await),
         AdminRefusal::TenantNotFound
     );
-    let again = desk
+    let again = fixture
         .admin
         .create_tenant(&new_tenant("acme", "acme"), &ask().request())
         .await
@@ -139,10 +141,10 @@ fn query(sort: TenantSort, descending: bool) -> TenantQuery {
     TenantQuery::new(TenantFilter::default(), sort, descending, 3)
 }
 
-async fn walk(desk: &Desk, mut query: TenantQuery) -> Vec<String> {
+async fn walk(fixture: &AdminFixture, mut query: TenantQuery) -> Vec<String> {
     let mut ids = Vec::new();
     loop {
-        let page = desk.admin.list_tenants(&query).await.expect("a page");
+        let page = fixture.admin.list_tenants(&query).await.expect("a page");
         assert!(page.rows.len() <= query.limit);
         assert_eq!(page.sort, query.sort);
         ids.extend(
@@ -159,27 +161,31 @@ async fn walk(desk: &Desk, mut query: TenantQuery) -> Vec<String> {
 
 #[tokio::test]
 async fn lists_are_paged_in_every_order_without_loss() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     for id in ["ccc", "aaa", "ddd", "bbb"] {
-        desk.tenant(id).await;
+        fixture.tenant(id).await;
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
-    desk.set_status("ddd", "SUSPENDED");
+    fixture.set_status("ddd", "SUSPENDED");
     // The directory may know a tenant whose record was never written.
-    let directory = desk.store.keys().directory();
-    desk.redis().run::<()>(&["ZADD", &directory, "0", "abc"]);
+    let directory = fixture.store.keys().directory();
+    fixture.redis().run::<()>(&["ZADD", &directory, "0", "abc"]);
     for (sort, descending, ids) in [
         (TenantSort::CreatedAt, true, ["bbb", "ddd", "aaa", "ccc"]),
         (TenantSort::TenantId, false, ["aaa", "bbb", "ccc", "ddd"]),
         (TenantSort::TenantId, true, ["ddd", "ccc", "bbb", "aaa"]),
         (TenantSort::Status, true, ["ddd", "aaa", "bbb", "ccc"]),
     ] {
-        assert_eq!(walk(&desk, query(sort, descending)).await, ids, "{sort:?}");
+        assert_eq!(
+            walk(&fixture, query(sort, descending)).await,
+            ids,
+            "{sort:?}"
+        );
     }
     let mut suspended = query(TenantSort::TenantId, true);
     suspended.filter.status = Some(TenantStatus::Suspended);
-    assert_eq!(walk(&desk, suspended).await, ["ddd"]);
+    assert_eq!(walk(&fixture, suspended).await, ["ddd"]);
     let mut searched = query(TenantSort::Name, false);
     searched.filter.search = Some(Search::new("BB"));
-    assert_eq!(walk(&desk, searched).await, ["bbb"]);
+    assert_eq!(walk(&fixture, searched).await, ["bbb"]);
 }

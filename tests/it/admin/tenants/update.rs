@@ -12,8 +12,8 @@ use budget_authority::domain::tenant::record::Tenant;
 use budget_authority::ledger::LedgerError;
 use serde_json::json;
 
-use crate::harness::desk::{Desk, ask, asking, refusal, tenant_id};
-use crate::harness::estate::Estate;
+use crate::harness::admin_fixture::{AdminFixture, ask, asking, refusal, tenant_id};
+use crate::harness::tenant_fixture::TenantFixture;
 
 fn to(status: TenantStatus) -> TenantUpdate {
     TenantUpdate {
@@ -29,23 +29,23 @@ fn named(name: &str) -> TenantUpdate {
     }
 }
 
-async fn update(desk: &Desk, update: &TenantUpdate) -> Result<Tenant, AdminError> {
-    let updated = desk
+async fn update(fixture: &AdminFixture, update: &TenantUpdate) -> Result<Tenant, AdminError> {
+    let updated = fixture
         .admin
         .update_tenant(&tenant_id("acme"), update, &ask().request())
         .await;
     updated.map(|updated| updated.tenant)
 }
 
-async fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.tenant("acme").await;
-    desk
+async fn fixture() -> AdminFixture {
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    fixture
 }
 
 #[tokio::test]
 async fn each_change_has_one_event_that_names_what_changed() {
-    let desk = desk().await;
+    let fixture = fixture().await;
     let ttl = TenantUpdate {
         default_reservation_ttl_ms: Some(5_000),
         max_reservation_extensions: Some(0),
@@ -68,9 +68,9 @@ async fn each_change_has_one_event_that_names_what_changed() {
         ..to(TenantStatus::Active)
     };
     for change in [&ttl, &labels, &mixed, &suspended, &cleared] {
-        update(&desk, change).await.expect("changed");
+        update(&fixture, change).await.expect("changed");
     }
-    let tenant = update(&desk, &TenantUpdate::default())
+    let tenant = update(&fixture, &TenantUpdate::default())
         .await
         .expect("as it is");
     assert_eq!(
@@ -82,7 +82,7 @@ async fn each_change_has_one_event_that_names_what_changed() {
         ),
         ("Acme three", None, Some(5_000), Some(0))
     );
-    let told: Vec<_> = desk.events("acme")[1..]
+    let told: Vec<_> = fixture.events("acme")[1..]
         .iter()
         .map(|event| (event["event_type"].clone(), event["data"].clone()))
         .collect();
@@ -110,18 +110,18 @@ async fn each_change_has_one_event_that_names_what_changed() {
             ),
         ]
     );
-    assert!(desk.events("acme")[1].get("correlation_id").is_none());
+    assert!(fixture.events("acme")[1].get("correlation_id").is_none());
 }
 
 #[tokio::test]
 async fn rule_15_the_time_of_the_last_suspension_stays() {
-    let desk = desk().await;
-    let suspended = update(&desk, &to(TenantStatus::Suspended))
+    let fixture = fixture().await;
+    let suspended = update(&fixture, &to(TenantStatus::Suspended))
         .await
         .expect("suspended");
     assert!(suspended.suspended_at.is_some() && suspended.updated_at.is_some());
     tokio::time::sleep(std::time::Duration::from_millis(3)).await;
-    let active = update(&desk, &to(TenantStatus::Active))
+    let active = update(&fixture, &to(TenantStatus::Active))
         .await
         .expect("reactivated");
     assert_eq!(
@@ -133,22 +133,24 @@ async fn rule_15_the_time_of_the_last_suspension_stays() {
 
 #[tokio::test]
 async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
-    let desk = desk().await;
-    let closed = update(&desk, &to(TenantStatus::Closed))
+    let fixture = fixture().await;
+    let closed = update(&fixture, &to(TenantStatus::Closed))
         .await
         .expect("closed");
     for status in [TenantStatus::Active, TenantStatus::Suspended] {
         assert_eq!(
-            refusal(update(&desk, &to(status)).await),
+            refusal(update(&fixture, &to(status)).await),
             AdminRefusal::LeavingClosed
         );
     }
-    let renamed = update(&desk, &named("Late Acme")).await.expect("renamed");
+    let renamed = update(&fixture, &named("Late Acme"))
+        .await
+        .expect("renamed");
     assert_eq!(
         (renamed.status, renamed.name.as_str(), renamed.closed_at),
         (TenantStatus::Closed, "Late Acme", closed.closed_at)
     );
-    let types = desk.event_types("acme");
+    let types = fixture.event_types("acme");
     assert_eq!(
         types[1..],
         ["tenant.closed", "tenant.updated"],
@@ -158,9 +160,9 @@ async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
 
 #[tokio::test]
 async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
-    let desk = desk().await;
+    let fixture = fixture().await;
     let tenant = update(
-        &desk,
+        &fixture,
         &TenantUpdate {
             ..to(TenantStatus::Active)
         },
@@ -172,9 +174,9 @@ async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
         max_reservation_ttl_ms: Some(3_600_000),
         ..named("acme")
     };
-    update(&desk, &same).await.expect("as it is");
-    assert_eq!(desk.event_types("acme"), ["tenant.created"]);
-    let audit = desk.tenant_audit("acme");
+    update(&fixture, &same).await.expect("as it is");
+    assert_eq!(fixture.event_types("acme"), ["tenant.created"]);
+    let audit = fixture.tenant_audit("acme");
     assert_eq!(audit.len(), 3);
     let entry = &audit[2];
     for (name, value) in [
@@ -192,32 +194,33 @@ async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
 
 #[tokio::test]
 async fn an_unknown_tenant_leaves_nothing_behind() {
-    let desk = Desk::new();
+    let fixture = AdminFixture::new();
     assert_eq!(
-        refusal(update(&desk, &to(TenantStatus::Closed)).await),
+        refusal(update(&fixture, &to(TenantStatus::Closed)).await),
         AdminRefusal::TenantNotFound
     );
-    let keys = desk.store.keys().clone();
+    let keys = fixture.store.keys().clone();
     let closings = keys.closings(tenant_id("acme").partition());
-    for key in [desk.tenant_key("acme"), closings] {
-        assert_eq!(desk.redis().run::<i64>(&["EXISTS", &key]), 0);
+    for key in [fixture.tenant_key("acme"), closings] {
+        assert_eq!(fixture.redis().run::<i64>(&["EXISTS", &key]), 0);
     }
-    desk.tenant("acme").await;
-    desk.set_status("acme", "DORMANT");
+    fixture.tenant("acme").await;
+    fixture.set_status("acme", "DORMANT");
     assert_eq!(
-        refusal(update(&desk, &to(TenantStatus::Closed)).await),
+        refusal(update(&fixture, &to(TenantStatus::Closed)).await),
         AdminRefusal::TenantUnreadable
     );
 }
 
 #[tokio::test]
 async fn an_idempotency_key_stands_for_one_change() {
-    let desk = desk().await;
+    let fixture = fixture().await;
     let change = |name: &'static str, payload: &'static str| {
-        let desk = &desk;
+        let fixture = &fixture;
         async move {
             let ask = asking(Some("k"), payload);
-            desk.admin
+            fixture
+                .admin
                 .update_tenant(&tenant_id("acme"), &named(name), &ask.request())
                 .await
         }
@@ -226,7 +229,7 @@ async fn an_idempotency_key_stands_for_one_change() {
         .await
         .expect("changed")
         .tenant;
-    update(&desk, &named("Two")).await.expect("changed");
+    update(&fixture, &named("Two")).await.expect("changed");
     let again = change("One", "{\"name\":\"One\"}")
         .await
         .expect("answered again")
@@ -239,7 +242,7 @@ async fn an_idempotency_key_stands_for_one_change() {
         refusal(change("Three", "{\"name\":\"Three\"}").await),
         AdminRefusal::IdempotencyMismatch
     );
-    let now = desk
+    let now = fixture
         .admin
         .get_tenant(&tenant_id("acme"))
         .await
@@ -249,7 +252,7 @@ async fn an_idempotency_key_stands_for_one_change() {
 
 #[tokio::test]
 async fn concurrent_changes_lose_nothing() {
-    let desk = desk().await;
+    let fixture = fixture().await;
     let (a, b) = (
         named("Both"),
         TenantUpdate {
@@ -257,9 +260,9 @@ async fn concurrent_changes_lose_nothing() {
             ..TenantUpdate::default()
         },
     );
-    let (one, two) = tokio::join!(update(&desk, &a), update(&desk, &b));
+    let (one, two) = tokio::join!(update(&fixture, &a), update(&fixture, &b));
     one.and(two).expect("both");
-    let tenant = desk
+    let tenant = fixture
         .admin
         .get_tenant(&tenant_id("acme"))
         .await
@@ -272,42 +275,42 @@ async fn concurrent_changes_lose_nothing() {
 
 #[tokio::test]
 async fn a_change_counts_from_the_next_request_on() {
-    let estate = Estate::new().await;
-    estate.budget("", 1_000).await;
+    let tenant = TenantFixture::new().await;
+    tenant.budget("", 1_000).await;
     let ttl = TenantUpdate {
         max_reservation_ttl_ms: Some(2_000),
         ..TenantUpdate::default()
     };
-    update(&estate.desk, &ttl).await.expect("changed");
-    let id = estate.hold("k", "", 10).await.expect("held");
-    let record = estate.account().await.reservations[id.as_str()].clone();
+    update(&tenant, &ttl).await.expect("changed");
+    let id = tenant.hold("k", "", 10).await.expect("held");
+    let record = tenant.account().await.reservations[id.as_str()].clone();
     let lifetime = record["expires_at_ms"].parse::<i64>().expect("ms")
         - record["created_at_ms"].parse::<i64>().expect("ms");
     assert_eq!(lifetime, 2_000, "an hour was asked for");
-    update(&estate.desk, &to(TenantStatus::Suspended))
+    update(&tenant, &to(TenantStatus::Suspended))
         .await
         .expect("suspended");
     assert!(matches!(
-        estate.hold("l", "", 10).await,
+        tenant.hold("l", "", 10).await,
         Err(LedgerError::Refused(Refusal::TenantSuspended(_)))
     ));
-    update(&estate.desk, &to(TenantStatus::Active))
+    update(&tenant, &to(TenantStatus::Active))
         .await
         .expect("reactivated");
-    estate.hold("l", "", 10).await.expect("held");
+    tenant.hold("l", "", 10).await.expect("held");
 }
 
 #[tokio::test]
 async fn a_suspended_tenant_closes_too() {
-    let estate = Estate::new().await;
-    estate.budget("", 1_000).await;
-    estate.hold("k", "", 10).await.expect("held");
-    update(&estate.desk, &to(TenantStatus::Suspended))
+    let tenant = TenantFixture::new().await;
+    tenant.budget("", 1_000).await;
+    tenant.hold("k", "", 10).await.expect("held");
+    update(&tenant, &to(TenantStatus::Suspended))
         .await
         .expect("suspended");
-    let before = estate.account().await;
-    estate.close().await;
-    let after = estate.check_closed(&before).await;
+    let before = tenant.account().await;
+    tenant.close().await;
+    let after = tenant.check_closed(&before).await;
     assert_eq!(
         after.events.last().expect("events")["data.previous_status"],
         "SUSPENDED"

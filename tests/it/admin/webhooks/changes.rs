@@ -4,15 +4,14 @@ use budget_authority::domain::ids::TenantId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::get;
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patch};
+use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
-use crate::harness::desk::Desk;
 
 /// The types of the owner's events of today that are about webhooks, with what they tell.
 fn told(app: &TestApp) -> Vec<Value> {
-    let desk = Desk::on(app.world.store.clone());
-    let events = desk.events("umbra").into_iter();
+    let fixture = app.admin_fixture();
+    let events = fixture.events("umbra").into_iter();
     events
         .filter(|event| event["category"] == "webhook")
         .collect()
@@ -67,9 +66,9 @@ async fn a_change_is_told_once_with_what_has_changed() {
     ];
     for (body, expected) in steps {
         let before = told(&app).len();
-        let said = patch(&app, &id, body.clone()).await;
-        assert_eq!(said.status, 200, "{body}: {said:?}");
-        assert!(said.at("/signing_secret").is_null() && said.at("/updated_at").is_string());
+        let response = patch(&app, &id, body.clone()).await;
+        assert_eq!(response.status, 200, "{body}: {response:?}");
+        assert!(response.at("/signing_secret").is_null() && response.at("/updated_at").is_string());
         let news = told(&app).split_off(before);
         let Some((event_type, changed)) = expected else {
             assert!(news.is_empty(), "{body}: {news:?}");
@@ -78,14 +77,14 @@ async fn a_change_is_told_once_with_what_has_changed() {
         assert_eq!(news.len(), 1, "{body}: {news:?}");
         assert_eq!(news[0]["event_type"], event_type, "{body}");
         assert_eq!(news[0]["data"]["changed_fields"], json!(changed), "{body}");
-        let request_id = said.header("x-request-id").expect("an id");
+        let request_id = response.header("x-request-id").expect("an id");
         assert_eq!(
             news[0]["correlation_id"],
             format!("webhook_update:{id}:{request_id}")
         );
         assert_eq!(news[0]["actor"]["type"], "admin");
     }
-    let shown = get(&app, &format!("{HOOKS}/{id}")).await;
+    let shown = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
     assert!(
         shown.at("/name").is_null() && shown.at("/headers").is_null(),
         "{shown:?}"
@@ -155,18 +154,18 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
             "disable_after_failures",
         ),
     ] {
-        let said = patch(&app, &id, body.clone()).await;
-        assert_eq!(said.error(), (400, code), "{body}: {said:?}");
-        assert!(said.text("/message").contains(part), "{said:?}");
+        let response = patch(&app, &id, body.clone()).await;
+        assert_eq!(response.error(), (400, code), "{body}: {response:?}");
+        assert!(response.text("/message").contains(part), "{response:?}");
         if code == "WEBHOOK_URL_INVALID" {
-            assert_eq!(said.text("/details/field"), "url");
+            assert_eq!(response.text("/details/field"), "url");
         }
     }
-    let store = &app.world.store;
-    let desk = Desk::on(store.clone());
+    let store = &app.store;
+    let fixture = AdminFixture::on(store.clone());
     let partition = TenantId::parse("umbra").expect("an id").partition();
     let record = store.keys().webhook(partition, &id);
-    desk.redis().run::<i64>(&[
+    fixture.redis().run::<i64>(&[
         "HSET",
         &record,
         "status",
@@ -174,8 +173,9 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
         "consecutive_failures",
         "7",
     ]);
-    let paused = patch(&app, &id, json!({"status": "PAUSED"})).await;
-    assert_eq!(paused.error(), (400, "INVALID_REQUEST"), "{paused:?}");
+    patch(&app, &id, json!({"status": "PAUSED"}))
+        .await
+        .refused(400, "INVALID_REQUEST");
     let resumed = patch(&app, &id, json!({"status": "ACTIVE"})).await;
     assert_eq!(
         resumed.at("/consecutive_failures"),
@@ -188,7 +188,7 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
         (&json!("webhook.resumed"), &json!("DISABLED"))
     );
     // What an older record may hold is refused also where only the status is to change.
-    desk.redis().run::<i64>(&[
+    fixture.redis().run::<i64>(&[
         "HSET",
         &record,
         "event_types",
@@ -196,8 +196,9 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
         "status",
         "PAUSED",
     ]);
-    let offending = patch(&app, &id, json!({"status": "ACTIVE"})).await;
-    assert_eq!(offending.error(), (400, "INVALID_REQUEST"), "{offending:?}");
+    patch(&app, &id, json!({"status": "ACTIVE"}))
+        .await
+        .refused(400, "INVALID_REQUEST");
 }
 
 #[tokio::test]
@@ -212,10 +213,7 @@ async fn what_is_removed_is_gone_from_everywhere() {
         app.send(request.header("X-Idempotency-Key", "d")).await
     };
     let removed = remove().await;
-    assert_eq!(
-        (removed.status.as_u16(), &removed.body),
-        (204, &Value::Null)
-    );
+    assert_eq!((removed.status, &removed.body), (204, &Value::Null));
     let event = told(&app).pop().expect("an event");
     assert_eq!(event["correlation_id"], format!("webhook_delete:{id}"));
     assert_eq!(
@@ -223,16 +221,22 @@ async fn what_is_removed_is_gone_from_everywhere() {
         json!({"subscription_id": id, "tenant_id": "umbra", "previous_status": "ACTIVE", "changed_fields": []})
     );
     // The key of the first attempt brings its answer back; any other finds nothing.
-    assert_eq!(remove().await.status, 204);
-    assert_eq!(get(&app, &path).await.error(), (404, "WEBHOOK_NOT_FOUND"));
-    let again = by_admin(&app, Method::DELETE, &path, &json!({})).await;
-    assert_eq!(again.error(), (404, "WEBHOOK_NOT_FOUND"));
-    assert_eq!(get(&app, HOOKS).await.at("/subscriptions"), &json!([]));
-    let desk = Desk::on(app.world.store.clone());
-    let keys: Vec<String> = desk.redis().run(&["KEYS", &format!("*{id}*")]);
+    remove().await.expect(204);
+    app.get_as_admin(&path)
+        .await
+        .refused(404, "WEBHOOK_NOT_FOUND");
+    app.as_admin(Method::DELETE, &path, &json!({}))
+        .await
+        .refused(404, "WEBHOOK_NOT_FOUND");
+    assert_eq!(
+        app.get_as_admin(HOOKS).await.at("/subscriptions"),
+        &json!([])
+    );
+    let fixture = app.admin_fixture();
+    let keys: Vec<String> = fixture.redis().run(&["KEYS", &format!("*{id}*")]);
     let left: Vec<&String> = keys.iter().filter(|key| !key.contains(":idem:")).collect();
     assert!(left.is_empty(), "{left:?}");
-    let entry = desk
+    let entry = fixture
         .tenant_audit("umbra")
         .into_iter()
         .find(|entry| entry.get("operation") == Some("deleteWebhookSubscription"));
@@ -254,10 +258,10 @@ async fn changes_at_the_same_time_are_all_made() {
         patch(&app, &id, json!({"headers": {"A": "1"}})),
         patch(&app, &id, json!({"scope_filter": "tenant:umbra"})),
     );
-    for said in [a, b, c, d, e] {
-        assert_eq!(said.status, 200, "{said:?}");
+    for response in [a, b, c, d, e] {
+        assert_eq!(response.status, 200, "{response:?}");
     }
-    let shown = get(&app, &format!("{HOOKS}/{id}")).await;
+    let shown = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
     for member in [
         "name",
         "description",

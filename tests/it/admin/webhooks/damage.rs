@@ -2,27 +2,27 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::http::get;
 use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, made};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::bulk::{self, bulk};
-use crate::harness::desk::tenant_id;
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::TestApp;
+use crate::harness::bulk_calls;
+use crate::harness::response::Response;
 
-fn ids(said: &Said, list: &str, member: &str) -> Vec<String> {
-    let rows = said.at(list).as_array();
-    let rows = rows.unwrap_or_else(|| panic!("no {list} in {said:?}"));
+fn ids(response: &Response, list: &str, member: &str) -> Vec<String> {
+    let rows = response.at(list).as_array();
+    let rows = rows.unwrap_or_else(|| panic!("no {list} in {response:?}"));
     let id = |row: &Value| row[member].as_str().expect("an id").to_owned();
     rows.iter().map(id).collect()
 }
 
 /// Damages two subscriptions of `umbra`: one has a field that cannot be read, the key of the other holds no hash.
 async fn damage(app: &TestApp, unreadable: &str, other_type: &str) {
-    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("umbra").partition());
     let record = keys.webhook(partition, unreadable);
-    app.world.redis(&["HSET", &record, "version", "new"]).await;
+    app.run::<()>(&["HSET", &record, "version", "new"]).await;
     let record = keys.webhook(partition, other_type);
-    app.world.redis(&["DEL", &record]).await;
-    app.world.redis(&["SET", &record, "x"]).await;
+    app.run::<()>(&["DEL", &record]).await;
+    app.run::<()>(&["SET", &record, "x"]).await;
 }
 
 #[tokio::test]
@@ -41,23 +41,23 @@ async fn a_damaged_subscription_is_left_out_and_hides_no_other() {
         format!("{OWN}?tenant=umbra"),
         format!("{OWN}?tenant=umbra&status=ACTIVE"),
     ] {
-        let said = get(&app, &path).await;
-        assert_eq!(said.status, 200, "{path}: {said:?}");
-        let mut found = ids(&said, "/subscriptions", "subscription_id");
+        let response = app.get_as_admin(&path).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        let mut found = ids(&response, "/subscriptions", "subscription_id");
         found.sort();
         assert_eq!(found, sound, "{path}");
     }
     let pause =
         json!({"filter": {"tenant_id": "umbra"}, "action": "PAUSE", "idempotency_key": "k"});
-    let said = bulk(&app, bulk::WEBHOOKS, &pause).await;
-    assert_eq!(said.at("/total_matched"), &json!(2), "{said:?}");
+    let response = app.post_as_admin(bulk_calls::WEBHOOKS, &pause).await;
+    assert_eq!(response.at("/total_matched"), &json!(2), "{response:?}");
 }
 
 #[tokio::test]
 async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
-    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("umbra").partition());
     let index = keys.deliveries(partition, &id);
     for n in 0..4 {
         let (delivery, at_ms) = (format!("del_{n}"), format!("177574500000{n}"));
@@ -67,20 +67,20 @@ async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
         );
         let mut words = vec!["HSET", &record];
         words.extend(fields.split(' '));
-        app.world.redis(&words).await;
-        app.world.redis(&["ZADD", &index, &at_ms, &delivery]).await;
+        app.run::<()>(&words).await;
+        app.run::<()>(&["ZADD", &index, &at_ms, &delivery]).await;
     }
     let record = keys.delivery(partition, "del_1");
-    app.world
-        .redis(&["HSET", &record, "attempts", "many"])
-        .await;
+    app.run::<()>(&["HSET", &record, "attempts", "many"]).await;
     let record = keys.delivery(partition, "del_2");
-    app.world.redis(&["DEL", &record]).await;
-    app.world.redis(&["SET", &record, "x"]).await;
+    app.run::<()>(&["DEL", &record]).await;
+    app.run::<()>(&["SET", &record, "x"]).await;
     for query in ["", "?status=SUCCESS"] {
-        let said = get(&app, &format!("{HOOKS}/{id}/deliveries{query}")).await;
-        assert_eq!(said.status, 200, "{query}: {said:?}");
-        let found = ids(&said, "/deliveries", "delivery_id");
+        let response = app
+            .get_as_admin(&format!("{HOOKS}/{id}/deliveries{query}"))
+            .await;
+        assert_eq!(response.status, 200, "{query}: {response:?}");
+        let found = ids(&response, "/deliveries", "delivery_id");
         assert_eq!(found, ["del_3", "del_0"], "{query}");
     }
 }
@@ -89,7 +89,7 @@ async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
 async fn entries_that_are_no_ids_end_neither_a_list_nor_a_bulk_action_early() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
-    let (keys, partition) = (app.world.store.keys(), tenant_id("umbra").partition());
+    let (keys, partition) = (app.store.keys(), tenant_id("umbra").partition());
     let indexes = [keys.webhook_directory(), keys.webhooks(partition, "umbra")];
     // As many entries as one step reads, before that of the subscription, and one of them is no id.
     let mut entries = vec!["nonsense".to_owned()];
@@ -97,21 +97,25 @@ async fn entries_that_are_no_ids_end_neither_a_list_nor_a_bulk_action_early() {
     for index in &indexes {
         let mut words = vec!["ZADD", index];
         words.extend(entries.iter().flat_map(|entry| ["0", entry]));
-        app.world.redis(&words).await;
+        app.run::<()>(&words).await;
     }
     for query in ["", "?tenant_id=umbra"] {
-        let said = get(&app, &format!("{HOOKS}{query}")).await;
-        let found = ids(&said, "/subscriptions", "subscription_id");
+        let response = app.get_as_admin(&format!("{HOOKS}{query}")).await;
+        let found = ids(&response, "/subscriptions", "subscription_id");
         assert_eq!(found, [id.as_str()], "{query}");
     }
-    let said = get(&app, &format!("{OWN}?tenant=umbra")).await;
-    assert_eq!(ids(&said, "/subscriptions", "subscription_id"), [id]);
+    let response = app.get_as_admin(&format!("{OWN}?tenant=umbra")).await;
+    assert_eq!(ids(&response, "/subscriptions", "subscription_id"), [id]);
     for (key, filter) in [
         ("all", json!({"status": "ACTIVE"})),
         ("own", json!({"tenant_id": "umbra"})),
     ] {
         let pause = json!({"filter": filter, "action": "PAUSE", "idempotency_key": key});
-        let said = bulk(&app, bulk::WEBHOOKS, &pause).await;
-        assert_eq!(said.at("/total_matched"), &json!(1), "{key}: {said:?}");
+        let response = app.post_as_admin(bulk_calls::WEBHOOKS, &pause).await;
+        assert_eq!(
+            response.at("/total_matched"),
+            &json!(1),
+            "{key}: {response:?}"
+        );
     }
 }

@@ -8,10 +8,9 @@ use budget_authority::egress::{Inadmissible, SecurityPolicy};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post, umbra_on};
-use crate::admin::webhooks::subscriptions::{HOOKS, by_admin, hook, hooked, made, patch};
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::subscriptions::{HOOKS, hook, hooked, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::desk::Desk;
 use crate::harness::receiver::{Receiver, Reply, egress};
 
 pub(crate) const SECURITY: &str = "/v1/admin/config/webhook-security";
@@ -19,8 +18,7 @@ pub(crate) const SECURITY: &str = "/v1/admin/config/webhook-security";
 /// Opens this machine: blocks nothing, allows http.
 pub(crate) async fn open(app: &TestApp) {
     let body = json!({"blocked_cidr_ranges": [], "allow_http": true});
-    let said = by_admin(app, Method::PUT, SECURITY, &body).await;
-    assert_eq!(said.status, 200, "{said:?}");
+    app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
 }
 
 #[tokio::test]
@@ -84,17 +82,17 @@ async fn addresses_are_judged_when_a_webhook_is_made_and_when_it_is_changed() {
         "https://nowhere.example/",
     ] {
         let query = format!("{HOOKS}?tenant_id=umbra");
-        for said in [
-            post(&app, &query, hook(url)).await,
+        for response in [
+            app.post_as_admin(&query, hook(url)).await,
             patch(&app, &id, json!({"url": url})).await,
         ] {
             assert_eq!(
-                said.error(),
+                response.error(),
                 (400, "WEBHOOK_URL_INVALID"),
-                "{url}: {said:?}"
+                "{url}: {response:?}"
             );
-            assert_eq!(said.text("/details/field"), "url");
-            let message = said.text("/message");
+            assert_eq!(response.text("/details/field"), "url");
+            let message = response.text("/message");
             let told = ["10.0.0.1", "169.254.169.254"]
                 .iter()
                 .any(|inside| message.contains(inside));
@@ -120,14 +118,11 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
     let query = format!("{HOOKS}?tenant_id=umbra");
     let try_out = |url: &'static str| {
         let (app, query) = (&app, &query);
-        async move { post(app, query, hook(url)).await.status.as_u16() }
+        async move { app.post_as_admin(query, hook(url)).await.status }
     };
     assert_eq!(try_out("https://127.0.0.1/").await, 400);
     let body = json!({"blocked_cidr_ranges": []});
-    assert_eq!(
-        by_admin(&app, Method::PUT, SECURITY, &body).await.status,
-        200
-    );
+    app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
     for (url, status) in [
         ("https://127.0.0.1/", 201),
         ("https://[::1]/", 201),
@@ -145,10 +140,7 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
     open(&app).await;
     assert_eq!(try_out("http://127.0.0.1:9/").await, 201);
     let body = json!({"allowed_url_patterns": ["https://*.example/*"]});
-    assert_eq!(
-        by_admin(&app, Method::PUT, SECURITY, &body).await.status,
-        200
-    );
+    app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
     assert_eq!(try_out("https://hooks.example/x").await, 201);
     assert_eq!(try_out("https://evil.test/x.example/y").await, 400);
     assert_eq!(
@@ -161,7 +153,7 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
 #[tokio::test]
 async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
     let app = hooked().await;
-    let default = get(&app, SECURITY).await;
+    let default = app.get_as_admin(SECURITY).await;
     assert_eq!(
         default.body,
         json!({
@@ -172,11 +164,11 @@ async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
     );
     let put = |body: Value| {
         let app = &app;
-        async move { by_admin(app, Method::PUT, SECURITY, &body).await }
+        async move { app.as_admin(Method::PUT, SECURITY, &body).await }
     };
     let rules = json!({"blocked_cidr_ranges": ["10.0.0.0/8"], "allowed_url_patterns": ["https://*/*"], "allow_http": true});
     assert_eq!(put(rules.clone()).await.body, rules);
-    assert_eq!(get(&app, SECURITY).await.body, rules);
+    assert_eq!(app.get_as_admin(SECURITY).await.body, rules);
     for (body, part) in [
         (
             json!({"blocked_cidr_ranges": ["10.0.0.0/33"]}),
@@ -193,18 +185,18 @@ async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
         (json!({"allow_http": "yes"}), "allow_http"),
         (json!({"surprise": 1}), "surprise"),
     ] {
-        let said = put(body.clone()).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{body}");
-        assert!(said.text("/message").contains(part), "{said:?}");
+        let response = put(body.clone()).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{body}");
+        assert!(response.text("/message").contains(part), "{response:?}");
     }
     assert_eq!(
-        get(&app, SECURITY).await.body,
+        app.get_as_admin(SECURITY).await.body,
         rules,
         "nothing of a refused one is stored"
     );
     assert_eq!(put(json!({})).await.body, default.body);
-    let desk = Desk::on(app.world.store.clone());
-    let booked = desk.audit(budget_authority::domain::ids::Partition::FIRST, "__admin__");
+    let fixture = app.admin_fixture();
+    let booked = fixture.audit(budget_authority::domain::ids::Partition::FIRST, "__admin__");
     let done: Vec<_> = booked
         .iter()
         .filter(|entry| entry.get("operation") == Some("updateWebhookSecurityConfig"))
@@ -268,17 +260,13 @@ async fn a_webhook_whose_name_turns_inwards_is_not_sent_to() {
     let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
     let url = format!("https://rebind.example:{}/", receiver.address.port());
     let id = made(&app, hook(&url)).await;
-    let said = by_admin(
-        &app,
-        Method::POST,
-        &format!("{HOOKS}/{id}/test"),
-        &json!({}),
-    )
-    .await;
-    assert_eq!(said.status, 200, "{said:?}");
-    assert_eq!(said.at("/success"), &json!(false));
+    let response = app
+        .as_admin(Method::POST, &format!("{HOOKS}/{id}/test"), &json!({}))
+        .await
+        .expect(200);
+    assert_eq!(response.at("/success"), &json!(false));
     assert_eq!(
-        said.text("/error_message"),
+        response.text("/error_message"),
         "Webhook URL rejected by current security policy"
     );
     assert_eq!(asked.lock().expect("no panic").len(), 2);

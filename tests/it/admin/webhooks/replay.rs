@@ -4,31 +4,34 @@ use budget_authority::domain::ids::{Partition, TenantId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post, tokens};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hook, hooked, made, patch};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::Desk;
+use crate::admin::http::tokens;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
-async fn replay(app: &TestApp, id: &str, body: Value) -> Said {
-    by_admin(app, Method::POST, &format!("{HOOKS}/{id}/replay"), &body).await
+async fn replay(app: &TestApp, id: &str, body: Value) -> Response {
+    app.as_admin(Method::POST, &format!("{HOOKS}/{id}/replay"), &body)
+        .await
 }
 
 async fn fund(app: &TestApp, times: usize) {
     for _ in 0..times {
         let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
         let body = json!({"operation": "CREDIT", "amount": tokens(1)});
-        assert_eq!(post(app, path, body).await.status, 200);
+        app.post_as_admin(path, body).await.expect(200);
     }
 }
 
 /// What waits for a dispatcher: the events of each replay in the owner's partition.
 fn queued(app: &TestApp, partition: Partition) -> Vec<Vec<String>> {
-    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
-    let waiting: Vec<String> = desk
-        .redis()
-        .run(&["ZRANGE", &keys.replays(partition), "0", "-1"]);
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
+    let waiting: Vec<String> =
+        fixture
+            .redis()
+            .run(&["ZRANGE", &keys.replays(partition), "0", "-1"]);
     let events = |id: &String| {
-        desk.redis()
+        fixture
+            .redis()
             .run(&["LRANGE", &keys.replay_events(partition, id), "0", "-1"])
     };
     waiting.iter().map(events).collect()
@@ -43,25 +46,24 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     fund(&app, 3).await;
-    let said = replay(&app, &id, json!({})).await;
-    assert_eq!(said.status, 202, "{said:?}");
+    let response = replay(&app, &id, json!({})).await.expect(202);
     assert_eq!(
         (
-            said.at("/events_queued"),
-            said.at("/estimated_completion_seconds")
+            response.at("/events_queued"),
+            response.at("/estimated_completion_seconds")
         ),
         (&json!(3), &json!(1))
     );
-    assert!(said.text("/replay_id").starts_with("replay_"));
-    let desk = Desk::on(app.world.store.clone());
-    let funded: Vec<String> = desk
+    assert!(response.text("/replay_id").starts_with("replay_"));
+    let fixture = app.admin_fixture();
+    let funded: Vec<String> = fixture
         .events("umbra")
         .iter()
         .filter(|event| event["event_type"] == "budget.funded")
         .map(|event| event["event_id"].as_str().expect("an id").to_owned())
         .collect();
     assert_eq!(queued(&app, umbra_partition()), [funded]);
-    let entry = desk.tenant_audit("umbra").pop().expect("an entry");
+    let entry = fixture.tenant_audit("umbra").pop().expect("an entry");
     assert_eq!(
         (
             entry.get("operation"),
@@ -87,8 +89,12 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
             3,
         ),
     ] {
-        let said = replay(&app, &id, body.clone()).await;
-        assert_eq!(said.at("/events_queued"), &json!(count), "{body}: {said:?}");
+        let response = replay(&app, &id, body.clone()).await;
+        assert_eq!(
+            response.at("/events_queued"),
+            &json!(count),
+            "{body}: {response:?}"
+        );
     }
     patch(&app, &id, json!({"scope_filter": "tenant:umbra/*"})).await;
     assert_eq!(
@@ -98,7 +104,7 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
     patch(&app, &id, json!({"scope_filter": null, "status": "PAUSED"})).await;
     let paused = replay(&app, &id, json!({})).await;
     assert_eq!(
-        (paused.status.as_u16(), paused.at("/events_queued")),
+        (paused.status, paused.at("/events_queued")),
         (202, &json!(0)),
         "{paused:?}"
     );
@@ -109,15 +115,15 @@ async fn more_than_was_asked_for_is_not_queued_at_all() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     fund(&app, 4).await;
-    let said = replay(&app, &id, json!({"max_events": 3})).await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{said:?}");
-    assert!(said.text("/message").contains("max_events"));
+    let response = replay(&app, &id, json!({"max_events": 3}))
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(response.text("/message").contains("max_events"));
     assert!(queued(&app, umbra_partition()).is_empty());
     // The claim was given back.
-    assert_eq!(
-        replay(&app, &id, json!({"max_events": 4})).await.status,
-        202
-    );
+    replay(&app, &id, json!({"max_events": 4}))
+        .await
+        .expect(202);
     for body in [
         json!({"max_events": 0}),
         json!({"max_events": 1001}),
@@ -131,23 +137,26 @@ async fn more_than_was_asked_for_is_not_queued_at_all() {
             "{body}"
         );
     }
-    let unknown = replay(&app, "whsub_05f_0123456789abcdef01234567", json!({})).await;
-    assert_eq!(unknown.error(), (404, "WEBHOOK_NOT_FOUND"));
+    replay(&app, "whsub_05f_0123456789abcdef01234567", json!({}))
+        .await
+        .refused(404, "WEBHOOK_NOT_FOUND");
 }
 
 #[tokio::test]
 async fn one_replay_of_a_subscription_at_a_time() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
-    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
     let lock = keys.replay_lock(umbra_partition(), &id);
-    desk.redis()
+    fixture
+        .redis()
         .run::<String>(&["SET", &lock, "somebody", "PX", "60000"]);
-    let said = replay(&app, &id, json!({})).await;
-    assert_eq!(said.error(), (409, "REPLAY_IN_PROGRESS"), "{said:?}");
-    desk.redis().run::<i64>(&["DEL", &lock]);
-    assert_eq!(replay(&app, &id, json!({})).await.status, 202);
-    let left: i64 = desk.redis().run(&["EXISTS", &lock]);
+    replay(&app, &id, json!({}))
+        .await
+        .refused(409, "REPLAY_IN_PROGRESS");
+    fixture.redis().run::<i64>(&["DEL", &lock]);
+    replay(&app, &id, json!({})).await.expect(202);
+    let left: i64 = fixture.redis().run(&["EXISTS", &lock]);
     assert_eq!(left, 0, "it ends with the queueing");
 }
 
@@ -155,19 +164,21 @@ async fn one_replay_of_a_subscription_at_a_time() {
 async fn the_operators_subscription_replays_events_of_all_tenants() {
     let app = hooked().await;
     let tenant = json!({"tenant_id": "second", "name": "S"});
-    assert_eq!(post(&app, "/v1/admin/tenants", tenant).await.status, 201);
-    let made = post(
-        &app,
-        HOOKS,
-        json!({"url": URL, "event_types": ["tenant.created", "webhook.created"]}),
-    )
-    .await;
+    app.post_as_admin("/v1/admin/tenants", tenant)
+        .await
+        .expect(201);
+    let made = app
+        .post_as_admin(
+            HOOKS,
+            json!({"url": URL, "event_types": ["tenant.created", "webhook.created"]}),
+        )
+        .await;
     let id = made.text("/subscription/subscription_id").to_owned();
-    let said = replay(&app, &id, json!({})).await;
+    let response = replay(&app, &id, json!({})).await;
     assert_eq!(
-        said.at("/events_queued"),
+        response.at("/events_queued"),
         &json!(3),
-        "two tenants and itself: {said:?}"
+        "two tenants and itself: {response:?}"
     );
     let own = replay_of_second(&app).await;
     assert_eq!(
@@ -177,9 +188,11 @@ async fn the_operators_subscription_replays_events_of_all_tenants() {
     );
 }
 
-async fn replay_of_second(app: &TestApp) -> Said {
+async fn replay_of_second(app: &TestApp) -> Response {
     let body = json!({"url": URL, "event_types": ["tenant.created"]});
-    let made = post(app, &format!("{HOOKS}?tenant_id=second"), body).await;
+    let made = app
+        .post_as_admin(&format!("{HOOKS}?tenant_id=second"), body)
+        .await;
     let id = made.text("/subscription/subscription_id").to_owned();
     replay(app, &id, json!({})).await
 }
@@ -190,17 +203,17 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
     let id = made(&app, hook(URL)).await;
     let path = format!("{HOOKS}/{id}/deliveries");
     assert_eq!(
-        get(&app, &path).await.body,
+        app.get_as_admin(&path).await.body,
         json!({"deliveries": [], "has_more": false})
     );
-    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
     let partition = umbra_partition();
     let index = keys.deliveries(partition, &id);
     for n in 0..7_i64 {
         let (delivery, at_ms) = (format!("del_{n}"), 1_775_745_000_000 + n / 3 * 1000);
         let status = if n % 2 == 0 { "SUCCESS" } else { "RETRYING" };
         let record = keys.delivery(partition, &delivery);
-        desk.redis().run::<i64>(&[
+        fixture.redis().run::<i64>(&[
             "HSET",
             &record,
             "subscription_id",
@@ -220,7 +233,8 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
             "traceparent_inbound_valid",
             "0",
         ]);
-        desk.redis()
+        fixture
+            .redis()
             .run::<i64>(&["ZADD", &index, &at_ms.to_string(), &delivery]);
     }
     let walk = |query: &'static str| {
@@ -228,8 +242,10 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
         async move {
             let (mut ids, mut cursor) = (Vec::new(), String::new());
             loop {
-                let page = get(app, &format!("{path}?limit=2&{query}{cursor}")).await;
-                assert_eq!(page.status, 200, "{page:?}");
+                let page = app
+                    .get_as_admin(&format!("{path}?limit=2&{query}{cursor}"))
+                    .await
+                    .expect(200);
                 for row in page.at("/deliveries").as_array().expect("rows") {
                     let number: i32 = row["delivery_id"].as_str().expect("an id")[4..]
                         .parse()
@@ -253,7 +269,7 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
         walk("from=2026-04-09T14:30:02Z&to=2026-04-09T14:30:00Z").await,
         Vec::<i32>::new()
     );
-    let row = get(&app, &format!("{path}?limit=1")).await;
+    let row = app.get_as_admin(&format!("{path}?limit=1")).await;
     assert_eq!(
         row.at("/deliveries/0"),
         &json!({
@@ -263,7 +279,7 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
         })
     );
     for query in ["status=GONE", "from=yesterday", "limit=x", "cursor=x"] {
-        let said = get(&app, &format!("{path}?{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
+        let response = app.get_as_admin(&format!("{path}?{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
     }
 }

@@ -6,14 +6,12 @@ use budget_authority::domain::ids::TenantId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, umbra_on};
+use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
-use crate::admin::webhooks::subscriptions::{
-    HOOKS, OWN, URL, by_admin, hook, hooked, key, made, patch,
-};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
-use crate::harness::desk::Desk;
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, key, made, patch};
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::receiver::{Receiver, Reply, egress, public_names};
+use crate::harness::response::Response;
 
 const SECRET: &str = "xylophone-secret-0123456789";
 const TOKEN: &str = "Bearer xylophone-token";
@@ -28,15 +26,15 @@ fn with_secrets() -> Value {
 
 fn record_key(app: &TestApp, id: &str) -> String {
     let partition = TenantId::parse("umbra").expect("an id").partition();
-    app.world.store.keys().webhook(partition, id)
+    app.store.keys().webhook(partition, id)
 }
 
 fn stored(app: &TestApp, id: &str, field: &str) -> String {
-    let desk = Desk::on(app.world.store.clone());
-    desk.redis().run(&["HGET", &record_key(app, id), field])
+    let fixture = app.admin_fixture();
+    fixture.redis().run(&["HGET", &record_key(app, id), field])
 }
 
-async fn create_under(app: &TestApp, key: &str, body: &Value) -> Said {
+async fn create_under(app: &TestApp, key: &str, body: &Value) -> Response {
     let request = app
         .request(Method::POST, &format!("{HOOKS}?tenant_id=umbra"))
         .header("X-Admin-API-Key", ADMIN_KEY)
@@ -46,26 +44,34 @@ async fn create_under(app: &TestApp, key: &str, body: &Value) -> Said {
 
 /// Everything that the deployment has in Redis, as text.
 fn all_of_redis(app: &TestApp) -> String {
-    let desk = Desk::on(app.world.store.clone());
-    let prefix = app.world.store.keys().prefix().to_owned();
-    let keys: Vec<String> = desk.redis().run(&["KEYS", &format!("{prefix}:*")]);
+    let fixture = app.admin_fixture();
+    let prefix = app.store.keys().prefix().to_owned();
+    let keys: Vec<String> = fixture.redis().run(&["KEYS", &format!("{prefix}:*")]);
     let mut text = String::new();
     for key in keys {
-        let kind: String = desk.redis().run(&["TYPE", &key]);
+        let kind: String = fixture.redis().run(&["TYPE", &key]);
         let content = match kind.as_str() {
-            "hash" => format!("{:?}", desk.redis().run::<Vec<String>>(&["HGETALL", &key])),
+            "hash" => format!(
+                "{:?}",
+                fixture.redis().run::<Vec<String>>(&["HGETALL", &key])
+            ),
             "stream" => format!(
                 "{:?}",
-                desk.redis()
+                fixture
+                    .redis()
                     .run::<redis::Value>(&["XRANGE", &key, "-", "+"])
             ),
             "zset" => format!(
                 "{:?}",
-                desk.redis()
+                fixture
+                    .redis()
                     .run::<Vec<String>>(&["ZRANGE", &key, "0", "-1"])
             ),
-            "set" => format!("{:?}", desk.redis().run::<Vec<String>>(&["SMEMBERS", &key])),
-            "string" => desk.redis().run::<String>(&["GET", &key]),
+            "set" => format!(
+                "{:?}",
+                fixture.redis().run::<Vec<String>>(&["SMEMBERS", &key])
+            ),
+            "string" => fixture.redis().run::<String>(&["GET", &key]),
             other => panic!("{key} is a {other}"),
         };
         text.push_str(&format!("{key} {content}\n"));
@@ -81,9 +87,9 @@ async fn a_secret_is_in_the_answer_that_makes_it_and_nowhere_else() {
     assert_eq!(created.text("/signing_secret"), SECRET);
     let id = created.text("/subscription/subscription_id").to_owned();
     let mut shown = vec![created.at("/subscription").to_string()];
-    for said in [
-        get(&app, &format!("{HOOKS}/{id}")).await,
-        get(&app, HOOKS).await,
+    for response in [
+        app.get_as_admin(&format!("{HOOKS}/{id}")).await,
+        app.get_as_admin(HOOKS).await,
         app.get_with(&tenant_key, OWN).await,
         app.get_with(&tenant_key, &format!("{OWN}/{id}")).await,
         patch(
@@ -94,17 +100,17 @@ async fn a_secret_is_in_the_answer_that_makes_it_and_nowhere_else() {
         .await,
         patch(&app, &id, json!({"headers": {"Bad Name": "xylophone"}})).await,
         patch(&app, &id, json!({"signing_secret": "xylophone"})).await,
-        get(&app, &format!("{HOOKS}/{id}")).await,
+        app.get_as_admin(&format!("{HOOKS}/{id}")).await,
     ] {
-        shown.push(format!("{said:?}"));
+        shown.push(format!("{response:?}"));
     }
     shown.push(all_of_redis(&app));
-    let desk = Desk::on(app.world.store.clone());
-    shown.push(format!("{:?}", desk.events("umbra")));
+    let fixture = app.admin_fixture();
+    shown.push(format!("{:?}", fixture.events("umbra")));
     for text in shown {
         assert!(!text.contains("xylophone"), "{text}");
     }
-    let get = get(&app, &format!("{HOOKS}/{id}")).await;
+    let get = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
     assert_eq!(
         get.at("/headers"),
         &json!({"Authorization": "********", "X": "********"})
@@ -117,11 +123,12 @@ async fn a_repeated_create_shows_the_same_secret_again_and_makes_nothing() {
     let body = json!({"url": URL, "event_types": ["budget.funded"]});
     let first = create_under(&app, "k", &body).await;
     let again = create_under(&app, "k", &body).await;
-    assert_eq!((first.status.as_u16(), &first.body), (201, &again.body));
-    let other = create_under(&app, "k", &hook("https://other.example/")).await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"), "{other:?}");
+    assert_eq!((first.status, &first.body), (201, &again.body));
+    create_under(&app, "k", &hook("https://other.example/"))
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     assert_eq!(
-        get(&app, HOOKS)
+        app.get_as_admin(HOOKS)
             .await
             .at("/subscriptions")
             .as_array()
@@ -130,16 +137,11 @@ async fn a_repeated_create_shows_the_same_secret_again_and_makes_nothing() {
     );
     // A replay is not judged again.
     let rules = json!({"allowed_url_patterns": ["https://nothing.test/"]});
-    by_admin(
-        &app,
-        Method::PUT,
-        "/v1/admin/config/webhook-security",
-        &rules,
-    )
-    .await;
+    app.as_admin(Method::PUT, "/v1/admin/config/webhook-security", &rules)
+        .await;
     assert_eq!(create_under(&app, "k", &body).await.body, first.body);
-    let desk = Desk::on(app.world.store.clone());
-    let created = desk
+    let fixture = app.admin_fixture();
+    let created = fixture
         .event_types("umbra")
         .into_iter()
         .filter(|kind| kind == "webhook.created");
@@ -169,7 +171,8 @@ async fn a_repeated_change_answers_as_it_did() {
         (409, "IDEMPOTENCY_MISMATCH"),
         "null says something: {cleared:?}"
     );
-    by_admin(&app, Method::DELETE, &format!("{HOOKS}/{id}"), &json!({})).await;
+    app.as_admin(Method::DELETE, &format!("{HOOKS}/{id}"), &json!({}))
+        .await;
     assert_eq!(change("k", json!({"name": "n"})).await.body, first.body);
 }
 
@@ -183,13 +186,9 @@ async fn a_repeated_create_of_an_api_key_shows_the_same_key() {
             .header("X-Idempotency-Key", key);
         app.send(request.json(&json!({"tenant_id": "umbra", "name": name})))
     };
-    let first = create("k", "ci").await;
-    assert_eq!(first.status, 201, "{first:?}");
+    let first = create("k", "ci").await.expect(201);
     assert_eq!(create("k", "ci").await.body, first.body);
-    assert_eq!(
-        create("k", "cd").await.error(),
-        (409, "IDEMPOTENCY_MISMATCH")
-    );
+    create("k", "cd").await.refused(409, "IDEMPOTENCY_MISMATCH");
     assert_ne!(
         create("l", "ci").await.text("/key_id"),
         first.text("/key_id")
@@ -217,8 +216,9 @@ async fn keys_rotate_while_what_is_stored_stays_readable() {
     body["url"] = json!(receiver.url("/"));
     let id = made(&app, body).await;
     assert!(stored(&app, &id, "signing_secret").starts_with("enc:old:"));
-    async fn test(app: &TestApp, id: &str) -> Said {
-        by_admin(app, Method::POST, &format!("{HOOKS}/{id}/test"), &json!({})).await
+    async fn test(app: &TestApp, id: &str) -> Response {
+        app.as_admin(Method::POST, &format!("{HOOKS}/{id}/test"), &json!({}))
+            .await
     }
     let both = spawn(format!("{NEW_KEY},{OLD_KEY}"), false).await;
     assert_eq!(test(&both, &id).await.at("/success"), &json!(true));
@@ -239,16 +239,18 @@ async fn keys_rotate_while_what_is_stored_stays_readable() {
     }
     // Without the key nothing is sent, least of all unsigned; the rest goes on, and a new secret heals it.
     let lost = spawn(OLD_KEY.to_owned(), false).await;
-    assert_eq!(test(&lost, &id).await.error(), (500, "INTERNAL_ERROR"));
+    test(&lost, &id).await.refused(500, "INTERNAL_ERROR");
     assert_eq!(receiver.arrived().len(), arrived.len());
-    assert_eq!(get(&lost, &format!("{HOOKS}/{id}")).await.status, 200);
-    let healed = patch(
+    lost.get_as_admin(&format!("{HOOKS}/{id}"))
+        .await
+        .expect(200);
+    patch(
         &lost,
         &id,
         json!({"signing_secret": OTHER, "headers": {"A": "1"}}),
     )
-    .await;
-    assert_eq!(healed.status, 200, "{healed:?}");
+    .await
+    .expect(200);
     assert_eq!(test(&lost, &id).await.at("/success"), &json!(true));
 }
 
@@ -260,29 +262,26 @@ async fn a_sealed_secret_cannot_be_moved_to_another_record() {
         made(&app, hook(URL)).await,
     );
     let sealed = stored(&app, &one, "signing_secret");
-    let desk = Desk::on(app.world.store.clone());
-    desk.redis()
+    let fixture = app.admin_fixture();
+    fixture
+        .redis()
         .run::<i64>(&["HSET", &record_key(&app, &two), "signing_secret", &sealed]);
-    let said = by_admin(
-        &app,
-        Method::POST,
-        &format!("{HOOKS}/{two}/test"),
-        &json!({}),
-    )
-    .await;
-    assert_eq!(said.error(), (500, "INTERNAL_ERROR"), "{said:?}");
+    app.as_admin(Method::POST, &format!("{HOOKS}/{two}/test"), &json!({}))
+        .await
+        .refused(500, "INTERNAL_ERROR");
 }
 
 #[tokio::test]
 async fn where_nothing_can_be_sealed_nothing_that_shows_a_secret_is_repeatable() {
     let settings = ["--allow-plaintext-secrets"];
     let app = umbra_on(TestApp::spawn_reaching(public_names(), &settings).await).await;
-    let refused = create_under(&app, "k", &with_secrets()).await;
-    assert_eq!(refused.error(), (400, "INVALID_REQUEST"), "{refused:?}");
+    create_under(&app, "k", &with_secrets())
+        .await
+        .refused(400, "INVALID_REQUEST");
     let id = made(&app, with_secrets()).await;
     assert_eq!(stored(&app, &id, "signing_secret"), SECRET);
     assert_eq!(
-        get(&app, &format!("{HOOKS}/{id}"))
+        app.get_as_admin(&format!("{HOOKS}/{id}"))
             .await
             .at("/headers/Authorization"),
         &json!("********")

@@ -3,9 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post, umbra_on};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::admin::http::umbra_on;
+use crate::harness::app::TestApp;
 use crate::harness::receiver::public_names;
+use crate::harness::response::Response;
 
 pub(crate) const HOOKS: &str = "/v1/admin/webhooks";
 pub(crate) const OWN: &str = "/v1/webhooks";
@@ -22,31 +23,16 @@ pub(crate) fn hook(url: &str) -> Value {
 
 /// A subscription of the tenant `umbra`; its id.
 pub(crate) async fn made(app: &TestApp, body: Value) -> String {
-    let said = post(app, &format!("{HOOKS}?tenant_id=umbra"), body).await;
-    assert_eq!(said.status, 201, "{said:?}");
-    said.text("/subscription/subscription_id").to_owned()
+    let response = app
+        .post_as_admin(&format!("{HOOKS}?tenant_id=umbra"), body)
+        .await
+        .expect(201);
+    response.text("/subscription/subscription_id").to_owned()
 }
 
-pub(crate) async fn patch(app: &TestApp, id: &str, body: Value) -> Said {
-    by_admin(app, Method::PATCH, &format!("{HOOKS}/{id}"), &body).await
-}
-
-pub(crate) async fn by_admin(app: &TestApp, method: Method, path: &str, body: &Value) -> Said {
-    let request = app
-        .request(method, path)
-        .header("X-Admin-API-Key", ADMIN_KEY);
-    app.send(request.json(body)).await
-}
-
-pub(crate) async fn by_key(
-    app: &TestApp,
-    key: &str,
-    method: Method,
-    path: &str,
-    body: &Value,
-) -> Said {
-    let request = app.request(method, path).header("X-Service-API-Key", key);
-    app.send(request.json(body)).await
+pub(crate) async fn patch(app: &TestApp, id: &str, body: Value) -> Response {
+    app.as_admin(Method::PATCH, &format!("{HOOKS}/{id}"), &body)
+        .await
 }
 
 /// A key of `umbra` that may do everything with webhooks.
@@ -66,8 +52,7 @@ async fn a_subscription_is_made_shown_and_listed_on_both_planes() {
         "thresholds": {"budget_utilization": [0.5]}, "retry_policy": {"max_retries": 2}, "disable_after_failures": 3,
         "metadata": {"a": null},
     });
-    let own = by_key(&app, &key, Method::POST, OWN, &body).await;
-    assert_eq!(own.status, 201, "{own:?}");
+    let own = app.by_key(&key, Method::POST, OWN, &body).await.expect(201);
     let shown = own.at("/subscription").clone();
     let id = own.text("/subscription/subscription_id").to_owned();
     assert!(own.text("/signing_secret").starts_with("whsec_") && id.starts_with("whsub_"));
@@ -88,27 +73,26 @@ async fn a_subscription_is_made_shown_and_listed_on_both_planes() {
         assert_eq!(shown[member], expected, "{member}");
     }
     assert!(shown.get("signing_secret").is_none() && shown.get("updated_at").is_none());
-    for said in [
-        get(&app, &format!("{HOOKS}/{id}")).await,
-        get(&app, &format!("{OWN}/{id}")).await,
+    for response in [
+        app.get_as_admin(&format!("{HOOKS}/{id}")).await,
+        app.get_as_admin(&format!("{OWN}/{id}")).await,
         app.get_with(&key, &format!("{OWN}/{id}")).await,
     ] {
-        assert_eq!((said.status.as_u16(), &said.body), (200, &shown));
+        assert_eq!((response.status, &response.body), (200, &shown));
     }
-    for said in [
-        get(&app, HOOKS).await,
-        get(
-            &app,
-            &format!("{HOOKS}?tenant_id=umbra&event_type=tenant.closed&search=HOOKS.ex"),
-        )
+    for response in [
+        app.get_as_admin(HOOKS).await,
+        app.get_as_admin(&format!(
+            "{HOOKS}?tenant_id=umbra&event_type=tenant.closed&search=HOOKS.ex"
+        ))
         .await,
-        get(&app, &format!("{OWN}?tenant=umbra")).await,
+        app.get_as_admin(&format!("{OWN}?tenant=umbra")).await,
         app.get_with(&key, &format!("{OWN}?status=ACTIVE")).await,
     ] {
         assert_eq!(
-            said.body,
+            response.body,
             json!({"subscriptions": [shown], "has_more": false}),
-            "{said:?}"
+            "{response:?}"
         );
     }
     for (path, why) in [
@@ -118,12 +102,18 @@ async fn a_subscription_is_made_shown_and_listed_on_both_planes() {
             "allowed: ACTIVE, PAUSED, DISABLED",
         ),
     ] {
-        let said = app.get_with(&key, &path).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{path}: {said:?}");
-        assert!(said.text("/message").contains(why), "{said:?}");
+        let response = app.get_with(&key, &path).await;
+        assert_eq!(
+            response.error(),
+            (400, "INVALID_REQUEST"),
+            "{path}: {response:?}"
+        );
+        assert!(response.text("/message").contains(why), "{response:?}");
     }
-    assert_eq!(get(&app, OWN).await.error(), (400, "INVALID_REQUEST"));
-    let none = get(&app, &format!("{HOOKS}?tenant_id=No%20Such")).await;
+    app.get_as_admin(OWN).await.refused(400, "INVALID_REQUEST");
+    let none = app
+        .get_as_admin(&format!("{HOOKS}?tenant_id=No%20Such"))
+        .await;
     assert_eq!(none.body, json!({"subscriptions": [], "has_more": false}));
 }
 
@@ -173,13 +163,17 @@ async fn only_what_tenants_may_see_is_selected_for_a_tenant() {
             (400, "INVALID_REQUEST"),
         ),
     ] {
-        let said = post(&app, &format!("{HOOKS}{query}"), body.clone()).await;
-        assert_eq!(said.error(), expected, "{query} {body}: {said:?}");
+        let response = app
+            .post_as_admin(&format!("{HOOKS}{query}"), body.clone())
+            .await;
+        assert_eq!(response.error(), expected, "{query} {body}: {response:?}");
         if expected.0 == 201 {
-            assert_eq!(said.text("/subscription/tenant_id"), "__system__");
+            assert_eq!(response.text("/subscription/tenant_id"), "__system__");
         }
     }
-    let page = get(&app, &format!("{HOOKS}?tenant_id=__system__")).await;
+    let page = app
+        .get_as_admin(&format!("{HOOKS}?tenant_id=__system__"))
+        .await;
     assert_eq!(page.at("/subscriptions").as_array().map(Vec::len), Some(3));
 }
 
@@ -199,7 +193,7 @@ async fn lists_are_walked_to_their_end_in_every_order() {
             let path = format!("{path}&limit=2{cursor}");
             let page = match key {
                 Some(key) => app.get_with(key, &path).await,
-                None => get(app, &path).await,
+                None => app.get_as_admin(&path).await,
             };
             assert_eq!(page.status, 200, "{page:?}");
             let rows = page.at("/subscriptions").as_array().expect("rows").clone();
@@ -224,14 +218,12 @@ async fn lists_are_walked_to_their_end_in_every_order() {
         all.sort();
         assert_eq!(all, ids, "{sort}");
     }
-    let page = get(&app, &format!("{HOOKS}?limit=2")).await;
+    let page = app.get_as_admin(&format!("{HOOKS}?limit=2")).await;
     let cursor = page.text("/next_cursor");
-    let stale = get(
-        &app,
-        &format!("{HOOKS}?limit=2&status=PAUSED&cursor={cursor}"),
-    )
-    .await;
-    assert_eq!(stale.error(), (400, "INVALID_REQUEST"), "{stale:?}");
-    let long = get(&app, &format!("{HOOKS}?search={}", "x".repeat(129))).await;
-    assert_eq!(long.error(), (400, "INVALID_REQUEST"));
+    app.get_as_admin(&format!("{HOOKS}?limit=2&status=PAUSED&cursor={cursor}"))
+        .await
+        .refused(400, "INVALID_REQUEST");
+    app.get_as_admin(&format!("{HOOKS}?search={}", "x".repeat(129)))
+        .await
+        .refused(400, "INVALID_REQUEST");
 }

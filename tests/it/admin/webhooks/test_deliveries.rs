@@ -7,12 +7,12 @@ use budget_authority::domain::webhook::signature::sign;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post, umbra_on};
+use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
-use crate::admin::webhooks::subscriptions::{HOOKS, OWN, by_admin, by_key, key, made, patch};
-use crate::harness::app::{Said, TestApp};
-use crate::harness::desk::Desk;
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, key, made, patch};
+use crate::harness::app::TestApp;
 use crate::harness::receiver::{Receiver, Reply, egress};
+use crate::harness::response::Response;
 
 const SECRET: &str = "a secret of sixteen characters or more";
 
@@ -32,10 +32,10 @@ async fn made_for(app: &TestApp, url: &str) -> String {
     made(app, body).await
 }
 
-async fn test(app: &TestApp, id: &str) -> Said {
-    let said = by_admin(app, Method::POST, &format!("{HOOKS}/{id}/test"), &json!({})).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    said
+async fn test(app: &TestApp, id: &str) -> Response {
+    app.as_admin(Method::POST, &format!("{HOOKS}/{id}/test"), &json!({}))
+        .await
+        .expect(200)
 }
 
 #[tokio::test]
@@ -48,10 +48,10 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
     );
     let id = made_for(&app, &url).await;
     patch(&app, &id, json!({"status": "PAUSED"})).await;
-    let before = get(&app, &format!("{HOOKS}/{id}")).await;
-    let desk = Desk::on(app.world.store.clone());
-    let events = desk.event_types("umbra").len();
-    let said = app
+    let before = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
+    let fixture = app.admin_fixture();
+    let events = fixture.event_types("umbra").len();
+    let response = app
         .send(
             app.request(Method::POST, &format!("{HOOKS}/{id}/test"))
                 .header("X-Admin-API-Key", crate::harness::app::ADMIN_KEY)
@@ -62,10 +62,10 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
         )
         .await;
     assert_eq!(
-        (said.at("/success"), said.at("/response_status")),
+        (response.at("/success"), response.at("/response_status")),
         (&json!(true), &json!(204))
     );
-    assert!(said.at("/error_message").is_null() && said.at("/response_time_ms").is_i64());
+    assert!(response.at("/error_message").is_null() && response.at("/response_time_ms").is_i64());
     let arrived = receiver.arrived();
     let [request] = &arrived[..] else {
         panic!("{arrived:?}")
@@ -77,7 +77,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
             .unwrap_or_else(|| panic!("{name} of {request:?}"))
     };
     assert_eq!(header("x-service-signature"), sign(SECRET, &request.body));
-    assert_eq!(header("x-service-event-id"), said.text("/event_id"));
+    assert_eq!(header("x-service-event-id"), response.text("/event_id"));
     assert_eq!(header("x-service-event-type"), "system.webhook_test");
     assert_eq!(
         header("x-service-trace-id"),
@@ -92,7 +92,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
     );
     assert_eq!(
         header("x-request-id"),
-        said.header("x-request-id").expect("an id")
+        response.header("x-request-id").expect("an id")
     );
     assert!(header("user-agent").starts_with("service-events/"));
     let trace = header("traceparent");
@@ -102,7 +102,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
     );
     assert!(!trace.contains("00f067aa0ba902b7"), "a span of its own");
     let event: Value = serde_json::from_slice(&request.body).expect("JSON");
-    assert_eq!(event["event_id"], said.text("/event_id"));
+    assert_eq!(event["event_id"], response.text("/event_id"));
     assert_eq!(
         (&event["category"], &event["tenant_id"]),
         (&json!("system"), &json!("umbra"))
@@ -112,13 +112,18 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
         (&json!(id), &json!(true))
     );
     // It leaves no trace but the audit entry.
-    assert_eq!(get(&app, &format!("{HOOKS}/{id}")).await.body, before.body);
-    assert_eq!(desk.event_types("umbra").len(), events);
     assert_eq!(
-        get(&app, &format!("{HOOKS}/{id}/deliveries")).await.body,
+        app.get_as_admin(&format!("{HOOKS}/{id}")).await.body,
+        before.body
+    );
+    assert_eq!(fixture.event_types("umbra").len(), events);
+    assert_eq!(
+        app.get_as_admin(&format!("{HOOKS}/{id}/deliveries"))
+            .await
+            .body,
         json!({"deliveries": [], "has_more": false})
     );
-    let entry = desk.tenant_audit("umbra").pop().expect("an entry");
+    let entry = fixture.tenant_audit("umbra").pop().expect("an entry");
     assert_eq!(
         (
             entry.get("operation"),
@@ -147,31 +152,31 @@ async fn whatever_the_receiver_does_the_answer_says_so_in_time() {
     ] {
         let receiver = Receiver::start(reply.clone()).await;
         let id = made_for(&app, &receiver.url("/")).await;
-        let said = test(&app, &id).await;
+        let response = test(&app, &id).await;
         assert_eq!(
-            said.at("/success"),
+            response.at("/success"),
             &json!(message.is_none()),
-            "{reply:?}: {said:?}"
+            "{reply:?}: {response:?}"
         );
         assert_eq!(
-            said.at("/response_status").as_i64(),
+            response.at("/response_status").as_i64(),
             status,
-            "{reply:?}: {said:?}"
+            "{reply:?}: {response:?}"
         );
         assert_eq!(
-            said.at("/error_message").as_str(),
+            response.at("/error_message").as_str(),
             message,
-            "{reply:?}: {said:?}"
+            "{reply:?}: {response:?}"
         );
         assert_eq!(receiver.arrived().len(), 1, "{reply:?}");
     }
     let gone = format!("http://127.0.0.1:{}/", crate::harness::redis::free_port());
-    let said = test(&app, &made_for(&app, &gone).await).await;
-    assert_eq!(said.text("/error_message"), "Connection refused");
+    let response = test(&app, &made_for(&app, &gone).await).await;
+    assert_eq!(response.text("/error_message"), "Connection refused");
     let plain = Receiver::start(Reply::Greeting).await;
     let tls = format!("https://127.0.0.1:{}/", plain.address.port());
-    let said = test(&app, &made_for(&app, &tls).await).await;
-    assert_eq!(said.text("/error_message"), "TLS/SSL handshake failed");
+    let response = test(&app, &made_for(&app, &tls).await).await;
+    assert_eq!(response.text("/error_message"), "TLS/SSL handshake failed");
     assert!(plain.arrived().is_empty());
 }
 
@@ -185,8 +190,12 @@ async fn a_receiver_that_drips_or_says_nothing_is_given_ten_seconds_in_all() {
         tests.push(made_for(&app, &receiver.url("/")).await);
     }
     let (drip, silence) = tokio::join!(test(&app, &tests[0]), test(&app, &tests[1]));
-    for said in [drip, silence] {
-        assert_eq!(said.text("/error_message"), "Request timed out", "{said:?}");
+    for response in [drip, silence] {
+        assert_eq!(
+            response.text("/error_message"),
+            "Request timed out",
+            "{response:?}"
+        );
     }
     let took = begun.elapsed();
     assert!(
@@ -204,16 +213,11 @@ async fn a_webhook_is_tested_ten_times_a_minute_at_most() {
     let mut refused = None;
     // A minute may end in between.
     for _ in 0..21 {
-        let said = by_key(
-            &app,
-            &key,
-            Method::POST,
-            &format!("{OWN}/{id}/test"),
-            &json!({}),
-        )
-        .await;
-        if said.status != 200 {
-            refused = Some(said);
+        let response = app
+            .by_key(&key, Method::POST, &format!("{OWN}/{id}/test"), &json!({}))
+            .await;
+        if response.status != 200 {
+            refused = Some(response);
             break;
         }
     }
@@ -238,13 +242,13 @@ async fn the_operators_own_webhook_is_tested_and_booked_as_such() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});
-    let made = post(&app, HOOKS, body).await;
+    let made = app.post_as_admin(HOOKS, body).await;
     let id = made.text("/subscription/subscription_id").to_owned();
     assert_eq!(test(&app, &id).await.at("/success"), &json!(true));
     let event: Value = serde_json::from_slice(&receiver.arrived()[0].body).expect("JSON");
     assert_eq!(event["tenant_id"], "__system__");
-    let desk = Desk::on(app.world.store.clone());
-    let entry = desk
+    let fixture = app.admin_fixture();
+    let entry = fixture
         .audit(
             budget_authority::domain::ids::Partition::FIRST,
             "__system__",

@@ -6,24 +6,26 @@ use budget_authority::store::Lease;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{get, post, tokens};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, by_admin, hooked, made, patch};
+use crate::admin::http::tokens;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::desk::Desk;
 
 fn watching(shares: &[f64]) -> Value {
     json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": shares}})
 }
 
 fn in_force(app: &TestApp, tenant: &str) -> Option<String> {
-    let desk = Desk::on(app.world.store.clone());
-    desk.redis()
-        .run(&["HGET", &desk.tenant_key(tenant), "thresholds"])
+    let fixture = app.admin_fixture();
+    fixture
+        .redis()
+        .run(&["HGET", &fixture.tenant_key(tenant), "thresholds"])
 }
 
 async fn tenant(app: &TestApp, id: &str) {
     let body = json!({"tenant_id": id, "name": id});
-    assert_eq!(post(app, "/v1/admin/tenants", body).await.status, 201);
+    app.post_as_admin("/v1/admin/tenants", body)
+        .await
+        .expect(201);
 }
 
 #[tokio::test]
@@ -45,7 +47,8 @@ async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
     assert_eq!(in_force(&app, "umbra"), usual_and("250000 500000"));
     patch(&app, &one, json!({"thresholds": null})).await;
     assert_eq!(in_force(&app, "umbra"), usual_and("250000"));
-    by_admin(&app, Method::DELETE, &format!("{HOOKS}/{two}"), &json!({})).await;
+    app.as_admin(Method::DELETE, &format!("{HOOKS}/{two}"), &json!({}))
+        .await;
     assert_eq!(in_force(&app, "umbra"), None);
 }
 
@@ -53,19 +56,18 @@ async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
 async fn the_next_operation_tells_of_a_threshold_that_a_subscription_asks_for() {
     let app = hooked().await;
     let crossed = |app: &TestApp| {
-        let desk = Desk::on(app.world.store.clone());
-        let events = desk.events("umbra").into_iter();
+        let fixture = app.admin_fixture();
+        let events = fixture.events("umbra").into_iter();
         let shares = events.filter(|event| event["event_type"] == "budget.threshold_crossed");
         shares
             .map(|event| event["data"]["threshold"].as_f64())
             .collect::<Vec<_>>()
     };
     made(&app, watching(&[0.5])).await;
-    post(&app, HOOKS, watching(&[0.6])).await;
+    app.post_as_admin(HOOKS, watching(&[0.6])).await;
     let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
     let body = json!({"operation": "RESET_SPENT", "amount": tokens(100), "spent": tokens(70)});
-    let said = post(&app, path, body).await;
-    assert_eq!(said.status, 200, "{said:?}");
+    app.post_as_admin(path, body).await.expect(200);
     assert_eq!(crossed(&app), [Some(0.5), Some(0.6)]);
 }
 
@@ -75,7 +77,7 @@ async fn the_operators_reach_every_partition_before_the_answer() {
     for name in ["one-1", "two-2", "three-3"] {
         tenant(&app, name).await;
     }
-    let made = post(&app, HOOKS, watching(&[0.7])).await;
+    let made = app.post_as_admin(HOOKS, watching(&[0.7])).await;
     let id = made.text("/subscription/subscription_id").to_owned();
     for name in ["umbra", "one-1", "two-2", "three-3"] {
         assert_eq!(
@@ -84,10 +86,11 @@ async fn the_operators_reach_every_partition_before_the_answer() {
             "{name}"
         );
     }
-    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
     for partition in Partition::all() {
         let union: Option<String> =
-            desk.redis()
+            fixture
+                .redis()
                 .run(&["HGET", &keys.thresholds(partition), "union"]);
         assert_eq!(union.as_deref(), Some("700000"), "{partition}");
     }
@@ -108,7 +111,9 @@ async fn the_operators_reach_every_partition_before_the_answer() {
     );
     assert_eq!(in_force(&app, "one-1"), None);
     assert_eq!(
-        get(&app, &format!("{HOOKS}/{id}")).await.text("/status"),
+        app.get_as_admin(&format!("{HOOKS}/{id}"))
+            .await
+            .text("/status"),
         "PAUSED"
     );
 }
@@ -116,15 +121,17 @@ async fn the_operators_reach_every_partition_before_the_answer() {
 #[tokio::test]
 async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
     let app = hooked().await;
-    post(&app, HOOKS, watching(&[0.7])).await;
+    app.post_as_admin(HOOKS, watching(&[0.7])).await;
     let partition = TenantId::parse("umbra").expect("an id").partition();
-    let (desk, keys) = (Desk::on(app.world.store.clone()), app.world.store.keys());
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
     // As if the replica had died before it told this partition.
-    desk.redis()
+    fixture
+        .redis()
         .run::<i64>(&["DEL", &keys.thresholds(partition)]);
-    desk.redis()
-        .run::<i64>(&["HDEL", &desk.tenant_key("umbra"), "thresholds"]);
-    let copies = ThresholdCopies::new(app.world.store.clone());
+    fixture
+        .redis()
+        .run::<i64>(&["HDEL", &fixture.tenant_key("umbra"), "thresholds"]);
+    let copies = ThresholdCopies::new(app.store.clone());
     let lease = Lease {
         partition,
         token: 1,

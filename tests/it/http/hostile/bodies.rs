@@ -221,7 +221,7 @@ async fn numbers_of_free_data_stay_as_they_are_unless_no_double_holds_them() {
     let request = target
         .app
         .request(reqwest::Method::GET, &format!("/v1/reservations/{id}"));
-    let request = request.header(target.app.names.key, &target.app.world.keys[0]);
+    let request = request.header(target.app.names.key, &target.app.keys[0]);
     let text = request
         .send()
         .await
@@ -257,8 +257,11 @@ async fn a_body_may_have_as_many_bytes_as_the_limit_and_no_more() {
         let mut body = operation.body.to_string();
         body.push_str(&" ".repeat(limit + 1 - body.len()));
         let request = target.request(operation).body(body.clone());
-        let said = target.refused_with("one byte more", request, 413).await;
-        assert!(said.text("/message").contains("1048576"), "{said:?}");
+        let response = target.refused_with("one byte more", request, 413).await;
+        assert!(
+            response.text("/message").contains("1048576"),
+            "{response:?}"
+        );
         body.pop();
         let request = target.request(operation).body(body);
         target
@@ -278,8 +281,8 @@ async fn a_million_bytes_of_one_member_or_of_many_are_read_without_harm() {
         ("a long kind", json!({"action": {"kind": long}})),
     ] {
         let request = target.request(create).body(body.to_string());
-        let said = target.refused(what, request, &[]).await;
-        assert!(said.text("/message").chars().count() <= 4_097);
+        let response = target.refused(what, request, &[]).await;
+        assert!(response.text("/message").chars().count() <= 4_097);
     }
     let many = format!("[{}0]", "0,".repeat(500_000));
     let body = with_metadata(create, &many);

@@ -6,17 +6,16 @@ use super::Target;
 
 /// All facts of all events of acme, names and values as Redis has them.
 async fn facts(target: &Target) -> Vec<Vec<(String, String)>> {
-    let world = &target.app.world;
-    let caller = &world.callers[0];
-    let keys = world.store.keys();
+    let fixture = &target.app;
+    let caller = &fixture.callers[0];
+    let keys = fixture.store.keys();
     let log = keys.events(
         caller.partition,
         caller.tenant.as_str(),
-        world.store.today(),
+        fixture.store.today(),
     );
-    let reply = world.redis(&["XRANGE", &log, "-", "+"]).await;
     let entries: Vec<(String, Vec<(String, String)>)> =
-        redis::from_redis_value(reply).expect("a stream");
+        fixture.run(&["XRANGE", &log, "-", "+"]).await;
     entries.into_iter().map(|(_, facts)| facts).collect()
 }
 
@@ -33,16 +32,15 @@ async fn a_kind_with_line_breaks_forges_no_fact_of_an_event() {
     let created = app.post("/v1/reservations", create).await;
     let id = created.text("/reservation_id");
     let commit = json!({"idempotency_key": "c", "actual": tokens(2_000_000)});
-    let committed = app
-        .post(&format!("/v1/reservations/{id}/commit"), commit)
-        .await;
-    assert_eq!(committed.status, 200, "{committed:?}");
+    app.post(&format!("/v1/reservations/{id}/commit"), commit)
+        .await
+        .expect(200);
     let event = json!({"idempotency_key": "e", "subject": subject, "action": action,
         "actual": tokens(2_000_000)});
-    assert_eq!(app.post("/v1/events", event).await.status, 201);
+    app.post("/v1/events", event).await.expect(201);
     let denied = json!({"idempotency_key": "d", "subject": subject, "action": action,
         "estimate": tokens(10)});
-    assert_eq!(app.post("/v1/decide", denied).await.status, 200);
+    app.post("/v1/decide", denied).await.expect(200);
     let events = facts(&target).await;
     assert!(events.len() > 2, "{events:?}");
     for facts in &events {
@@ -79,8 +77,11 @@ async fn what_a_client_names_comes_back_letter_by_letter() {
             "subject": {"tenant": "acme", "dimensions": {odd: odd}},
             "action": {"kind": format!("k{odd}"), "name": format!("n{odd}"), "tags": [odd]},
             "estimate": {"unit": "TOKENS", "amount": 1}, "metadata": {odd: [odd]}});
-        let created = target.app.post("/v1/reservations", body.clone()).await;
-        assert_eq!(created.status, 200, "{created:?}");
+        let created = target
+            .app
+            .post("/v1/reservations", body.clone())
+            .await
+            .expect(200);
         let id = created.text("/reservation_id");
         let found = target.app.get(&format!("/v1/reservations/{id}")).await;
         for member in ["idempotency_key", "subject", "action", "metadata"] {

@@ -290,6 +290,6 @@ async fn several_mistakes_are_told_in_one_message_and_a_flood_of_them_is_counted
         body[format!("unknown-{number}")] = json!(number);
     }
     let request = target.request(create).body(body.to_string());
-    let said = target.refused("a flood", request, &[" more"]).await;
-    assert!(said.text("/message").len() < 4_096);
+    let response = target.refused("a flood", request, &[" more"]).await;
+    assert!(response.text("/message").len() < 4_096);
 }

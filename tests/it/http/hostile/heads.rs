@@ -1,12 +1,13 @@
 //! Headers that lie, contradict the body or are too much.
 
+use std::time::Duration;
+
 use budget_authority::domain::ids::Partition;
 use reqwest::header::HeaderValue;
 use serde_json::json;
 
 use super::Target;
 use crate::harness::eventually;
-use crate::harness::holds::within_a_minute;
 
 #[tokio::test]
 async fn only_json_in_utf_8_is_a_body() {
@@ -16,7 +17,7 @@ async fn only_json_in_utf_8_is_a_body() {
         let request = |content_type: &[u8]| {
             let value = HeaderValue::from_bytes(content_type).expect("a header value");
             let request = target.app.request(reqwest::Method::POST, &operation.path);
-            let request = request.header(target.app.names.key, &target.app.world.keys[0]);
+            let request = request.header(target.app.names.key, &target.app.keys[0]);
             request.header("Content-Type", value).body(body.clone())
         };
         for other in [
@@ -59,7 +60,7 @@ async fn only_json_in_utf_8_is_a_body() {
                 .await;
         }
         let request = target.app.request(reqwest::Method::POST, &operation.path);
-        let request = request.header(target.app.names.key, &target.app.world.keys[0]);
+        let request = request.header(target.app.names.key, &target.app.keys[0]);
         target
             .accepted("no type", request.body(body), operation.success)
             .await;
@@ -150,8 +151,8 @@ async fn a_key_of_any_characters_names_one_request() {
         body["idempotency_key"] = json!(key);
         for _ in 0..2 {
             let request = target.request(create).body(body.to_string());
-            let said = target.accepted(key, request, 200).await;
-            ids.push(said.text("/reservation_id").to_owned());
+            let response = target.accepted(key, request, 200).await;
+            ids.push(response.text("/reservation_id").to_owned());
         }
     }
     for pair in ids.chunks(2) {
@@ -166,17 +167,20 @@ async fn a_key_of_any_characters_names_one_request() {
 async fn credentials_of_any_bytes_are_401_and_never_repeated() {
     let target = Target::new().await;
     // The first bad key of a minute is told in an event; those after it are counted by the replica alone.
-    let store = &target.app.world.store;
-    within_a_minute(store).await;
+    let store = &target.app.store;
+    target
+        .app
+        .with_left_in_minute(Duration::from_secs(10))
+        .await;
     target.app.get_with("first", "/v1/reservations").await;
     let outbox = store.keys().outbox(Partition::FIRST);
     eventually("the first is told", async || {
-        let told: i64 = target.app.read(&["XLEN", &outbox]).await;
+        let told: i64 = target.app.run(&["XLEN", &outbox]).await;
         (told > 0).then_some(())
     })
     .await;
     target.take_state().await;
-    let good = target.app.world.keys[0].as_bytes();
+    let good = target.app.keys[0].as_bytes();
     let huge = vec![b'k'; 60_000];
     for key in [
         &b"\xff\xfe\xfd"[..],
@@ -198,10 +202,13 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
         ] {
             let value = HeaderValue::from_bytes(key).expect("a header value");
             let request = target.app.request(reqwest::Method::GET, path);
-            let said = target.app.send(request.header(name, value)).await;
-            assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{said:?}");
-            target.check_echo("a credential", said.text("/message"));
-            let told = said.body.to_string();
+            let response = target
+                .app
+                .send(request.header(name, value))
+                .await
+                .refused(401, "UNAUTHORIZED");
+            target.check_echo("a credential", response.text("/message"));
+            let told = response.body.to_string();
             assert!(!told.contains("jndi") && !told.contains("kkkk"), "{told}");
             target.unchanged("a credential").await;
         }
@@ -227,10 +234,10 @@ async fn no_header_of_a_request_comes_back_in_the_answer() {
         let request = target
             .app
             .request(reqwest::Method::GET, "/v1/reservations?limit=0");
-        let request = request.header(target.app.names.key, &target.app.world.keys[0]);
-        let said = target.app.send(request.header(name, "boomerang")).await;
-        assert_eq!(said.status, 400, "{name}: {said:?}");
-        let told = format!("{:?} {}", said.headers, said.body);
+        let request = request.header(target.app.names.key, &target.app.keys[0]);
+        let response = target.app.send(request.header(name, "boomerang")).await;
+        assert_eq!(response.status, 400, "{name}: {response:?}");
+        let told = format!("{:?} {}", response.headers, response.body);
         assert!(!told.contains("boomerang"), "{name}: {told}");
     }
 }

@@ -14,9 +14,9 @@ use std::sync::Mutex;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
-use crate::harness::digest::digest;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::RedisServer;
+use crate::harness::response::Response;
 
 /// A service on a Redis of its own, with a reservation, and a digest of all that is stored.
 pub struct Target {
@@ -43,7 +43,7 @@ impl Target {
         app.budget("tenant:acme", 1_000_000, 0).await;
         let reserved = app.reserve("target", 100).await;
         let id = reserved.text("/reservation_id");
-        let stored = Mutex::new(digest(&app.world.store).await);
+        let stored = Mutex::new(app.digest().await);
         Self {
             operations: operations(id),
             app,
@@ -55,31 +55,31 @@ impl Target {
     /// A request of an operation under a good key, without a body.
     pub fn request(&self, operation: &Operation) -> RequestBuilder {
         let request = self.app.request(Method::POST, &operation.path);
-        let request = request.header(self.app.names.key, &self.app.world.keys[0]);
+        let request = request.header(self.app.names.key, &self.app.keys[0]);
         request.header("Content-Type", "application/json")
     }
 
     /// Sends a request that must be refused with 400 and a message that names all of `named`.
-    pub async fn refused(&self, what: &str, request: RequestBuilder, named: &[&str]) -> Said {
-        let said = self.refused_with(what, request, 400).await;
-        let message = said.text("/message");
+    pub async fn refused(&self, what: &str, request: RequestBuilder, named: &[&str]) -> Response {
+        let response = self.refused_with(what, request, 400).await;
+        let message = response.text("/message");
         for part in named {
             assert!(message.contains(part), "{what}: no {part} in: {message}");
         }
-        said
+        response
     }
 
     /// Sends a request that must be refused with a status and `INVALID_REQUEST`.
-    pub async fn refused_with(&self, what: &str, request: RequestBuilder, status: u16) -> Said {
-        let said = self.app.send(request).await;
+    pub async fn refused_with(&self, what: &str, request: RequestBuilder, status: u16) -> Response {
+        let response = self.app.send(request).await;
         assert_eq!(
-            said.error(),
+            response.error(),
             (status, "INVALID_REQUEST"),
-            "{what}: {said:?}"
+            "{what}: {response:?}"
         );
-        self.check_echo(what, said.text("/message"));
+        self.check_echo(what, response.text("/message"));
         self.unchanged(what).await;
-        said
+        response
     }
 
     /// What is said holds neither a control character nor a secret.
@@ -87,7 +87,7 @@ impl Target {
         let hostile = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
         assert!(!message.contains(hostile), "{what}: {message:?}");
         assert!(message.len() <= 16_384, "{what}: {} bytes", message.len());
-        for key in &self.app.world.keys {
+        for key in &self.app.keys {
             assert!(!message.contains(&key[23..]), "{what} tells a key");
         }
         assert!(!message.contains(ADMIN_KEY), "{what} tells the admin key");
@@ -97,22 +97,22 @@ impl Target {
 
     /// Nothing in Redis has changed.
     pub async fn unchanged(&self, what: &str) {
-        let now = digest(&self.app.world.store).await;
+        let now = self.app.digest().await;
         let stored = self.stored.lock().expect("no panic").clone();
         assert_eq!(now, stored, "{what} has changed something");
     }
 
     /// Sends a request that succeeds, and takes what is stored then as the new state.
-    pub async fn accepted(&self, what: &str, request: RequestBuilder, status: u16) -> Said {
-        let said = self.app.send(request).await;
-        assert_eq!(said.status, status, "{what}: {said:?}");
+    pub async fn accepted(&self, what: &str, request: RequestBuilder, status: u16) -> Response {
+        let response = self.app.send(request).await;
+        assert_eq!(response.status, status, "{what}: {response:?}");
         self.take_state().await;
-        said
+        response
     }
 
     /// Takes what is stored now as the state that is not to change.
     pub async fn take_state(&self) {
-        let now = digest(&self.app.world.store).await;
+        let now = self.app.digest().await;
         *self.stored.lock().expect("no panic") = now;
     }
 

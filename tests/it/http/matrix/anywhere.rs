@@ -9,7 +9,7 @@ async fn asked_with(
     row: &Row,
     query: &str,
     member: Option<&str>,
-) -> Said {
+) -> Response {
     let victim = Victim::new(app, Fate::Active).await;
     let by_admin = !operation.by_tenants;
     let (known, mut body) = (row.request)(&victim, by_admin);
@@ -27,27 +27,27 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
     let mut with_body = 0;
     for (operation, row) in &described() {
-        let said = asked_with(&app, operation, row, "surprise=1&surprise=", None).await;
-        let code = said.at("/error").as_str().unwrap_or_default();
+        let response = asked_with(&app, operation, row, "surprise=1&surprise=", None).await;
+        let code = response.at("/error").as_str().unwrap_or_default();
         assert_eq!(
-            (said.status.as_u16(), code),
+            (response.status, code),
             row.good,
-            "{}: {said:?}",
+            "{}: {response:?}",
             operation.id
         );
         if !operation.has_body {
             continue;
         }
-        let said = asked_with(&app, operation, row, "", Some("surprise")).await;
+        let response = asked_with(&app, operation, row, "", Some("surprise")).await;
         assert_eq!(
-            said.error(),
+            response.error(),
             (400, "INVALID_REQUEST"),
-            "{}: {said:?}",
+            "{}: {response:?}",
             operation.id
         );
         assert!(
-            said.text("/message").contains("surprise"),
-            "{}: {said:?}",
+            response.text("/message").contains("surprise"),
+            "{}: {response:?}",
             operation.id
         );
         with_body += 1;
@@ -90,13 +90,13 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
                     continue;
                 }
                 let header = who.header(&app, &victim, &victim);
-                let said = send(&app, method.clone(), path, header, None).await;
+                let response = send(&app, method.clone(), path, header, None).await;
                 assert_eq!(
-                    said.error(),
+                    response.error(),
                     (405, "INVALID_REQUEST"),
-                    "{method} {path}: {said:?}"
+                    "{method} {path}: {response:?}"
                 );
-                let allowed = said.header("allow").unwrap_or_default();
+                let allowed = response.header("allow").unwrap_or_default();
                 assert!(
                     known.iter().all(|known| allowed.contains(known.as_str())),
                     "{path}: {allowed}"
@@ -110,8 +110,8 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
                 Who::Owner
             };
             let header = who.header(&app, &victim, &victim);
-            let said = send(&app, Method::GET, path, header, None).await;
-            assert_eq!(said.error(), (404, "NOT_FOUND"), "{path}: {said:?}");
+            let response = send(&app, Method::GET, path, header, None).await;
+            assert_eq!(response.error(), (404, "NOT_FOUND"), "{path}: {response:?}");
         }
     }
 }
@@ -143,12 +143,12 @@ async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
             let request = request
                 .header("Content-Type", "application/json")
                 .body(body);
-            let said = app.send(request).await;
-            let code = said.at("/error").as_str().unwrap_or_default();
+            let response = app.send(request).await;
+            let code = response.at("/error").as_str().unwrap_or_default();
             assert_eq!(
-                (said.status.as_u16(), code),
+                (response.status, code),
                 row.good,
-                "{} with {content}: {said:?}",
+                "{} with {content}: {response:?}",
                 operation.id
             );
         }
@@ -185,12 +185,12 @@ async fn the_status_of_a_tenant_decides_over_each_operation_of_the_operator() {
             };
             let victim = Victim::new(&app, fate).await;
             let before = victim.dump(&app).await;
-            let said = ask(&app, operation, row, Who::Admin, &victim, &victim).await;
-            let code = said.at("/error").as_str().unwrap_or_default();
+            let response = ask(&app, operation, row, Who::Admin, &victim, &victim).await;
+            let code = response.at("/error").as_str().unwrap_or_default();
             assert_eq!(
-                (said.status.as_u16(), code),
+                (response.status, code),
                 expected,
-                "{id}, {fate:?}: {said:?}"
+                "{id}, {fate:?}: {response:?}"
             );
             if expected.0 >= 400 {
                 assert_eq!(victim.dump(&app).await, before, "{id}, {fate:?}");

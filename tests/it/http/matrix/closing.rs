@@ -8,7 +8,7 @@ use budget_authority::tools::verify::verify;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::harness::desk::tenant_id;
+use crate::harness::admin_fixture::tenant_id;
 
 /// Those that change nothing of the tenant's, or answer for many rows at once.
 const APART: [&str; 9] = [
@@ -40,11 +40,15 @@ async fn repeat(
     let mut told = [Vec::new(), Vec::new()];
     while told[1].len() < 2 {
         let after = is_closed.load(Ordering::SeqCst);
-        let said = ask(app, operation, row, who, victim, victim).await;
-        let status = said.status.as_u16();
-        assert!(status < 500, "{}: {said:?}", operation.id);
+        let response = ask(app, operation, row, who, victim, victim).await;
+        let status = response.status;
+        assert!(status < 500, "{}: {response:?}", operation.id);
         if after {
-            assert!(status >= 400, "{} after the close: {said:?}", operation.id);
+            assert!(
+                status >= 400,
+                "{} after the close: {response:?}",
+                operation.id
+            );
         }
         told[usize::from(after)].push(status);
     }
@@ -57,10 +61,10 @@ async fn records(
     list: &str,
     key: impl Fn(&str) -> String,
 ) -> Vec<BTreeMap<String, String>> {
-    let members: Vec<String> = app.read(&["ZRANGE", list, "0", "-1"]).await;
+    let members: Vec<String> = app.run(&["ZRANGE", list, "0", "-1"]).await;
     let mut found = Vec::new();
     for member in members {
-        found.push(app.read(&["HGETALL", &key(&member)]).await);
+        found.push(app.run(&["HGETALL", &key(&member)]).await);
     }
     found
 }
@@ -88,8 +92,8 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
         let path = format!("/v1/admin/tenants/{}", victim.name);
         let closed = app
             .as_admin(Method::PATCH, &path, &json!({"status": "CLOSED"}))
-            .await;
-        assert_eq!(closed.status, 200, "{closed:?}");
+            .await
+            .expect(200);
         assert_eq!(
             closed.header("x-service-cascade-status"),
             None,
@@ -108,7 +112,7 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
             "some came before the close"
         );
 
-        let (keys, tenant) = (app.world.store.keys(), tenant_id(&victim.name));
+        let (keys, tenant) = (app.store.keys(), tenant_id(&victim.name));
         let (partition, name) = (tenant.partition(), tenant.as_str());
         let budget = |member: &str| {
             let words: Vec<_> = member.split(' ').collect();
@@ -137,10 +141,10 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
             assert_eq!(hook["status"], "DISABLED", "{hook:?}");
         }
         let due: Vec<String> = app
-            .read(&["ZRANGE", &keys.due(partition, name), "0", "-1"])
+            .run(&["ZRANGE", &keys.due(partition, name), "0", "-1"])
             .await;
         assert!(due.is_empty(), "{due:?}");
-        let report = verify(&app.world.store, Some(&tenant), |_| {})
+        let report = verify(&app.store, Some(&tenant), |_| {})
             .await
             .expect("an answer");
         assert!(report.is_right(), "{}", report.table(true));

@@ -16,8 +16,9 @@ use budget_authority::api::openapi::document;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::receiver::public_names;
+use crate::harness::response::Response;
 use rows::{Outcome, Row, rows};
 use victim::{Fate, Victim};
 
@@ -173,7 +174,7 @@ async fn send(
     path: &str,
     header: Option<(&str, String)>,
     body: Option<Value>,
-) -> Said {
+) -> Response {
     let mut request = app.request(method, path);
     if let Some((name, key)) = header {
         request = request.header(name, key);
@@ -192,7 +193,7 @@ async fn ask(
     who: Who,
     victim: &Victim,
     other: &Victim,
-) -> Said {
+) -> Response {
     let (query, body) = (row.request)(victim, who == Who::Admin);
     let path = format!("{}?{query}", path_of(operation, victim));
     send(
@@ -218,12 +219,12 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
             _ => Victim::new(app, who.fate()).await,
         };
         let before = victim.dump(app).await;
-        let said = ask(app, operation, row, who, &victim, other).await;
-        let code = said.at("/error").as_str().unwrap_or_default();
+        let response = ask(app, operation, row, who, &victim, other).await;
+        let code = response.at("/error").as_str().unwrap_or_default();
         assert_eq!(
-            (said.status.as_u16(), code),
+            (response.status, code),
             expected,
-            "{} by {who:?}: {said:?}",
+            "{} by {who:?}: {response:?}",
             operation.id
         );
         if refused || operation.method == Method::GET || who == Who::Other {
@@ -244,7 +245,7 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
             continue;
         }
         let victim = &victims.last().expect("just put there").1;
-        let told = said.body.to_string();
+        let told = response.body.to_string();
         // Whoever is not let in learns nothing that was not in the request.
         if who == Who::Other && !refused {
             assert!(
@@ -259,7 +260,7 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
                 "{} tells {who:?}: {told}",
                 operation.id
             );
-            assert!(said.header(app.names.tenant).is_none(), "{said:?}");
+            assert!(response.header(app.names.tenant).is_none(), "{response:?}");
         }
     }
 }

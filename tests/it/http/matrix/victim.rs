@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
-use crate::harness::desk::tenant_id;
 
 /// All permissions that a tenant's key may have on operations, without those that stand for several.
 pub const ALL: [&str; 13] = [
@@ -65,9 +65,9 @@ impl Victim {
     pub async fn new(app: &TestApp, fate: Fate) -> Self {
         let name = format!("v{:012x}", rand::random::<u64>() >> 16);
         let post = async |path: &str, body: Value| {
-            let said = app.as_admin(Method::POST, path, &body).await;
-            assert!(said.status.is_success(), "{path} {body}: {said:?}");
-            said
+            let response = app.as_admin(Method::POST, path, &body).await;
+            assert!(response.is_success(), "{path} {body}: {response:?}");
+            response
         };
         post(
             "/v1/admin/tenants",
@@ -87,10 +87,10 @@ impl Victim {
             let body = json!({
                 "tenant_id": name, "name": "k", "permissions": permissions, "scope_filter": filter,
             });
-            let said = post("/v1/admin/api-keys", body).await;
+            let response = post("/v1/admin/api-keys", body).await;
             (
-                said.text("/key_id").to_owned(),
-                said.text("/key_secret").to_owned(),
+                response.text("/key_id").to_owned(),
+                response.text("/key_secret").to_owned(),
             )
         };
         let (key_id, owner) = key(&ALL, json!([])).await;
@@ -102,31 +102,28 @@ impl Victim {
             "idempotency_key": "held", "subject": {"tenant": name}, "action": {"kind": "llm", "name": "m"},
             "estimate": {"unit": "TOKENS", "amount": 10},
         });
-        let held = app.post_with(&owner, "/v1/reservations", &held).await;
-        assert_eq!(held.status, 200, "{held:?}");
+        let held = app
+            .post_with(&owner, "/v1/reservations", &held)
+            .await
+            .expect(200);
 
         let path = format!("/v1/admin/api-keys/{revoked_id}");
-        let said = app.as_admin(Method::DELETE, &path, &json!({})).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        app.as_admin(Method::DELETE, &path, &json!({}))
+            .await
+            .expect(200);
         let partition = tenant_id(&name).partition();
-        let record = app.world.store.keys().api_key(partition, &expired_id);
-        app.world
-            .redis(&["HSET", &record, "expires_at_ms", "1000"])
+        let record = app.store.keys().api_key(partition, &expired_id);
+        app.run::<()>(&["HSET", &record, "expires_at_ms", "1000"])
             .await;
-        let tenant = app.world.store.keys().tenant(partition, &name);
+        let tenant = app.store.keys().tenant(partition, &name);
         match fate {
             Fate::Active => {}
             Fate::Suspended => {
                 let path = format!("/v1/admin/tenants/{name}");
                 let body = json!({"status": "SUSPENDED"});
-                let said = app.as_admin(Method::PATCH, &path, &body).await;
-                assert_eq!(said.status, 200, "{said:?}");
+                app.as_admin(Method::PATCH, &path, &body).await.expect(200);
             }
-            Fate::Closed => drop(
-                app.world
-                    .redis(&["HSET", &tenant, "status", "CLOSED"])
-                    .await,
-            ),
+            Fate::Closed => app.run(&["HSET", &tenant, "status", "CLOSED"]).await,
         }
         let ids = BTreeMap::from([
             ("tenant_id", name.clone()),
@@ -159,9 +156,9 @@ impl Victim {
     pub async fn dump(&self, app: &TestApp) -> BTreeMap<String, Vec<u8>> {
         let partition = tenant_id(&self.name).partition();
         let tag = format!("{{{partition}}}:");
-        let tenant = app.world.store.keys().tenant(partition, &self.name);
-        let pattern = format!("{}:{tag}*", app.world.store.keys().prefix());
-        let names: Vec<String> = app.read(&["KEYS", &pattern]).await;
+        let tenant = app.store.keys().tenant(partition, &self.name);
+        let pattern = format!("{}:{tag}*", app.store.keys().prefix());
+        let names: Vec<String> = app.run(&["KEYS", &pattern]).await;
         let mut found = BTreeMap::new();
         for name in names {
             let kind = name.split_once(&tag).expect("a tag").1;
@@ -169,17 +166,17 @@ impl Victim {
             if TRACES.contains(&kind) {
                 continue;
             }
-            let kind: String = app.read(&["TYPE", &name]).await;
+            let kind: String = app.run(&["TYPE", &name]).await;
             let value: Option<Vec<u8>> = match kind.as_str() {
                 // Its order inside may change as it is read.
                 "hash" => {
-                    let mut fields: BTreeMap<String, String> = app.read(&["HGETALL", &name]).await;
+                    let mut fields: BTreeMap<String, String> = app.run(&["HGETALL", &name]).await;
                     if name == tenant {
                         fields.remove("day"); // The last one of which a key was registered.
                     }
                     Some(format!("{fields:?}").into_bytes())
                 }
-                _ => app.read(&["DUMP", &name]).await,
+                _ => app.run(&["DUMP", &name]).await,
             };
             found.extend(value.map(|value| (name, value)));
         }

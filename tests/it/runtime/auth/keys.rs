@@ -23,13 +23,17 @@ async fn without_a_key_everything_is_401_whatever_else_is_wrong_with_it() {
                 if let Some(key) = key {
                     request = request.header(app.names.key, key);
                 }
-                let said = app.send(request).await;
-                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}: {said:?}");
+                let response = app.send(request).await;
+                assert_eq!(
+                    response.error(),
+                    (401, "UNAUTHORIZED"),
+                    "{path}: {response:?}"
+                );
                 let either = path == "/v1/reservations" && method == Method::GET;
                 let or = if either { " or X-Admin-API-Key" } else { "" };
                 let message = format!("Missing API key (header {}{or})", app.names.key);
-                assert_eq!(said.text("/message"), message);
-                assert_eq!(said.header(app.names.tenant), None);
+                assert_eq!(response.text("/message"), message);
+                assert_eq!(response.header(app.names.tenant), None);
             }
         }
     }
@@ -58,10 +62,18 @@ async fn with_a_key_an_unknown_path_is_404_and_an_unknown_method_405_naming_the_
         (Method::from_bytes(b"FROB").unwrap(), "/v1/decide", "POST"),
     ] {
         let request = app.request(method.clone(), path);
-        let request = request.header(app.names.key, &app.world.keys[0]);
-        let said = app.send(request).await;
-        assert_eq!(said.error(), (405, "INVALID_REQUEST"), "{method} {path}");
-        let mut allow: Vec<_> = said.header("allow").expect("Allow").split(',').collect();
+        let request = request.header(app.names.key, &app.keys[0]);
+        let response = app.send(request).await;
+        assert_eq!(
+            response.error(),
+            (405, "INVALID_REQUEST"),
+            "{method} {path}"
+        );
+        let mut allow: Vec<_> = response
+            .header("allow")
+            .expect("Allow")
+            .split(',')
+            .collect();
         allow.sort_unstable();
         assert_eq!(allow.join(","), allowed, "{method} {path}");
     }
@@ -72,10 +84,10 @@ async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
     for dialect in ["service", "cycles"] {
         let settings = ["--dialect", dialect];
         let app = TestApp::spawn_on(&shared().url(), &settings).await;
-        let prefix = app.world.store.keys().prefix();
+        let prefix = app.store.keys().prefix();
         let replica = TestApp::spawn_with(&shared().url(), prefix, &settings).await;
         let id = with_a_reservation(&app).await;
-        let key = app.world.add_key(0, &[]).await;
+        let key = app.add_key(0, &[]).await;
         for service in [&app, &replica] {
             assert_eq!(
                 service.get_with(&key, "/v1/reservations").await.status,
@@ -83,12 +95,12 @@ async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
                 "both know the key"
             );
         }
-        app.world.change_key(&key, &[("status", "REVOKED")]).await;
+        app.change_key(&key, &[("status", "REVOKED")]).await;
         for service in [&app, &replica] {
             for (_, path, body) in operations(&id) {
-                let said = send_with(service, &key, &path, &body).await;
-                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}");
-                assert!(said.text("/message").starts_with("KEY_REVOKED: "));
+                let response = send_with(service, &key, &path, &body).await;
+                assert_eq!(response.error(), (401, "UNAUTHORIZED"), "{path}");
+                assert!(response.text("/message").starts_with("KEY_REVOKED: "));
             }
         }
     }
@@ -98,10 +110,10 @@ async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
 async fn what_is_wrong_with_a_key_is_told_only_to_who_knows_its_secret() {
     let app = TestApp::spawn().await;
     let (good, revoked) = (
-        app.world.add_key(0, &[]).await,
-        app.world.add_key(0, &[("status", "REVOKED")]).await,
+        app.add_key(0, &[]).await,
+        app.add_key(0, &[("status", "REVOKED")]).await,
     );
-    let expired = app.world.add_key(0, &[("expires_at_ms", "1")]).await;
+    let expired = app.add_key(0, &[("expires_at_ms", "1")]).await;
     let other_secret = |key: &str| {
         let last = if key.ends_with('A') { 'B' } else { 'A' };
         format!("{}{last}", &key[..key.len() - 1])
@@ -121,12 +133,15 @@ async fn what_is_wrong_with_a_key_is_told_only_to_who_knows_its_secret() {
         (&format!("{good}A"), Some("KEY_NOT_FOUND")),
         (&good.to_uppercase(), Some("KEY_NOT_FOUND")),
     ] {
-        let said = app.get_with(key, "/v1/reservations").await;
+        let response = app.get_with(key, "/v1/reservations").await;
         match message {
-            None => assert_eq!(said.status, 200, "{said:?}"),
+            None => assert_eq!(response.status, 200, "{response:?}"),
             Some(message) => {
-                assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{said:?}");
-                assert!(said.text("/message").starts_with(message), "{said:?}");
+                assert_eq!(response.error(), (401, "UNAUTHORIZED"), "{response:?}");
+                assert!(
+                    response.text("/message").starts_with(message),
+                    "{response:?}"
+                );
             }
         }
     }
@@ -135,13 +150,16 @@ async fn what_is_wrong_with_a_key_is_told_only_to_who_knows_its_secret() {
 #[tokio::test]
 async fn a_key_whose_record_moves_to_another_tenant_opens_neither() {
     let app = TestApp::spawn().await;
-    let key = app.world.add_key(0, &[]).await;
-    assert_eq!(app.get_with(&key, "/v1/reservations").await.status, 200);
-    app.world.change_key(&key, &[("tenant", "bolt")]).await;
-    let said = app.get_with(&key, "/v1/reservations").await;
-    assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+    let key = app.add_key(0, &[]).await;
+    app.get_with(&key, "/v1/reservations").await.expect(200);
+    app.change_key(&key, &[("tenant", "bolt")]).await;
+    let response = app
+        .get_with(&key, "/v1/reservations")
+        .await
+        .refused(401, "UNAUTHORIZED");
     assert!(
-        said.text("/message")
+        response
+            .text("/message")
             .starts_with("KEY_NOT_OWNED_BY_TENANT: ")
     );
 }
@@ -150,7 +168,7 @@ async fn a_key_whose_record_moves_to_another_tenant_opens_neither() {
 async fn either_dialects_key_header_is_understood_and_the_native_one_counts_alone() {
     for app in TestApp::spawn_both().await {
         let (native, alias) = (app.names.key, app.names.other().key);
-        let good = app.world.keys[0].as_str();
+        let good = app.keys[0].as_str();
         for (headers, status) in [
             (vec![(alias, good)], 200),
             (vec![(native, good), (alias, "nonsense")], 200),
@@ -175,15 +193,15 @@ async fn the_admin_key_opens_list_get_and_release_and_nothing_else() {
             Some(body) => app.request(Method::POST, &path).json(body),
             None => app.request(Method::GET, &path),
         };
-        let said = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
+        let response = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
         let expected = match (path.rsplit('/').next(), &body) {
             (Some("release"), _) => 200,
             (Some(last), None) if last == id => 200,
             (Some("reservations"), None) => 400,
             _ => 401,
         };
-        assert_eq!(said.status, expected, "{path}: {said:?}");
-        assert_eq!(said.header(app.names.tenant), None, "{path}");
+        assert_eq!(response.status, expected, "{path}: {response:?}");
+        assert_eq!(response.header(app.names.tenant), None, "{path}");
     }
     for path in [
         "/v1/reservations/",
@@ -196,8 +214,8 @@ async fn the_admin_key_opens_list_get_and_release_and_nothing_else() {
         "/v1/reservations/x/y",
         "/no/such/path",
     ] {
-        let said = app.get_as_admin(path).await;
-        assert_eq!(said.error(), (401, "UNAUTHORIZED"), "{path}");
+        let response = app.get_as_admin(path).await;
+        assert_eq!(response.error(), (401, "UNAUTHORIZED"), "{path}");
     }
 }
 
@@ -210,18 +228,17 @@ async fn where_the_admin_key_counts_it_alone_decides() {
         let request = app
             .request(Method::GET, path)
             .header("X-Admin-API-Key", admin);
-        app.send(request.header(app.names.key, &app.world.keys[tenant]))
+        app.send(request.header(app.names.key, &app.keys[tenant]))
             .await
     };
     let of_acme = format!("/v1/reservations/{id}");
     let list = "/v1/reservations?tenant=acme";
-    assert_eq!(send("wrong", 0, list).await.error(), (401, "UNAUTHORIZED"));
-    assert_eq!(
-        send("wrong", 0, &of_acme).await.error(),
-        (401, "UNAUTHORIZED")
-    );
+    send("wrong", 0, list).await.refused(401, "UNAUTHORIZED");
+    send("wrong", 0, &of_acme)
+        .await
+        .refused(401, "UNAUTHORIZED");
     assert_eq!(send(" ", 0, list).await.status, 200, "blank is absent");
-    assert_eq!(send(ADMIN_KEY, 1, &of_acme).await.status, 200);
+    send(ADMIN_KEY, 1, &of_acme).await.expect(200);
     let listed = send(ADMIN_KEY, 1, list).await;
     assert_eq!(listed.at("/reservations/0/reservation_id"), &json!(id));
     let elsewhere = send("wrong", 0, "/v1/balances?tenant=acme").await;
@@ -234,18 +251,21 @@ async fn an_admin_list_names_its_tenant() {
     let id = with_a_reservation(&app).await;
     let required = "tenant query parameter is required when using admin key authentication";
     for query in ["", "?tenant=", "?tenant=%20", "?status=ACTIVE"] {
-        let said = app.get_as_admin(&format!("/v1/reservations{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert_eq!(said.text("/message"), required);
+        let response = app.get_as_admin(&format!("/v1/reservations{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert_eq!(response.text("/message"), required);
     }
     let listed = app.get_as_admin("/v1/reservations?tenant=acme").await;
     assert_eq!(listed.at("/reservations/0/reservation_id"), &json!(id));
     for unknown in ["nobody", "ACME", "a/b", "%00", "x"] {
-        let said = app
+        let response = app
             .get_as_admin(&format!("/v1/reservations?tenant={unknown}"))
             .await;
-        assert_eq!(said.status, 200, "{unknown}");
-        assert_eq!(said.body, json!({"reservations": [], "has_more": false}));
+        assert_eq!(response.status, 200, "{unknown}");
+        assert_eq!(
+            response.body,
+            json!({"reservations": [], "has_more": false})
+        );
     }
 }
 
@@ -254,8 +274,9 @@ async fn without_a_configured_admin_key_none_is_right() {
     let app = TestApp::spawn_on(&shared().url(), &["--admin-keys", ""]).await;
     for key in [ADMIN_KEY, "x"] {
         let request = app.request(Method::GET, "/v1/reservations?tenant=acme");
-        let said = app.send(request.header("X-Admin-API-Key", key)).await;
-        assert_eq!(said.error(), (401, "UNAUTHORIZED"));
+        app.send(request.header("X-Admin-API-Key", key))
+            .await
+            .refused(401, "UNAUTHORIZED");
     }
 }
 
@@ -263,13 +284,13 @@ async fn without_a_configured_admin_key_none_is_right() {
 async fn a_replay_is_judged_by_the_key_as_it_is_now() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
-    let key = app.world.add_key(0, &[]).await;
+    let key = app.add_key(0, &[]).await;
     let body = reserve_body("replayed", 10);
     let create = async || app.post_with(&key, "/v1/reservations", &body).await;
-    assert_eq!(create().await.status, 200);
+    create().await.expect(200);
     let lists = [("permissions", " reservations:list ")];
-    app.world.change_key(&key, &lists).await;
-    assert_eq!(create().await.error(), (403, "FORBIDDEN"));
-    app.world.change_key(&key, &[("status", "REVOKED")]).await;
-    assert_eq!(create().await.error(), (401, "UNAUTHORIZED"));
+    app.change_key(&key, &lists).await;
+    create().await.refused(403, "FORBIDDEN");
+    app.change_key(&key, &[("status", "REVOKED")]).await;
+    create().await.refused(401, "UNAUTHORIZED");
 }

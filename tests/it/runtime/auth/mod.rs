@@ -5,7 +5,8 @@ mod permissions;
 
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::response::Response;
 
 /// Every operation of the runtime plane with a good request. `id`: a reservation.
 pub fn operations(id: &str) -> Vec<(&'static str, String, Option<Value>)> {
@@ -50,7 +51,7 @@ pub fn operations(id: &str) -> Vec<(&'static str, String, Option<Value>)> {
 }
 
 /// Sends one of them under a key.
-pub async fn send_with(app: &TestApp, key: &str, path: &str, body: &Option<Value>) -> Said {
+pub async fn send_with(app: &TestApp, key: &str, path: &str, body: &Option<Value>) -> Response {
     match body {
         Some(body) => app.post_with(key, path, body).await,
         None => app.get_with(key, path).await,
@@ -60,7 +61,6 @@ pub async fn send_with(app: &TestApp, key: &str, path: &str, body: &Option<Value
 /// A service with a funded tenant and one reservation of it; its id.
 pub async fn with_a_reservation(app: &TestApp) -> String {
     app.budget("tenant:acme", 1_000, 0).await;
-    let reserved = app.reserve("first", 10).await;
-    assert_eq!(reserved.status, 200, "{reserved:?}");
+    let reserved = app.reserve("first", 10).await.expect(200);
     reserved.text("/reservation_id").to_owned()
 }

@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::{operations, send_with, with_a_reservation};
 use crate::harness::app::{TestApp, reserve_body};
-use crate::harness::digest::digest;
 use crate::harness::redis::RedisServer;
 
 #[tokio::test]
@@ -18,18 +17,18 @@ async fn each_operation_needs_its_permission_and_no_other() {
         let others: Vec<_> = all.split_whitespace().filter(|p| *p != needed).collect();
         let without = format!(" {} ", others.join(" "));
         for permissions in [without.as_str(), "", " admin:write ", " reservations "] {
-            let key = app.world.add_key(0, &[("permissions", permissions)]).await;
-            let said = send_with(&app, &key, &path, &body).await;
-            assert_eq!(said.error(), (403, "FORBIDDEN"), "{path}: {said:?}");
-            assert!(said.text("/message").contains(needed), "{said:?}");
-            assert_eq!(said.header(app.names.tenant), Some("acme"));
+            let key = app.add_key(0, &[("permissions", permissions)]).await;
+            let response = send_with(&app, &key, &path, &body).await;
+            assert_eq!(response.error(), (403, "FORBIDDEN"), "{path}: {response:?}");
+            assert!(response.text("/message").contains(needed), "{response:?}");
+            assert_eq!(response.header(app.names.tenant), Some("acme"));
         }
         let only = format!(" {needed} ");
-        let key = app.world.add_key(0, &[("permissions", &only)]).await;
-        let said = send_with(&app, &key, &path, &body).await;
+        let key = app.add_key(0, &[("permissions", &only)]).await;
+        let response = send_with(&app, &key, &path, &body).await;
         assert!(
-            said.status.is_success() || said.status == 409,
-            "{path}: {said:?}"
+            response.is_success() || response.status == 409,
+            "{path}: {response:?}"
         );
     }
 }
@@ -38,14 +37,11 @@ async fn each_operation_needs_its_permission_and_no_other() {
 async fn admin_read_stands_for_reading_balances_and_for_no_reservation() {
     let app = TestApp::spawn().await;
     let id = with_a_reservation(&app).await;
-    let key = app
-        .world
-        .add_key(0, &[("permissions", " admin:read ")])
-        .await;
+    let key = app.add_key(0, &[("permissions", " admin:read ")]).await;
     for (needed, path, body) in operations(&id) {
-        let said = send_with(&app, &key, &path, &body).await;
+        let response = send_with(&app, &key, &path, &body).await;
         let expected = if needed == "balances:read" { 200 } else { 403 };
-        assert_eq!(said.status, expected, "{path}: {said:?}");
+        assert_eq!(response.status, expected, "{path}: {response:?}");
     }
 }
 
@@ -54,14 +50,13 @@ async fn a_key_without_commit_may_neither_commit_nor_post_but_release() {
     let app = TestApp::spawn().await;
     let id = with_a_reservation(&app).await;
     let key = app
-        .world
         .add_key(0, &[("permissions", " reservations:release ")])
         .await;
     let mut statuses = Vec::new();
     for (_, path, body) in operations(&id).into_iter().skip(5).take(3) {
         statuses.push((
             path.rsplit('/').next().unwrap_or_default().to_owned(),
-            send_with(&app, &key, &path, &body).await.status.as_u16(),
+            send_with(&app, &key, &path, &body).await.status,
         ));
     }
     let expected = [("release", 200), ("commit", 403), ("events", 403)];
@@ -74,13 +69,13 @@ async fn a_key_without_commit_may_neither_commit_nor_post_but_release() {
 #[tokio::test]
 async fn the_permission_comes_before_the_existence() {
     let app = TestApp::spawn().await;
-    let key = app.world.add_key(0, &[("permissions", "")]).await;
+    let key = app.add_key(0, &[("permissions", "")]).await;
     let foreign = with_a_reservation_of_bolt(&app).await;
     for id in ["unknown", "r000_aaaaaaaaaaaaaaaaaaaaaaaa", &foreign] {
         for (needed, path, body) in operations(id) {
-            let said = send_with(&app, &key, &path, &body).await;
-            assert_eq!(said.error(), (403, "FORBIDDEN"), "{path}");
-            assert!(said.text("/message").contains(needed), "{said:?}");
+            let response = send_with(&app, &key, &path, &body).await;
+            assert_eq!(response.error(), (403, "FORBIDDEN"), "{path}");
+            assert!(response.text("/message").contains(needed), "{response:?}");
         }
     }
 }
@@ -88,17 +83,17 @@ async fn the_permission_comes_before_the_existence() {
 async fn with_a_reservation_of_bolt(app: &TestApp) -> String {
     let scope = "tenant:bolt".to_owned();
     let unit = budget_authority::domain::amount::Unit::Tokens;
-    let start = crate::harness::world::Start {
+    let start = crate::harness::ledger_fixture::Start {
         scope,
         unit,
         allocated: 1_000,
         limit: 0,
     };
-    app.world.seed(1, &start).await;
+    app.seed(1, &start).await;
     let mut body = reserve_body("of-bolt", 10);
     body["subject"]["tenant"] = json!("bolt");
-    let said = app.post_as(1, "/v1/reservations", &body).await;
-    said.text("/reservation_id").to_owned()
+    let response = app.post_as(1, "/v1/reservations", &body).await;
+    response.text("/reservation_id").to_owned()
 }
 
 /// The first name of a tenant that shares acme's partition, or that does not.
@@ -116,20 +111,24 @@ async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_whatever_partiti
     app.budget("tenant:acme", 1_000, 0).await;
     let mut ids = Vec::new();
     for name in [neighbour(true), neighbour(false)] {
-        let tenant = app.world.add(&name).await;
-        let start = crate::harness::world::Start {
+        let tenant = app.add_tenant(&name).await;
+        let start = crate::harness::ledger_fixture::Start {
             scope: format!("tenant:{name}"),
             unit: budget_authority::domain::amount::Unit::Tokens,
             allocated: 100,
             limit: 0,
         };
-        app.world.seed(tenant, &start).await;
+        app.seed(tenant, &start).await;
         let mut body = reserve_body("theirs", 10);
         body["subject"]["tenant"] = json!(name);
-        let said = app.post_as(tenant, "/v1/reservations", &body).await;
-        ids.push((said.text("/reservation_id").to_owned(), 403, "FORBIDDEN"));
+        let response = app.post_as(tenant, "/v1/reservations", &body).await;
+        ids.push((
+            response.text("/reservation_id").to_owned(),
+            403,
+            "FORBIDDEN",
+        ));
     }
-    let own = app.world.callers[0].partition;
+    let own = app.callers[0].partition;
     for unknown in [
         format!("r{own}_aaaaaaaaaaaaaaaaaaaaaaaa"),
         "r000_aaaaaaaaaaaaaaaaaaaaaaaa".to_owned(),
@@ -139,23 +138,23 @@ async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_whatever_partiti
     ] {
         ids.push((unknown, 404, "NOT_FOUND"));
     }
-    let before = digest(&app.world.store).await;
+    let before = app.digest().await;
     for (id, status, code) in ids {
         for (_, path, body) in operations(&id) {
             if !path.contains(&id) {
                 continue;
             }
-            let said = send_with(&app, &app.world.keys[0], &path, &body).await;
-            assert_eq!(said.error(), (status, code), "{path}: {said:?}");
+            let response = send_with(&app, &app.keys[0], &path, &body).await;
+            assert_eq!(response.error(), (status, code), "{path}: {response:?}");
             if status == 404 {
-                let message = said.text("/message");
+                let message = response.text("/message");
                 assert!(message.starts_with("Resource not found: "), "{message}");
             }
-            let words = said.body.to_string();
+            let words = response.body.to_string();
             assert!(!words.contains("tenant-"), "names the owner: {words}");
         }
     }
-    assert_eq!(digest(&app.world.store).await, before);
+    assert_eq!(app.digest().await, before);
 }
 
 #[tokio::test]
@@ -168,13 +167,13 @@ async fn the_subjects_tenant_is_the_keys_letter_by_letter() {
         };
         for tenant in ["ACME", "Acme", "bolt", "acme-corp", "nobody"] {
             body["subject"]["tenant"] = json!(tenant);
-            let said = app.post(&path, body.clone()).await;
-            assert_eq!(said.error(), (403, "FORBIDDEN"), "{path} {tenant}");
+            let response = app.post(&path, body.clone()).await;
+            assert_eq!(response.error(), (403, "FORBIDDEN"), "{path} {tenant}");
         }
         body["subject"]["tenant"] = json!("bolt");
         body["surprise"] = json!(1);
-        let said = app.post(&path, body.clone()).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{path}");
+        let response = app.post(&path, body.clone()).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{path}");
     }
 }
 
@@ -195,16 +194,16 @@ async fn a_restricted_key_acts_on_its_scopes_and_sees_nothing_else() {
     };
     let other = app.post("/v1/reservations", create("cat", "cat")).await;
     let other = other.text("/reservation_id").to_owned();
-    let key = app.world.add_key(0, &[("scope_filter", "agent:bot")]).await;
-    let said = app
+    let key = app.add_key(0, &[("scope_filter", "agent:bot")]).await;
+    let response = app
         .post_with(&key, "/v1/reservations", &create("bot", "BOT"))
-        .await;
-    assert_eq!(said.status, 200, "{said:?}");
-    let own = said.text("/reservation_id").to_owned();
+        .await
+        .expect(200);
+    let own = response.text("/reservation_id").to_owned();
     for (_, path, body) in operations(&other) {
-        let said = send_with(&app, &key, &path, &body).await;
+        let response = send_with(&app, &key, &path, &body).await;
         if path.contains(&other) || body.is_some() {
-            assert_eq!(said.error(), (403, "FORBIDDEN"), "{path}: {said:?}");
+            assert_eq!(response.error(), (403, "FORBIDDEN"), "{path}: {response:?}");
         }
     }
     let rows = app.get_with(&key, "/v1/reservations").await;
@@ -232,8 +231,8 @@ async fn an_id_may_have_128_characters_and_no_more() {
     ] {
         for (_, path, body) in operations(&id) {
             if path.contains(&id) {
-                let said = send_with(&app, &app.world.keys[0], &path, &body).await;
-                assert_eq!(said.error(), (status, code), "{path}: {said:?}");
+                let response = send_with(&app, &app.keys[0], &path, &body).await;
+                assert_eq!(response.error(), (status, code), "{path}: {response:?}");
             }
         }
     }

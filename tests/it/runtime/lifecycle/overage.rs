@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::on;
-use crate::harness::customer::{action, tokens};
-use crate::harness::stage::Stage;
+use crate::harness::random_clients::{action, tokens};
+use crate::harness::three_scopes::ThreeScopes;
 
 /// Overage policy, overdraft limits, and what becomes of it.
 pub struct Case {
@@ -70,29 +70,31 @@ pub const TABLE: [Case; 6] = [
     },
 ];
 
-pub async fn check(stage: &Stage, case: &Case) {
-    stage.ledgers(case.limits.map(|limit| [1_000, limit])).await;
+pub async fn check(tenant: &ThreeScopes, case: &Case) {
+    tenant
+        .ledgers(case.limits.map(|limit| [1_000, limit]))
+        .await;
     for (depth, amount) in [(3, 200), (2, 430), (1, 30)] {
         let event = json!({
-            "idempotency_key": format!("e{depth}"), "subject": stage.subject(depth), "action": action(),
+            "idempotency_key": format!("e{depth}"), "subject": tenant.subject(depth), "action": action(),
             "actual": tokens(amount),
         });
-        stage.post("/v1/events", &event, 201).await;
+        tenant.post("/v1/events", &event, 201).await;
     }
-    let mut create = stage.asked("r", "estimate", 300);
+    let mut create = tenant.asked("r", "estimate", 300);
     create["overage_policy"] = json!(case.policy);
-    let reserved = stage.post_twice("/v1/reservations", &create, 200).await;
+    let reserved = tenant.post_twice("/v1/reservations", &create, 200).await;
     let commit_path = on(reserved.text("reservation_id"), "commit");
     let commit = json!({"idempotency_key": "c", "actual": tokens(400)});
     let reserved_after = match case.outcome {
         Outcome::Charged(charged) => {
-            let committed = stage.post_twice(&commit_path, &commit, 200).await;
+            let committed = tenant.post_twice(&commit_path, &commit, 200).await;
             assert_eq!(committed.amount("charged"), Some(charged));
             assert_eq!(committed.amount("released"), None);
             0
         }
         Outcome::Refused(code) => {
-            stage.refused(&commit_path, &commit, 409, code).await;
+            tenant.refused(&commit_path, &commit, 409, code).await;
             300
         }
     };
@@ -100,21 +102,21 @@ pub async fn check(stage: &Stage, case: &Case) {
         .figures
         .map(|[remaining, spent, debt]| [remaining, reserved_after, spent, debt]);
     assert_eq!(
-        stage.figures().await,
+        tenant.figures().await,
         expected,
         "{} {:?}",
         case.policy,
         case.limits
     );
-    let next = stage.asked("next", "estimate", 41);
-    stage
+    let next = tenant.asked("next", "estimate", 41);
+    tenant
         .refused("/v1/reservations", &next, 409, case.then)
         .await;
     if let Outcome::Refused(_) = case.outcome {
         // A refusal leaves the key free for a smaller amount.
         let smaller = json!({"idempotency_key": "c", "actual": tokens(300)});
-        let committed = stage.post_twice(&commit_path, &smaller, 200).await;
+        let committed = tenant.post_twice(&commit_path, &smaller, 200).await;
         assert_eq!(committed.amount("charged"), Some(300));
     }
-    stage.audit().await;
+    tenant.audit().await;
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::{TestApp, reserve_body};
-use crate::harness::holds::Tenant;
 use crate::harness::redis::RedisServer;
+use crate::harness::tenant_fixture::TenantFixture;
 
 const NOTE: usize = 900_000;
 
@@ -18,9 +18,8 @@ async fn heavy(redis: &RedisServer) -> Fixture {
         let mut body = reserve_body(&format!("k{number}"), 10);
         body["metadata"] = json!({"note": "x".repeat(NOTE)});
         body["ttl_ms"] = json!(3_600_000);
-        let said = app.post("/v1/reservations", body).await;
-        assert_eq!(said.status, 200, "{said:?}");
-        ids.push(said.text("/reservation_id").to_owned());
+        let response = app.post("/v1/reservations", body).await.expect(200);
+        ids.push(response.text("/reservation_id").to_owned());
     }
     Fixture { app, ids }
 }
@@ -40,16 +39,14 @@ async fn metadata_is_read_only_where_it_is_shown() {
     let list = heavy(&redis).await;
     let id = &list.ids[0];
     let extend = json!({"idempotency_key": "e", "extend_by_ms": 1_000, "metadata": {"note": "y".repeat(NOTE)}});
-    let extended = list
-        .app
+    list.app
         .post(&format!("/v1/reservations/{id}/extend"), extend)
-        .await;
-    assert_eq!(extended.status, 200, "{extended:?}");
+        .await
+        .expect(200);
     let path = format!("/v1/reservations/{id}/commit");
     let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 5},
         "metadata": {"note": "z".repeat(NOTE)}});
-    let committed = list.app.post(&path, commit.clone()).await;
-    assert_eq!(committed.status, 200, "{committed:?}");
+    let committed = list.app.post(&path, commit.clone()).await.expect(200);
     for query in [
         "",
         "sort_by=reserved",
@@ -70,10 +67,10 @@ async fn metadata_is_read_only_where_it_is_shown() {
     assert!(told(&redis) - before < 60_000, "a replay needs no metadata");
     // Beside the two that it shows, no third.
     let before = told(&redis);
-    assert_eq!(
-        list.app.get(&format!("/v1/reservations/{id}")).await.status,
-        200
-    );
+    list.app
+        .get(&format!("/v1/reservations/{id}"))
+        .await
+        .expect(200);
     assert!(told(&redis) - before < 2 * NOTE + 60_000);
 }
 
@@ -84,20 +81,17 @@ async fn of_extensions_the_record_keeps_the_last_metadata_alone() {
     for number in 0..3 {
         let body = json!({"idempotency_key": format!("e{number}"), "extend_by_ms": 1_000,
             "metadata": {"n": number}});
-        let said = list
-            .app
+        list.app
             .post(&format!("/v1/reservations/{id}/extend"), body)
-            .await;
-        assert_eq!(said.status, 200, "{said:?}");
+            .await
+            .expect(200);
     }
-    let world = &list.app.world;
-    let key = world
+    let fixture = &list.app;
+    let key = fixture
         .store
         .keys()
-        .reservation(world.callers[0].partition, id);
-    let record = world.redis(&["HGETALL", &key]).await;
-    let record: std::collections::HashMap<String, String> =
-        redis::from_redis_value(record).expect("a hash");
+        .reservation(fixture.callers[0].partition, id);
+    let record: std::collections::HashMap<String, String> = fixture.run(&["HGETALL", &key]).await;
     let kept: Vec<_> = record
         .iter()
         .filter(|(name, _)| name.contains("metadata"))
@@ -112,21 +106,22 @@ async fn of_extensions_the_record_keeps_the_last_metadata_alone() {
 async fn however_many_a_tenant_allows_a_record_keeps_so_many_extensions() {
     let list = Fixture::new().await;
     let id = &list.ids[2];
-    let world = &list.app.world;
-    let key = world
+    let fixture = &list.app;
+    let key = fixture
         .store
         .keys()
-        .reservation(world.callers[0].partition, id);
+        .reservation(fixture.callers[0].partition, id);
     let most = i64::MAX.to_string();
-    world
-        .redis(&["HSET", &key, "max_extensions", &most, "extensions", "9999"])
+    fixture
+        .run::<()>(&["HSET", &key, "max_extensions", &most, "extensions", "9999"])
         .await;
     let path = format!("/v1/reservations/{id}/extend");
     let extend = |key: &str| json!({"idempotency_key": key, "extend_by_ms": 1_000});
-    let said = list.app.post(&path, extend("last")).await;
-    assert_eq!(said.status, 200, "{said:?}");
-    let said = list.app.post(&path, extend("more")).await;
-    assert_eq!(said.error(), (409, "MAX_EXTENSIONS_EXCEEDED"));
+    list.app.post(&path, extend("last")).await.expect(200);
+    list.app
+        .post(&path, extend("more"))
+        .await
+        .refused(409, "MAX_EXTENSIONS_EXCEEDED");
     assert_eq!(
         list.app.post(&path, extend("last")).await.status,
         200,
@@ -158,9 +153,9 @@ async fn a_page_with_much_metadata_is_short_and_its_cursor_goes_on() {
 #[tokio::test]
 async fn a_large_gathering_is_paged_in_order() {
     let app = TestApp::spawn().await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
-    let now = crate::harness::holds::now_ms(&app.world.store).await;
-    let mut ids = tenant.hold(450, now + 60_000).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    let now = crate::harness::redis_fixture::now_ms(&app.store).await;
+    let mut ids = tenant.write_holds(450, now + 60_000).await;
     super::cursors::complete(&app, &tenant).await;
     ids.sort();
     let list = Fixture { app, ids };

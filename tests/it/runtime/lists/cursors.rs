@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::TestApp;
-use crate::harness::client::PATIENT;
-use crate::harness::holds::Tenant;
 use crate::harness::redis::shared;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::tenant_fixture::TenantFixture;
 
 const SORTS: [&str; 7] = [
     "reservation_id",
@@ -77,23 +77,23 @@ async fn without_a_sort_the_newest_come_first() {
 }
 
 /// Gives each hold of a tenant what a request would have brought.
-pub async fn complete(app: &TestApp, tenant: &Tenant) {
+pub async fn complete(app: &TestApp, tenant: &TenantFixture) {
     let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
         redis.call('HSET', key, 'action_kind', 'k', 'action_name', 'n', 'idempotency_key', 'i')
     end";
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(0).arg(tenant.reservation_key("*"));
-    let reply = app.world.store.query("any", &command).await;
+    let reply = app.store.query("any", &command).await;
     reply.expect("they are completed");
 }
 
 #[tokio::test]
 async fn reservations_of_one_moment_page_by_ascending_id() {
     let app = TestApp::spawn().await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");
     let created = i64::try_from(now.as_millis()).expect("a time") - 1_000;
-    let mut ids = tenant.hold(7, created + 61_000).await;
+    let mut ids = tenant.write_holds(7, created + 61_000).await;
     complete(&app, &tenant).await;
     ids.sort();
     let list = Fixture { app, ids };
@@ -117,9 +117,9 @@ async fn what_is_created_between_two_pages_hides_and_repeats_nothing() {
         let before = texts(&list.walk(query, 200).await, "reservation_id");
         let (mut seen, mut cursor, mut created) = (Vec::new(), String::new(), 0);
         loop {
-            let said = list.get(&format!("{query}&limit=1&cursor={cursor}")).await;
-            seen.extend(texts(&rows(&said), "reservation_id"));
-            let Some(next) = said.at("/next_cursor").as_str() else {
+            let response = list.get(&format!("{query}&limit=1&cursor={cursor}")).await;
+            seen.extend(texts(&rows(&response), "reservation_id"));
+            let Some(next) = response.at("/next_cursor").as_str() else {
                 break;
             };
             next.clone_into(&mut cursor);
@@ -150,8 +150,8 @@ async fn a_cursor_holds_for_the_same_rows_in_the_same_order_and_for_nothing_else
         "from=2020-01-01T01:00:00%2B01:00&limit=2&sort_dir=ASC",
         "from=2020-01-01T00:00:00Z&limit=2&include=metadata&tenant=acme&foo=bar",
     ] {
-        let said = list.get(&format!("{same}&cursor={cursor}")).await;
-        let ids = texts(&rows(&said), "reservation_id");
+        let response = list.get(&format!("{same}&cursor={cursor}")).await;
+        let ids = texts(&rows(&response), "reservation_id");
         assert_eq!(ids, texts(&rows(&second), "reservation_id"), "{same}");
     }
     let rest = list
@@ -188,13 +188,19 @@ async fn a_foreign_forged_or_shortened_cursor_is_refused() {
     let url_safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     assert!(cursor.chars().all(url_safe), "{cursor}");
     let path = format!("/v1/reservations?cursor={cursor}");
-    let stranger = list.app.get_as(1, &path).await;
-    assert_eq!(stranger.error(), (400, "INVALID_REQUEST"));
+    list.app
+        .get_as(1, &path)
+        .await
+        .refused(400, "INVALID_REQUEST");
     let balances = format!("/v1/balances?tenant=acme&cursor={cursor}");
-    let elsewhere = list.app.get(&balances).await;
-    assert_eq!(elsewhere.error(), (400, "INVALID_REQUEST"));
-    let admin = list.app.get_as_admin(&format!("{path}&tenant=bolt")).await;
-    assert_eq!(admin.error(), (400, "INVALID_REQUEST"));
+    list.app
+        .get(&balances)
+        .await
+        .refused(400, "INVALID_REQUEST");
+    list.app
+        .get_as_admin(&format!("{path}&tenant=bolt"))
+        .await
+        .refused(400, "INVALID_REQUEST");
     let admin = list.app.get_as_admin(&format!("{path}&tenant=acme")).await;
     assert_eq!(admin.status, 200, "the same rows in the same order");
     for at in (0..cursor.len()).step_by(5) {
@@ -225,26 +231,28 @@ async fn a_foreign_forged_or_shortened_cursor_is_refused() {
 #[tokio::test]
 async fn the_permission_to_list_comes_before_the_cursor() {
     let app = TestApp::spawn().await;
-    let key = app.world.add_key(0, &[("permissions", "")]).await;
-    let said = app.get_with(&key, "/v1/reservations?cursor=forged").await;
-    assert_eq!(said.error(), (403, "FORBIDDEN"));
-    let said = app.get_with(&key, "/v1/reservations?limit=0").await;
-    assert_eq!(said.error(), (400, "INVALID_REQUEST"));
+    let key = app.add_key(0, &[("permissions", "")]).await;
+    app.get_with(&key, "/v1/reservations?cursor=forged")
+        .await
+        .refused(403, "FORBIDDEN");
+    app.get_with(&key, "/v1/reservations?limit=0")
+        .await
+        .refused(400, "INVALID_REQUEST");
 }
 
 #[tokio::test]
 async fn a_sort_without_an_index_gathers_so_many_and_no_more() {
     // The bound on rows is what is asked for here; without optimisation the one on time would come first.
-    let app = TestApp::spawn_on(&shared().url(), PATIENT).await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
+    let app = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");
     let due = i64::try_from(now.as_millis()).expect("a time") + 60_000;
-    tenant.hold(10_001, due).await;
+    tenant.write_holds(10_001, due).await;
     complete(&app, &tenant).await;
     for query in ["sort_by=reserved", "sort_by=expires_at_ms"] {
-        let said = app.get(&format!("/v1/reservations?{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        let message = said.text("/message");
+        let response = app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        let message = response.text("/message");
         for part in ["10000", "from", "to"] {
             assert!(message.contains(part), "{message}");
         }

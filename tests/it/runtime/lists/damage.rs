@@ -17,17 +17,17 @@ async fn a_damaged_reservation_is_left_out_whatever_is_wrong_with_it() {
     ];
     for damage in damages {
         let list = Fixture::new().await;
-        let world = &list.app.world;
-        let key = world
+        let fixture = &list.app;
+        let key = fixture
             .store
             .keys()
-            .reservation(world.callers[0].partition, &list.ids[2]);
+            .reservation(fixture.callers[0].partition, &list.ids[2]);
         if damage[0] == "SET" {
-            world.redis(&["DEL", &key]).await;
+            fixture.run::<()>(&["DEL", &key]).await;
         }
         let mut words = vec![damage[0], key.as_str()];
         words.extend(&damage[1..]);
-        world.redis(&words).await;
+        fixture.run::<()>(&words).await;
         let left = ["committed", "expired", "last", "late", "released"];
         for query in [
             "",
@@ -64,32 +64,32 @@ async fn a_damaged_ledger_is_left_out_of_balances_and_found_by_a_verification() 
         for scope in scopes {
             app.budget(scope, 1_000, 0).await;
         }
-        let world = &app.world;
-        let keys = world.store.keys();
-        let key = keys.budget(world.callers[0].partition, "acme", "TOKENS", scopes[1]);
+        let fixture = &app;
+        let keys = fixture.store.keys();
+        let key = keys.budget(fixture.callers[0].partition, "acme", "TOKENS", scopes[1]);
         if damage[0] == "SET" {
-            world.redis(&["DEL", &key]).await;
+            fixture.run::<()>(&["DEL", &key]).await;
         }
         let mut words = vec![damage[0], key.as_str()];
         words.extend(&damage[1..]);
-        world.redis(&words).await;
+        fixture.run::<()>(&words).await;
         let mut seen = Vec::new();
         let mut cursor = String::new();
         loop {
-            let said = app
+            let response = app
                 .get(&format!("/v1/balances?tenant=acme&limit=1&cursor={cursor}"))
                 .await;
-            assert_eq!(said.status, 200, "{damage:?}: {said:?}");
-            for row in said.at("/balances").as_array().expect("rows") {
+            assert_eq!(response.status, 200, "{damage:?}: {response:?}");
+            for row in response.at("/balances").as_array().expect("rows") {
                 seen.push(row["scope_path"].as_str().expect("a scope").to_owned());
             }
-            match said.at("/next_cursor").as_str() {
+            match response.at("/next_cursor").as_str() {
                 Some(next) => next.clone_into(&mut cursor),
                 None => break,
             }
         }
         assert_eq!(seen, [scopes[0], scopes[2]], "{damage:?}");
-        let report = budget_authority::tools::verify::verify(&world.store, None, |_| {}).await;
+        let report = budget_authority::tools::verify::verify(&fixture.store, None, |_| {}).await;
         let report = report.expect("Redis answers");
         let told = report
             .differences
@@ -97,9 +97,9 @@ async fn a_damaged_ledger_is_left_out_of_balances_and_found_by_a_verification() 
             .any(|d| d.id.contains("agent:a") && d.detail.contains("corrupt"));
         assert!(told, "{damage:?}: {:?}", report.differences);
         // The others are as good as before.
-        let said = app.get("/v1/balances?agent=b").await;
+        let response = app.get("/v1/balances?agent=b").await;
         assert_eq!(
-            said.at("/balances/0/allocated"),
+            response.at("/balances/0/allocated"),
             &json!({"unit": "TOKENS", "amount": 1_000})
         );
     }

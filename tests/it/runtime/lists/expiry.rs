@@ -2,14 +2,15 @@
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::TestApp;
-use crate::harness::holds::{Tenant, now_ms};
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::tenant_fixture::TenantFixture;
 
 const HOLDS: usize = 10_400;
 
 /// Gives each hold an expiry within `spread_ms` after `from_ms` and a grace of its own, up to a minute.
 async fn scatter(
     app: &TestApp,
-    tenant: &Tenant,
+    tenant: &TenantFixture,
     ids: &[String],
     from_ms: i64,
     spread_ms: i64,
@@ -35,11 +36,7 @@ async fn scatter(
         commands.push((due, command));
     }
     for batch in commands.chunks(5_000) {
-        app.world
-            .store
-            .query_all(batch)
-            .await
-            .expect("they are changed");
+        app.store.query_all(batch).await.expect("they are changed");
     }
     order.sort();
     order.into_iter().map(|(_, id)| id).collect()
@@ -48,9 +45,9 @@ async fn scatter(
 #[tokio::test]
 async fn more_than_can_be_gathered_are_listed_by_expiry_in_both_directions() {
     let app = TestApp::spawn().await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
-    let now = now_ms(&app.world.store).await;
-    let ids = tenant.hold(HOLDS, now + 60_000).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    let now = now_ms(&app.store).await;
+    let ids = tenant.write_holds(HOLDS, now + 60_000).await;
     super::cursors::complete(&app, &tenant).await;
     // Few of one minute, so that the longest grace is no more than a few rows.
     let ascending = scatter(&app, &tenant, &ids, now + 600_000, 20 * 3_600_000).await;
@@ -77,9 +74,9 @@ async fn more_than_can_be_gathered_are_listed_by_expiry_in_both_directions() {
 #[tokio::test]
 async fn a_minute_with_more_than_a_page_looks_at_is_listed_all_the_same() {
     let app = TestApp::spawn().await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
-    let now = now_ms(&app.world.store).await;
-    let ids = tenant.hold(6_000, now + 60_000).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    let now = now_ms(&app.store).await;
+    let ids = tenant.write_holds(6_000, now + 60_000).await;
     super::cursors::complete(&app, &tenant).await;
     let ascending = scatter(&app, &tenant, &ids, now + 600_000, 90_000).await;
     let list = Fixture { app, ids };
@@ -94,9 +91,9 @@ async fn a_minute_with_more_than_a_page_looks_at_is_listed_all_the_same() {
 #[tokio::test]
 async fn a_sparse_filter_makes_pages_short_and_hides_nothing() {
     let app = TestApp::spawn().await;
-    let mut tenant = Tenant::new(&app.world.store, "acme").await;
-    let now = now_ms(&app.world.store).await;
-    let ids = tenant.hold(HOLDS, now + 60_000).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    let now = now_ms(&app.store).await;
+    let ids = tenant.write_holds(HOLDS, now + 60_000).await;
     super::cursors::complete(&app, &tenant).await;
     let ascending = scatter(&app, &tenant, &ids, now + 600_000, 3_600_000).await;
     let wanted = [0, 5_000, HOLDS - 1].map(|place| ascending[place].clone());

@@ -62,9 +62,9 @@ async fn windows_are_inclusive_on_both_sides() {
         ("expires_at_ms", "expires_"),
         ("finalized_at_ms", "finalized_"),
     ] {
-        let said = list.get("").await;
+        let response = list.get("").await;
         let with = |row: &&Value| row[member].is_i64();
-        let all: Vec<Value> = rows(&said).iter().filter(with).cloned().collect();
+        let all: Vec<Value> = rows(&response).iter().filter(with).cloned().collect();
         assert!(!all.is_empty());
         for row in &all {
             let at = row[member].as_i64().expect("a time");
@@ -148,8 +148,8 @@ async fn a_list_from_the_beginning_of_time_costs_no_more_than_any_other() {
     };
     let list = async |query: &str| {
         let before = calls();
-        let said = app.get(&format!("/v1/reservations?{query}")).await;
-        assert_eq!(said.at("/reservations/0/idempotency_key"), &json!("k"));
+        let response = app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(response.at("/reservations/0/idempotency_key"), &json!("k"));
         calls() - before
     };
     // The first one brings the script to Redis.
@@ -269,21 +269,21 @@ async fn a_dry_run_and_a_decision_are_never_listed() {
     app.budget("tenant:acme", 1_000, 0).await;
     let mut body = reserve_body("dry", 1);
     body["dry_run"] = json!(true);
-    assert_eq!(app.post("/v1/reservations", body).await.status, 200);
-    assert_eq!(
-        app.post("/v1/decide", reserve_body("decided", 1))
-            .await
-            .status,
-        200
-    );
+    app.post("/v1/reservations", body).await.expect(200);
+    app.post("/v1/decide", reserve_body("decided", 1))
+        .await
+        .expect(200);
     for query in [
         "",
         "?idempotency_key=dry",
         "?idempotency_key=decided",
         "?sort_by=status",
     ] {
-        let said = app.get(&format!("/v1/reservations{query}")).await;
-        assert_eq!(said.body, json!({"reservations": [], "has_more": false}));
+        let response = app.get(&format!("/v1/reservations{query}")).await;
+        assert_eq!(
+            response.body,
+            json!({"reservations": [], "has_more": false})
+        );
     }
 }
 
@@ -296,17 +296,20 @@ async fn a_list_of_one_tenant_never_shows_another() {
         "?workspace=prod",
         "?sort_by=status",
     ] {
-        let said = list
+        let response = list
             .app
             .get_as(1, &format!("/v1/reservations{query}"))
             .await;
-        assert_eq!(said.body, json!({"reservations": [], "has_more": false}));
+        assert_eq!(
+            response.body,
+            json!({"reservations": [], "has_more": false})
+        );
     }
     for other in ["acme", "acme%00", "ACME", "bol"] {
-        let said = list
+        let response = list
             .app
             .get_as(1, &format!("/v1/reservations?tenant={other}"))
             .await;
-        assert_eq!(said.error(), (403, "FORBIDDEN"), "{other}");
+        assert_eq!(response.error(), (403, "FORBIDDEN"), "{other}");
     }
 }

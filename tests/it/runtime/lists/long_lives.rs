@@ -10,20 +10,20 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Moves the creation of a reservation into the past, with its place in the index.
 async fn age(list: &Fixture, id: &str, days: i64) {
-    let world = &list.app.world;
-    let (keys, partition) = (world.store.keys(), world.callers[0].partition);
+    let fixture = &list.app;
+    let (keys, partition) = (fixture.store.keys(), fixture.callers[0].partition);
     let key = keys.reservation(partition, id);
-    let now = crate::harness::holds::now_ms(&world.store).await;
+    let now = crate::harness::redis_fixture::now_ms(&fixture.store).await;
     let created = now - days * DAY_MS;
-    let before = keys.reservations(partition, "acme", world.store.today());
+    let before = keys.reservations(partition, "acme", fixture.store.today());
     let then = keys.reservations(
         partition,
         "acme",
         budget_authority::store::Day::of_ms(created),
     );
     let created = created.to_string();
-    world
-        .redis(&[
+    fixture
+        .run::<()>(&[
             "HSET",
             &key,
             "created_at_ms",
@@ -32,8 +32,8 @@ async fn age(list: &Fixture, id: &str, days: i64) {
             "1000",
         ])
         .await;
-    world.redis(&["ZREM", &before, id]).await;
-    world.redis(&["ZADD", &then, &created, id]).await;
+    fixture.run::<()>(&["ZREM", &before, id]).await;
+    fixture.run::<()>(&["ZADD", &then, &created, id]).await;
 }
 
 #[tokio::test]
@@ -61,11 +61,10 @@ async fn a_hold_that_was_extended_for_months_is_listed_and_the_first_page_costs_
     );
     for id in &list.ids[..2] {
         let body = json!({"idempotency_key": "e", "extend_by_ms": 1_000});
-        let said = list
-            .app
+        list.app
             .post(&format!("/v1/reservations/{id}/extend"), body)
-            .await;
-        assert_eq!(said.status, 200, "{said:?}");
+            .await
+            .expect(200);
     }
     for query in [
         "",
@@ -112,7 +111,7 @@ async fn a_hold_that_was_extended_for_months_is_listed_and_the_first_page_costs_
 }
 
 fn list_now(list: &Fixture) -> i64 {
-    list.app.world.store.clock().now_ms()
+    list.app.store.clock().now_ms()
 }
 
 #[tokio::test]
@@ -120,28 +119,27 @@ async fn a_usual_extension_leaves_the_tenant_alone() {
     let list = Fixture::new().await;
     let id = &list.ids[2];
     let body = json!({"idempotency_key": "e", "extend_by_ms": DAY_MS});
-    let said = list
-        .app
+    list.app
         .post(&format!("/v1/reservations/{id}/extend"), body)
-        .await;
-    assert_eq!(said.status, 200, "{said:?}");
-    let world = &list.app.world;
-    let tenant = world
+        .await
+        .expect(200);
+    let fixture = &list.app;
+    let tenant = fixture
         .store
         .keys()
-        .tenant(world.callers[0].partition, "acme");
-    let life = world.redis(&["HGET", &tenant, "longest_life_ms"]).await;
-    assert_eq!(life, redis::Value::Nil);
+        .tenant(fixture.callers[0].partition, "acme");
+    let life: Option<String> = fixture.run(&["HGET", &tenant, "longest_life_ms"]).await;
+    assert_eq!(life, None);
 }
 
 #[tokio::test]
 async fn a_window_in_which_nothing_can_be_is_no_way_around_the_key() {
     let app = TestApp::spawn().await;
-    let revoked = app.world.add_key(0, &[("status", "REVOKED")]).await;
+    let revoked = app.add_key(0, &[("status", "REVOKED")]).await;
     for query in ["from=2100-01-01T00:00:00Z", "to=1999-01-01T00:00:00Z"] {
-        let said = app
+        let response = app
             .get_with(&revoked, &format!("/v1/reservations?{query}"))
             .await;
-        assert_eq!(said.status, 401, "{query}: {said:?}");
+        assert_eq!(response.status, 401, "{query}: {response:?}");
     }
 }

@@ -9,7 +9,8 @@ mod long_lives;
 
 use serde_json::{Value, json};
 
-use crate::harness::app::{Said, TestApp, reserve_body};
+use crate::harness::app::{TestApp, reserve_body};
+use crate::harness::response::Response;
 
 /// Reservations of every status, with equal amounts among them.
 pub struct Fixture {
@@ -51,19 +52,18 @@ impl Fixture {
         app.budget("tenant:acme", 1_000_000, 0).await;
         let mut ids = Vec::new();
         for body in bodies() {
-            let said = app.post("/v1/reservations", body).await;
-            assert_eq!(said.status, 200, "{said:?}");
-            ids.push(said.text("/reservation_id").to_owned());
+            let response = app.post("/v1/reservations", body).await.expect(200);
+            ids.push(response.text("/reservation_id").to_owned());
         }
         let of = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
         let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 25},
             "metadata": {"done": true}});
         let release = json!({"idempotency_key": "r"});
-        for said in [
+        for response in [
             app.post(&of(&ids[0], "commit"), commit).await,
             app.post(&of(&ids[1], "release"), release).await,
         ] {
-            assert_eq!(said.status, 200, "{said:?}");
+            assert_eq!(response.status, 200, "{response:?}");
         }
         let fixture = Self { app, ids };
         fixture.age(&fixture.ids[3]).await;
@@ -72,19 +72,19 @@ impl Fixture {
 
     /// Lets a reservation be long past its time.
     pub async fn age(&self, id: &str) {
-        let partition = self.app.world.callers[0].partition;
-        let record = self.app.world.store.keys().reservation(partition, id);
+        let partition = self.app.callers[0].partition;
+        let record = self.app.store.keys().reservation(partition, id);
         let words = ["HSET", &record, "expires_at_ms", "1000"];
-        self.app.world.redis(&words).await;
+        self.app.run::<()>(&words).await;
     }
 
     /// One page.
-    pub async fn get(&self, query: &str) -> Said {
-        let said = self.app.get(&format!("/v1/reservations?{query}")).await;
-        assert_eq!(said.status, 200, "{query}: {said:?}");
-        let next = !said.at("/next_cursor").is_null();
-        assert_eq!(said.at("/has_more"), &json!(next), "{query}");
-        said
+    pub async fn get(&self, query: &str) -> Response {
+        let response = self.app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(response.status, 200, "{query}: {response:?}");
+        let next = !response.at("/next_cursor").is_null();
+        assert_eq!(response.at("/has_more"), &json!(next), "{query}");
+        response
     }
 
     /// All rows of all pages.
@@ -92,11 +92,11 @@ impl Fixture {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         for _ in 0..1_000 {
             let page = format!("{query}&limit={limit}&cursor={cursor}");
-            let said = self.get(&page).await;
-            let rows = rows(&said);
+            let response = self.get(&page).await;
+            let rows = rows(&response);
             assert!(rows.len() <= limit, "{page}");
             seen.extend(rows);
-            match said.at("/next_cursor").as_str() {
+            match response.at("/next_cursor").as_str() {
                 Some(next) => next.clone_into(&mut cursor),
                 None => return seen,
             }
@@ -113,16 +113,24 @@ impl Fixture {
 
     /// What a list refuses.
     pub async fn refused(&self, query: &str) -> String {
-        let said = self.app.get(&format!("/v1/reservations?{query}")).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}: {said:?}");
-        let message = said.text("/message").to_owned();
+        let response = self.app.get(&format!("/v1/reservations?{query}")).await;
+        assert_eq!(
+            response.error(),
+            (400, "INVALID_REQUEST"),
+            "{query}: {response:?}"
+        );
+        let message = response.text("/message").to_owned();
         assert!(!message.chars().any(char::is_control), "{message:?}");
         message
     }
 }
 
-pub fn rows(said: &Said) -> Vec<Value> {
-    said.at("/reservations").as_array().expect("rows").clone()
+pub fn rows(response: &Response) -> Vec<Value> {
+    response
+        .at("/reservations")
+        .as_array()
+        .expect("rows")
+        .clone()
 }
 
 /// One text of each row.

@@ -2,7 +2,7 @@
 
 use budget_authority::domain::budget::funding::FundingOperation;
 
-use super::pure::{Model, Name, Said};
+use super::pure::{Model, Name, Outcome};
 
 impl Model {
     /// Funds a ledger; `spent` counts for RESET_SPENT alone.
@@ -12,21 +12,21 @@ impl Model {
         operation: FundingOperation,
         amount: i128,
         spent: i128,
-    ) -> Said {
+    ) -> Outcome {
         if self.closed.contains(&name.0) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         if self.frozen.contains(name) {
-            return Said::Refused("BudgetFrozen");
+            return Outcome::Refused("BudgetFrozen");
         }
         let Some(before) = self.books.get(name).copied() else {
-            return Said::Refused("BudgetNotFound");
+            return Outcome::Refused("BudgetNotFound");
         };
         let mut after = before;
         match operation {
             FundingOperation::Credit => after.allocated += amount,
             FundingOperation::Debit if before.remaining() < amount => {
-                return Said::Refused("BudgetExceeded");
+                return Outcome::Refused("BudgetExceeded");
             }
             FundingOperation::Debit => after.allocated -= amount,
             FundingOperation::Reset => after.allocated = amount,
@@ -39,10 +39,10 @@ impl Model {
         }
         let fits = |value: i128| i64::try_from(value).is_ok();
         if after.allocated < 0 || !fits(after.allocated) || !fits(after.remaining()) {
-            return Said::Refused("OutOfRange");
+            return Outcome::Refused("OutOfRange");
         }
         after.over = after.debt > after.limit;
         self.books.insert(name.clone(), after);
-        Said::Extended
+        Outcome::Extended
     }
 }

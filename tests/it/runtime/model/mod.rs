@@ -14,7 +14,7 @@ use budget_authority::tools::verify::verify;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::harness::world::World;
+use crate::harness::ledger_fixture::LedgerFixture;
 use draw::{Step, history};
 
 #[test]
@@ -32,16 +32,16 @@ fn every_reply_and_every_ledger_is_what_the_model_says() {
     };
     let result = TestRunner::new(config).run(&history(), |steps: Vec<Step>| {
         runtime.block_on(async {
-            let world = World::new().await;
-            let mut model = pure::Model::new(&world);
+            let fixture = LedgerFixture::new().await;
+            let mut model = pure::Model::new(&fixture);
             for (number, step) in steps.iter().enumerate() {
-                if let Err(difference) = steps::run(&world, &mut model, step, number).await {
+                if let Err(difference) = steps::run(&fixture, &mut model, step, number).await {
                     return Err(TestCaseError::fail(format!(
                         "step {number} {step:?}: {difference}"
                     )));
                 }
             }
-            let report = verify(&world.store, None, |_| {})
+            let report = verify(&fixture.store, None, |_| {})
                 .await
                 .expect("Redis answers");
             match report.is_right() {

@@ -3,11 +3,16 @@
 use budget_authority::domain::reservation::Status;
 
 use super::draw::Overage;
-use super::pure::{Model, Name, Said};
+use super::pure::{Model, Name, Outcome};
 
 impl Model {
     /// Sets how much debt is allowed and what an overage does, and judges the flag anew.
-    pub fn change(&mut self, name: &Name, limit: Option<i128>, overage: Option<Overage>) -> Said {
+    pub fn change(
+        &mut self,
+        name: &Name,
+        limit: Option<i128>,
+        overage: Option<Overage>,
+    ) -> Outcome {
         if let Some(refused) = self.unchangeable(name) {
             return refused;
         }
@@ -19,7 +24,7 @@ impl Model {
         let book = self.books.get_mut(name).expect("a ledger of the model");
         book.limit = limit.unwrap_or(book.limit);
         book.over = book.debt > book.limit;
-        Said::Extended
+        Outcome::Extended
     }
 
     /// Sets what a tenant says, and whether it is suspended.
@@ -35,7 +40,7 @@ impl Model {
     }
 
     /// Freezes a ledger, or ends that.
-    pub fn freeze(&mut self, name: &Name, frozen: bool) -> Said {
+    pub fn freeze(&mut self, name: &Name, frozen: bool) -> Outcome {
         if let Some(refused) = self.unchangeable(name) {
             return refused;
         }
@@ -44,9 +49,9 @@ impl Model {
             false => self.frozen.remove(name),
         };
         match (changed, frozen) {
-            (true, _) => Said::Extended,
-            (false, true) => Said::Refused("AlreadyFrozen"),
-            (false, false) => Said::Refused("NotFrozen"),
+            (true, _) => Outcome::Extended,
+            (false, true) => Outcome::Refused("AlreadyFrozen"),
+            (false, false) => Outcome::Refused("NotFrozen"),
         }
     }
 
@@ -80,11 +85,11 @@ impl Model {
     }
 
     /// Why nothing of the ledger may be changed.
-    fn unchangeable(&self, name: &Name) -> Option<Said> {
+    fn unchangeable(&self, name: &Name) -> Option<Outcome> {
         if self.closed.contains(&name.0) {
-            return Some(Said::Refused("TenantClosed"));
+            return Some(Outcome::Refused("TenantClosed"));
         }
         let known = self.books.contains_key(name);
-        (!known).then_some(Said::Refused("BudgetNotFound"))
+        (!known).then_some(Outcome::Refused("BudgetNotFound"))
     }
 }

@@ -15,11 +15,11 @@ use budget_authority::store::admin::budget_states::LedgerName;
 use budget_authority::store::admin::tenants::Close;
 
 use super::draw::{Step, UNITS};
-use super::pure::{Model, Said};
+use super::pure::{Model, Outcome};
 use super::sides::{amount_of, subject};
-use crate::harness::desk::{admin_key, asking, funding};
-use crate::harness::estate::closed;
-use crate::harness::world::World;
+use crate::harness::admin_fixture::{admin_key, asking, funding};
+use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::tenant_fixture::closed;
 
 const CHANGE: Change<'_> = Change {
     cause: "source service-admin\nactor admin\nrequest_id req_model\ntrace_id 0af7651916cd43dd8448eb211c80319c",
@@ -35,7 +35,7 @@ const CLOSE: Close<'_> = Close {
 };
 
 /// What the service answers, and what the model says.
-pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said) {
+pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (Outcome, Outcome) {
     match step.clone() {
         Step::Fund {
             tenant,
@@ -46,10 +46,10 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
             spent,
             key,
         } => {
-            let (_, path) = subject(world, tenant, place);
+            let (_, path) = subject(fixture, tenant, place);
             let (unit, operation) = (UNITS[unit], FundingOperation::ALL[operation]);
             let spent = spent.filter(|_| operation == FundingOperation::ResetSpent);
-            let owner = world.callers[tenant].tenant.as_str();
+            let owner = fixture.callers[tenant].tenant.as_str();
             let funding = Funding {
                 spent,
                 amount: amount_of(unit, amount),
@@ -57,7 +57,7 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
             };
             let hash = format!("\"{path} {unit} {operation:?} {amount} {spent:?}\"");
             let key = key.map(|key| format!("fund-{key}"));
-            let admin = Admin::new(world.store.clone(), "sk_live_");
+            let admin = Admin::new(fixture.store.clone(), "sk_live_");
             let answer = admin
                 .fund_budget(
                     &admin_key(),
@@ -69,16 +69,16 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
             let first = entry.as_ref().and_then(|entry| model.answered.get(entry));
             let expected = match first {
                 Some((first, answer)) if *first == hash => answer.clone(),
-                Some(_) => Said::Refused("IdempotencyMismatch"),
+                Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => {
                     let name = (tenant, path, unit);
                     model.fund(&name, operation, amount.into(), spent.unwrap_or(0).into())
                 }
             };
-            if let (Some(entry), Said::Extended) = (entry, &expected) {
+            if let (Some(entry), Outcome::Extended) = (entry, &expected) {
                 model.answered.insert(entry, (hash, expected.clone()));
             }
-            (said(answer), expected)
+            (response(answer), expected)
         }
         Step::Change {
             tenant,
@@ -94,13 +94,13 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
                 }),
                 ..BudgetUpdate::default()
             };
-            let (_, path) = subject(world, tenant, place);
+            let (_, path) = subject(fixture, tenant, place);
             let scope = ScopePath::parse(&path).expect("a path");
-            let ledger = name(world, tenant, &scope, UNITS[unit]);
-            let answer = world.store.update_budget(ledger, &update, &CHANGE).await;
+            let ledger = name(fixture, tenant, &scope, UNITS[unit]);
+            let answer = fixture.store.update_budget(ledger, &update, &CHANGE).await;
             let name = (tenant, path, UNITS[unit]);
             let expected = model.change(&name, limit.map(i128::from), overage);
-            (said(answer), expected)
+            (response(answer), expected)
         }
         Step::Freeze {
             tenant,
@@ -108,15 +108,15 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
             unit,
             frozen,
         } => {
-            let (_, path) = subject(world, tenant, place);
+            let (_, path) = subject(fixture, tenant, place);
             let scope = ScopePath::parse(&path).expect("a path");
-            let ledger = name(world, tenant, &scope, UNITS[unit]);
-            let answer = world
+            let ledger = name(fixture, tenant, &scope, UNITS[unit]);
+            let answer = fixture
                 .store
                 .freeze_budget(ledger, frozen, None, &CHANGE)
                 .await;
             let expected = model.freeze(&(tenant, path, UNITS[unit]), frozen);
-            (said(answer), expected)
+            (response(answer), expected)
         }
         Step::Settle {
             tenant,
@@ -136,46 +136,51 @@ pub async fn take(world: &World, model: &mut Model, step: &Step) -> (Said, Said)
                     max_reservation_extensions: Some(extensions),
                     ..TenantUpdate::default()
                 };
-                let name = &world.callers[tenant].tenant;
-                let changed = world.store.update_tenant(name, &update, &CLOSE, &CHANGE);
+                let name = &fixture.callers[tenant].tenant;
+                let changed = fixture.store.update_tenant(name, &update, &CLOSE, &CHANGE);
                 changed.await.expect("a changed tenant");
                 model.settle(tenant, suspended, overage, extensions);
             }
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
         Step::Close { tenant } => {
-            let name = &world.callers[tenant].tenant;
-            let flipped = world
+            let name = &fixture.callers[tenant].tenant;
+            let flipped = fixture
                 .store
                 .update_tenant(name, &closed(), &CLOSE, &CHANGE)
                 .await;
             assert!(flipped.expect("closed").closing);
-            let turn = Closer::new(&world.store, name, None)
+            let turn = Closer::new(&fixture.store, name, None)
                 .run(Duration::from_secs(20))
                 .await;
             assert_eq!(turn.expect("Redis answers"), Turn::Closed);
             model.close(tenant);
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
         other => panic!("no step of operators: {other:?}"),
     }
 }
 
-fn name<'a>(world: &'a World, tenant: usize, scope: &'a ScopePath, unit: Unit) -> LedgerName<'a> {
+fn name<'a>(
+    fixture: &'a LedgerFixture,
+    tenant: usize,
+    scope: &'a ScopePath,
+    unit: Unit,
+) -> LedgerName<'a> {
     LedgerName {
-        tenant: &world.callers[tenant].tenant,
+        tenant: &fixture.callers[tenant].tenant,
         scope,
         unit,
     }
 }
 
-fn said<T: std::fmt::Debug>(answer: Result<T, AdminError>) -> Said {
+fn response<T: std::fmt::Debug>(answer: Result<T, AdminError>) -> Outcome {
     let refusal = match answer {
-        Ok(_) => return Said::Extended,
+        Ok(_) => return Outcome::Extended,
         Err(AdminError::Refused(refusal)) => refusal,
         Err(other) => panic!("{other:?}"),
     };
-    Said::Refused(match refusal {
+    Outcome::Refused(match refusal {
         AdminRefusal::BudgetNotFound => "BudgetNotFound",
         AdminRefusal::BudgetExceeded { .. } => "BudgetExceeded",
         AdminRefusal::OutOfRange => "OutOfRange",

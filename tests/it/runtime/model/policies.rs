@@ -9,8 +9,8 @@ use budget_authority::domain::policy::{
 };
 
 use super::pure::{Model, Name};
-use crate::harness::desk::{admin_key, ask};
-use crate::harness::world::World;
+use crate::harness::admin_fixture::{admin_key, ask};
+use crate::harness::ledger_fixture::LedgerFixture;
 
 /// What is behind the tenant's segment.
 pub const PATTERNS: [&str; 6] = [
@@ -79,9 +79,15 @@ fn matches(pattern: &str, path: &str) -> bool {
 }
 
 /// Makes or changes the policy of a name, on both sides.
-pub async fn govern(world: &World, model: &mut Model, tenant: usize, name: usize, rule: Rule) {
-    let admin = Admin::new(world.store.clone(), "sk_live_");
-    let owner = &world.callers[tenant].tenant;
+pub async fn govern(
+    fixture: &LedgerFixture,
+    model: &mut Model,
+    tenant: usize,
+    name: usize,
+    rule: Rule,
+) {
+    let admin = Admin::new(fixture.store.clone(), "sk_live_");
+    let owner = &fixture.callers[tenant].tenant;
     let ttl = ReservationTtlOverride {
         max_extensions: rule.extensions,
         ..ReservationTtlOverride::default()

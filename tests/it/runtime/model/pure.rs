@@ -7,7 +7,7 @@ use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::Status;
 
-use crate::harness::world::World;
+use crate::harness::ledger_fixture::LedgerFixture;
 
 /// One ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Held {
     pub estimate: i128,
     pub policy: OveragePolicy,
     pub status: Status,
-    /// Its grace has passed, and no sweep has said so yet.
+    /// Its grace has passed, and no sweep has ended it yet.
     pub dead: bool,
     pub finish: Option<(String, String)>,
     pub extensions: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Held {
 
 /// What a request answers, reduced to what the model predicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Outcome {
     Done {
         charged: i128,
         books: Vec<(String, Book)>,
@@ -62,7 +62,7 @@ pub enum Said {
 pub struct Model {
     pub books: HashMap<Name, Book>,
     pub held: Vec<Held>,
-    pub answered: HashMap<(usize, &'static str, String), (String, Said)>,
+    pub answered: HashMap<(usize, &'static str, String), (String, Outcome)>,
     pub reservation_of: HashMap<(usize, String), usize>,
     pub policies: super::policies::Rules,
     /// Ledgers that are frozen.
@@ -78,7 +78,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(_world: &World) -> Self {
+    pub fn new(_world: &LedgerFixture) -> Self {
         Self::default()
     }
 
@@ -127,23 +127,23 @@ impl Model {
         short.then_some("BUDGET_EXCEEDED")
     }
 
-    pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Said {
+    pub fn decide(&mut self, tenant: usize, path: &str, unit: Unit, amount: i128) -> Outcome {
         if self.closed.contains(&tenant) {
-            return Said::Deny("TENANT_CLOSED");
+            return Outcome::Deny("TENANT_CLOSED");
         }
         if self.suspended.contains(&tenant) {
-            return Said::Deny("TENANT_SUSPENDED");
+            return Outcome::Deny("TENANT_SUSPENDED");
         }
         let names = self.budgeted(tenant, path, unit);
         if names.is_empty() {
             return match self.mismatch(tenant, path) {
-                true => Said::Refused("UnitMismatch"),
-                false => Said::Deny("BUDGET_NOT_FOUND"),
+                true => Outcome::Refused("UnitMismatch"),
+                false => Outcome::Deny("BUDGET_NOT_FOUND"),
             };
         }
         match self.denial(&names, amount) {
-            Some(reason) => Said::Deny(reason),
-            None => Said::Done {
+            Some(reason) => Outcome::Deny(reason),
+            None => Outcome::Done {
                 charged: 0,
                 books: self.snapshot(&names),
             },
@@ -157,23 +157,23 @@ impl Model {
         unit: Unit,
         amount: i128,
         requested: Option<OveragePolicy>,
-    ) -> Said {
+    ) -> Outcome {
         if self.closed.contains(&tenant) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         if self.suspended.contains(&tenant) {
-            return Said::Refused("TenantSuspended");
+            return Outcome::Refused("TenantSuspended");
         }
         let names = self.budgeted(tenant, path, unit);
         let Some(deepest) = names.last() else {
             return match self.mismatch(tenant, path) {
-                true => Said::Refused("UnitMismatch"),
-                false => Said::Refused("BudgetNotFound"),
+                true => Outcome::Refused("UnitMismatch"),
+                false => Outcome::Refused("BudgetNotFound"),
             };
         };
         let (policy, extensions_max) = self.terms(path, deepest, requested);
         if let Some(reason) = self.denial(&names, amount) {
-            return Said::Deny(reason);
+            return Outcome::Deny(reason);
         }
         for name in &names {
             self.book(name).reserved += amount;
@@ -190,7 +190,7 @@ impl Model {
             extensions: Vec::new(),
             extensions_max,
         });
-        Said::Done {
+        Outcome::Done {
             charged: 0,
             books: self.snapshot(&names),
         }
@@ -242,23 +242,23 @@ impl Model {
         unit: Unit,
         actual: i128,
         requested: Option<OveragePolicy>,
-    ) -> Said {
+    ) -> Outcome {
         if self.closed.contains(&tenant) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         if self.suspended.contains(&tenant) {
-            return Said::Refused("TenantSuspended");
+            return Outcome::Refused("TenantSuspended");
         }
         let names = self.budgeted(tenant, path, unit);
         let Some(deepest) = names.last() else {
             return match self.mismatch(tenant, path) {
-                true => Said::Refused("UnitMismatch"),
-                false => Said::Refused("BudgetNotFound"),
+                true => Outcome::Refused("UnitMismatch"),
+                false => Outcome::Refused("BudgetNotFound"),
             };
         };
         let (policy, _) = self.terms(path, deepest, requested);
         if names.iter().any(|name| self.frozen.contains(name)) {
-            return Said::Refused("Inactive");
+            return Outcome::Refused("Inactive");
         }
         let short = |model: &Self| {
             names
@@ -269,15 +269,15 @@ impl Model {
             self.sweep(tenant);
         }
         if actual > 0 && policy == OveragePolicy::Reject && short(self) {
-            return Said::Deny("BUDGET_EXCEEDED");
+            return Outcome::Deny("BUDGET_EXCEEDED");
         }
         let charged = match actual {
             0 => Ok(0),
             _ => self.charge(&names, 0, actual, policy),
         };
         match charged {
-            Err(reason) => Said::Deny(reason),
-            Ok(charged) => Said::Done {
+            Err(reason) => Outcome::Deny(reason),
+            Ok(charged) => Outcome::Done {
                 charged,
                 books: self.snapshot(&names),
             },

@@ -4,7 +4,7 @@ use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::Status;
 
-use super::pure::{Model, Said};
+use super::pure::{Model, Outcome};
 
 impl Model {
     pub fn commit(
@@ -14,32 +14,32 @@ impl Model {
         actual: i128,
         key: &str,
         hash: &str,
-    ) -> Said {
+    ) -> Outcome {
         let held = self.held[index].clone();
         if held.status == Status::Committed && held.finish.as_ref().is_some_and(|f| f.0 == key) {
             return match held.finish.is_some_and(|f| f.1 == hash) {
                 true => self.answered[&(held.tenant, "commit", format!("{index} {key}"))]
                     .1
                     .clone(),
-                false => Said::Refused("IdempotencyMismatch"),
+                false => Outcome::Refused("IdempotencyMismatch"),
             };
         }
         if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Expired => return Outcome::Refused("Expired"),
+            Status::Committed | Status::Released => return Outcome::Refused("Finalized"),
+            Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
         if unit != held.unit {
-            return Said::Refused("UnitMismatch");
+            return Outcome::Refused("UnitMismatch");
         }
         let overage = actual - held.estimate;
         let beyond = if overage > 0 {
             if held.policy == OveragePolicy::Reject {
-                return Said::Refused("OverageRejected");
+                return Outcome::Refused("OverageRejected");
             }
             if held
                 .names
@@ -50,7 +50,7 @@ impl Model {
             }
             match self.charge(&held.names, held.estimate, overage, held.policy) {
                 Ok(beyond) => beyond,
-                Err(reason) => return Said::Deny(reason),
+                Err(reason) => return Outcome::Deny(reason),
             }
         } else {
             for name in &held.names {
@@ -60,7 +60,7 @@ impl Model {
             }
             overage
         };
-        let said = Said::Done {
+        let response = Outcome::Done {
             charged: held.estimate + beyond,
             books: self.snapshot(&held.names),
         };
@@ -68,34 +68,34 @@ impl Model {
         self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
         self.answered.insert(
             (held.tenant, "commit", format!("{index} {key}")),
-            (hash.to_owned(), said.clone()),
+            (hash.to_owned(), response.clone()),
         );
-        said
+        response
     }
 
-    pub fn release(&mut self, index: usize, key: &str, hash: &str) -> Said {
+    pub fn release(&mut self, index: usize, key: &str, hash: &str) -> Outcome {
         let held = self.held[index].clone();
         if held.status == Status::Released && held.finish.as_ref().is_some_and(|f| f.0 == key) {
             return match held.finish.is_some_and(|f| f.1 == hash) {
                 true => self.answered[&(held.tenant, "release", format!("{index} {key}"))]
                     .1
                     .clone(),
-                false => Said::Refused("IdempotencyMismatch"),
+                false => Outcome::Refused("IdempotencyMismatch"),
             };
         }
         if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Expired => return Outcome::Refused("Expired"),
+            Status::Committed | Status::Released => return Outcome::Refused("Finalized"),
+            Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
         for name in &held.names {
             self.book(name).reserved -= held.estimate;
         }
-        let said = Said::Done {
+        let response = Outcome::Done {
             charged: held.estimate,
             books: self.snapshot(&held.names),
         };
@@ -103,29 +103,29 @@ impl Model {
         self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
         self.answered.insert(
             (held.tenant, "release", format!("{index} {key}")),
-            (hash.to_owned(), said.clone()),
+            (hash.to_owned(), response.clone()),
         );
-        said
+        response
     }
 
-    pub fn extend(&mut self, index: usize, key: &str) -> Said {
+    pub fn extend(&mut self, index: usize, key: &str) -> Outcome {
         let held = &mut self.held[index];
         if held.extensions.iter().any(|seen| seen == key) {
-            return Said::Extended;
+            return Outcome::Extended;
         }
         if self.closed.contains(&held.tenant) {
-            return Said::Refused("TenantClosed");
+            return Outcome::Refused("TenantClosed");
         }
         match held.status {
-            Status::Expired => return Said::Refused("Expired"),
-            Status::Committed | Status::Released => return Said::Refused("Finalized"),
-            Status::Active if held.dead => return Said::Refused("Expired"),
+            Status::Expired => return Outcome::Refused("Expired"),
+            Status::Committed | Status::Released => return Outcome::Refused("Finalized"),
+            Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
         if held.extensions.len() >= held.extensions_max {
-            return Said::Refused("TooManyExtensions");
+            return Outcome::Refused("TooManyExtensions");
         }
         held.extensions.push(key.to_owned());
-        Said::Extended
+        Outcome::Extended
     }
 }

@@ -12,11 +12,11 @@ use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::{BalanceQuery, LedgerError};
 
 use super::draw::PLACES;
-use super::pure::{Book, Model, Said};
-use crate::harness::world::World;
+use super::pure::{Book, Model, Outcome};
+use crate::harness::ledger_fixture::LedgerFixture;
 
-pub fn subject(world: &World, tenant: usize, place: usize) -> (Subject, String) {
-    let name = world.callers[tenant].tenant.as_str().to_owned();
+pub fn subject(fixture: &LedgerFixture, tenant: usize, place: usize) -> (Subject, String) {
+    let name = fixture.callers[tenant].tenant.as_str().to_owned();
     let values = std::iter::once((Level::Tenant, name)).chain(
         PLACES[place]
             .iter()
@@ -67,25 +67,31 @@ pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
         .collect()
 }
 
-pub fn refused(error: LedgerError) -> Said {
+pub fn refused(error: LedgerError) -> Outcome {
     match error {
-        LedgerError::Refused(Refusal::Denied { denial, .. }) => Said::Deny(denial.as_str()),
-        LedgerError::Refused(Refusal::UnitMismatch { .. }) => Said::Refused("UnitMismatch"),
-        LedgerError::Refused(Refusal::BudgetNotFound) => Said::Refused("BudgetNotFound"),
-        LedgerError::Refused(Refusal::IdempotencyMismatch) => Said::Refused("IdempotencyMismatch"),
-        LedgerError::Refused(Refusal::TenantClosed(_)) => Said::Refused("TenantClosed"),
-        LedgerError::Refused(Refusal::TenantSuspended(_)) => Said::Refused("TenantSuspended"),
-        LedgerError::Refused(Refusal::Inactive { .. }) => Said::Refused("Inactive"),
-        LedgerError::Refused(Refusal::Expired) => Said::Refused("Expired"),
-        LedgerError::Refused(Refusal::Finalized(_)) => Said::Refused("Finalized"),
-        LedgerError::Refused(Refusal::OverageRejected { .. }) => Said::Refused("OverageRejected"),
-        LedgerError::Refused(Refusal::TooManyExtensions(_)) => Said::Refused("TooManyExtensions"),
+        LedgerError::Refused(Refusal::Denied { denial, .. }) => Outcome::Deny(denial.as_str()),
+        LedgerError::Refused(Refusal::UnitMismatch { .. }) => Outcome::Refused("UnitMismatch"),
+        LedgerError::Refused(Refusal::BudgetNotFound) => Outcome::Refused("BudgetNotFound"),
+        LedgerError::Refused(Refusal::IdempotencyMismatch) => {
+            Outcome::Refused("IdempotencyMismatch")
+        }
+        LedgerError::Refused(Refusal::TenantClosed(_)) => Outcome::Refused("TenantClosed"),
+        LedgerError::Refused(Refusal::TenantSuspended(_)) => Outcome::Refused("TenantSuspended"),
+        LedgerError::Refused(Refusal::Inactive { .. }) => Outcome::Refused("Inactive"),
+        LedgerError::Refused(Refusal::Expired) => Outcome::Refused("Expired"),
+        LedgerError::Refused(Refusal::Finalized(_)) => Outcome::Refused("Finalized"),
+        LedgerError::Refused(Refusal::OverageRejected { .. }) => {
+            Outcome::Refused("OverageRejected")
+        }
+        LedgerError::Refused(Refusal::TooManyExtensions(_)) => {
+            Outcome::Refused("TooManyExtensions")
+        }
         other => panic!("{other:?}"),
     }
 }
 
-pub fn charged(value: i64, balances: &[Balance]) -> Said {
-    Said::Done {
+pub fn charged(value: i64, balances: &[Balance]) -> Outcome {
+    Outcome::Done {
         charged: value.into(),
         books: books(balances),
     }
@@ -93,47 +99,47 @@ pub fn charged(value: i64, balances: &[Balance]) -> Said {
 
 /// The reservation that a selector means: its place in the model, tenant and id.
 pub async fn pick(
-    world: &World,
+    fixture: &LedgerFixture,
     model: &Model,
     which: usize,
 ) -> Option<(usize, usize, ReservationId)> {
     let mut named: Vec<_> = model.reservation_of.iter().collect();
     named.sort_by_key(|(_, index)| **index);
     let ((tenant, key), index) = *named.get(which % named.len().max(1))?;
-    let secret = world.store.secret().await.expect("the deployment");
+    let secret = fixture.store.secret().await.expect("the deployment");
     let key = IdempotencyKey::parse(key).expect("a key");
-    let id = ReservationId::derive(secret, &world.callers[*tenant].tenant, &key);
+    let id = ReservationId::derive(secret, &fixture.callers[*tenant].tenant, &key);
     Some((*index, *tenant, id))
 }
 
 /// Moves an active reservation's deadline into the past, as if its time had gone by.
-pub async fn lapse(world: &World, tenant: usize, id: &ReservationId) {
-    let caller = &world.callers[tenant];
-    let keys = world.store.keys();
+pub async fn lapse(fixture: &LedgerFixture, tenant: usize, id: &ReservationId) {
+    let caller = &fixture.callers[tenant];
+    let keys = fixture.store.keys();
     let record = keys.reservation(caller.partition, id.as_str());
-    world
-        .redis(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
+    fixture
+        .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
         .await;
     let due = keys.due(caller.partition, caller.tenant.as_str());
-    world
-        .redis(&["ZADD", &due, "XX", "1000", id.as_str()])
+    fixture
+        .run::<()>(&["ZADD", &due, "XX", "1000", id.as_str()])
         .await;
     let tenants = keys.due_tenants(caller.partition);
     let name = caller.tenant.as_str();
-    world
-        .redis(&["ZADD", &tenants, "XX", "LT", "1000", name])
+    fixture
+        .run::<()>(&["ZADD", &tenants, "XX", "LT", "1000", name])
         .await;
 }
 
 /// Every ledger, as balances show it.
-pub async fn compare(world: &World, model: &Model) -> Result<(), String> {
-    for (tenant, caller) in world.callers.iter().enumerate() {
+pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), String> {
+    for (tenant, caller) in fixture.callers.iter().enumerate() {
         let query = BalanceQuery {
             segments: SegmentFilter::new([(Level::Tenant, caller.tenant.as_str().to_owned())]),
             limit: 100,
             after: None,
         };
-        let page = world
+        let page = fixture
             .ledger
             .balances(caller, &query)
             .await

@@ -11,20 +11,20 @@ use budget_authority::store::runtime::expire::expire_tenant;
 use super::draw::{Step, UNITS};
 use super::operator_steps;
 use super::policies::govern;
-use super::pure::{Book, Model, Said};
+use super::pure::{Book, Model, Outcome};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
 };
-use crate::harness::world::{Start, World};
+use crate::harness::ledger_fixture::{LedgerFixture, Start};
 
 /// Takes a step on both sides and compares reply and ledgers.
 pub async fn run(
-    world: &World,
+    fixture: &LedgerFixture,
     model: &mut Model,
     step: &Step,
     number: usize,
 ) -> Result<(), String> {
-    let (said, expected) = match step.clone() {
+    let (response, expected) = match step.clone() {
         Step::Open {
             tenant,
             place,
@@ -32,13 +32,13 @@ pub async fn run(
             allocated,
             limit,
         } => {
-            let (_, path) = subject(world, tenant, place);
+            let (_, path) = subject(fixture, tenant, place);
             let unit = UNITS[unit];
             let name = (tenant, path.clone(), unit);
             if model.books.contains_key(&name) || model.closed.contains(&tenant) {
                 return Ok(());
             }
-            world
+            fixture
                 .seed(
                     tenant,
                     &Start {
@@ -55,7 +55,7 @@ pub async fn run(
                 ..Book::default()
             };
             model.books.insert(name, book);
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
         Step::Reserve {
             tenant,
@@ -66,7 +66,7 @@ pub async fn run(
             key: key_number,
             dry,
         } => {
-            let (who, path) = subject(world, tenant, place);
+            let (who, path) = subject(fixture, tenant, place);
             let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {amount} {policy:?} {dry}");
             let request = Reserve {
@@ -81,11 +81,11 @@ pub async fn run(
                 dry_run: dry,
                 metadata: None,
             };
-            let answer = world
+            let answer = fixture
                 .ledger
-                .reserve(&world.callers[tenant], &request, &world.cause(tenant))
+                .reserve(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let said = match answer {
+            let response = match answer {
                 Ok(Reserved::Held { balances, .. }) => charged(0, &balances),
                 Ok(Reserved::DryRun {
                     decision: Decision::Allow { balances, .. },
@@ -94,18 +94,18 @@ pub async fn run(
                 Ok(Reserved::DryRun {
                     decision: Decision::Deny(denial),
                     ..
-                }) => Said::Deny(denial.as_str()),
+                }) => Outcome::Deny(denial.as_str()),
                 Err(error) => refused(error),
             };
             let entry = (tenant, "reserve", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
                 Some((first, answer)) if *first == hash => answer.clone(),
-                Some(_) => Said::Refused("IdempotencyMismatch"),
+                Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None if dry => model.decide(tenant, &path, unit, amount.into()),
                 None => model.reserve(tenant, &path, unit, amount.into(), policy),
             };
-            let kept =
-                matches!(expected, Said::Done { .. }) || (dry && matches!(expected, Said::Deny(_)));
+            let kept = matches!(expected, Outcome::Done { .. })
+                || (dry && matches!(expected, Outcome::Deny(_)));
             if kept && !model.answered.contains_key(&entry) {
                 if !dry {
                     model
@@ -114,7 +114,7 @@ pub async fn run(
                 }
                 model.answered.insert(entry, (hash, expected.clone()));
             }
-            (said, expected)
+            (response, expected)
         }
         Step::Decide {
             tenant,
@@ -123,7 +123,7 @@ pub async fn run(
             amount,
             key: key_number,
         } => {
-            let (who, path) = subject(world, tenant, place);
+            let (who, path) = subject(fixture, tenant, place);
             let unit = UNITS[unit];
             let hash = format!("{path} {unit} {amount}");
             let request = Decide {
@@ -133,31 +133,31 @@ pub async fn run(
                 action: action(),
                 estimate: amount_of(unit, amount),
             };
-            let answer = world
+            let answer = fixture
                 .ledger
-                .decide(&world.callers[tenant], &request, &world.cause(tenant))
+                .decide(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let said = match answer.map(|decided| decided.decision) {
-                Ok(Decision::Allow { .. }) => Said::Extended,
-                Ok(Decision::Deny(denial)) => Said::Deny(denial.as_str()),
+            let response = match answer.map(|decided| decided.decision) {
+                Ok(Decision::Allow { .. }) => Outcome::Extended,
+                Ok(Decision::Deny(denial)) => Outcome::Deny(denial.as_str()),
                 Err(error) => refused(error),
             };
             let entry = (tenant, "decide", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
                 Some((first, answer)) if *first == hash => answer.clone(),
-                Some(_) => Said::Refused("IdempotencyMismatch"),
+                Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => match model.decide(tenant, &path, unit, amount.into()) {
-                    Said::Done { .. } => Said::Extended,
+                    Outcome::Done { .. } => Outcome::Extended,
                     other => other,
                 },
             };
-            if !matches!(expected, Said::Refused(_)) {
+            if !matches!(expected, Outcome::Refused(_)) {
                 model
                     .answered
                     .entry(entry)
                     .or_insert((hash, expected.clone()));
             }
-            (said, expected)
+            (response, expected)
         }
         Step::Post {
             tenant,
@@ -167,7 +167,7 @@ pub async fn run(
             policy,
             key: key_number,
         } => {
-            let (who, path) = subject(world, tenant, place);
+            let (who, path) = subject(fixture, tenant, place);
             let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {actual} {policy:?}");
             let request = Post {
@@ -181,27 +181,27 @@ pub async fn run(
                 client_time_ms: None,
                 metadata: None,
             };
-            let answer = world
+            let answer = fixture
                 .ledger
-                .post(&world.callers[tenant], &request, &world.cause(tenant))
+                .post(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let said = match answer {
+            let response = match answer {
                 Ok(posted) => charged(posted.charged, &posted.balances),
                 Err(error) => refused(error),
             };
             let entry = (tenant, "post", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
                 Some((first, answer)) if *first == hash => answer.clone(),
-                Some(_) => Said::Refused("IdempotencyMismatch"),
+                Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => model.post(tenant, &path, unit, actual.into(), policy),
             };
-            if matches!(expected, Said::Done { .. }) {
+            if matches!(expected, Outcome::Done { .. }) {
                 model
                     .answered
                     .entry(entry)
                     .or_insert((hash, expected.clone()));
             }
-            (said, expected)
+            (response, expected)
         }
         Step::Commit {
             which,
@@ -209,7 +209,7 @@ pub async fn run(
             actual,
             key: key_number,
         } => {
-            let Some((index, tenant, id)) = pick(world, model, which).await else {
+            let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
             let held_unit = model.held[index].unit;
@@ -227,16 +227,16 @@ pub async fn run(
                 metrics: None,
                 metadata: None,
             };
-            let answer = world
+            let answer = fixture
                 .ledger
-                .commit(&world.callers[tenant], &request, &world.cause(tenant))
+                .commit(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let said = match answer {
+            let response = match answer {
                 Ok(committed) => charged(committed.charged, &committed.balances),
                 Err(error) => refused(error),
             };
             (
-                said,
+                response,
                 model.commit(
                     index,
                     unit,
@@ -250,7 +250,7 @@ pub async fn run(
             which,
             key: key_number,
         } => {
-            let Some((index, tenant, id)) = pick(world, model, which).await else {
+            let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
             let request = Release {
@@ -259,17 +259,17 @@ pub async fn run(
                 payload_hash: hashed("release"),
                 reason: None,
             };
-            let caller = Caller::Tenant(world.callers[tenant].clone());
-            let answer = world
+            let caller = Caller::Tenant(fixture.callers[tenant].clone());
+            let answer = fixture
                 .ledger
-                .release(&caller, &request, &world.cause(tenant))
+                .release(&caller, &request, &fixture.cause(tenant))
                 .await;
-            let said = match answer {
+            let response = match answer {
                 Ok(released) => charged(released.released, &released.balances),
                 Err(error) => refused(error),
             };
             (
-                said,
+                response,
                 model.release(index, &format!("key-{key_number}"), "release"),
             )
         }
@@ -277,7 +277,7 @@ pub async fn run(
             which,
             key: key_number,
         } => {
-            let Some((index, tenant, id)) = pick(world, model, which).await else {
+            let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
             let request = Extend {
@@ -287,50 +287,56 @@ pub async fn run(
                 extend_by_ms: 1_000,
                 metadata: None,
             };
-            let said = match world.ledger.extend(&world.callers[tenant], &request).await {
-                Ok(_) => Said::Extended,
+            let response = match fixture
+                .ledger
+                .extend(&fixture.callers[tenant], &request)
+                .await
+            {
+                Ok(_) => Outcome::Extended,
                 Err(error) => refused(error),
             };
-            (said, model.extend(index, &format!("key-{key_number}")))
+            (response, model.extend(index, &format!("key-{key_number}")))
         }
         Step::Fund { .. }
         | Step::Change { .. }
         | Step::Freeze { .. }
         | Step::Settle { .. }
-        | Step::Close { .. } => operator_steps::take(world, model, step).await,
+        | Step::Close { .. } => operator_steps::take(fixture, model, step).await,
         Step::Govern { tenant, name, rule } => {
             // A closed tenant's policies change no more, and a suspended one gets none; admin_policy_order.rs has the refusals.
             let known = model.policies.contains_key(&(tenant, name));
             if !model.closed.contains(&tenant) && (known || !model.suspended.contains(&tenant)) {
-                govern(world, model, tenant, name, rule).await;
+                govern(fixture, model, tenant, name, rule).await;
             }
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
         Step::Lapse { which } => {
-            let Some((index, tenant, id)) = pick(world, model, which).await else {
+            let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
-            lapse(world, tenant, &id).await;
+            lapse(fixture, tenant, &id).await;
             model.held[index].dead = true;
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
         Step::Sweep { tenant } => {
             let (name, now) = (
-                &world.callers[tenant].tenant,
-                world.store.clock().now_ms() + 1_000,
+                &fixture.callers[tenant].tenant,
+                fixture.store.clock().now_ms() + 1_000,
             );
             let cause = Cause::sweep().lines();
-            expire_tenant(&world.store, name, &cause, now)
+            expire_tenant(&fixture.store, name, &cause, now)
                 .await
                 .map_err(|error| error.to_string())?;
             model.sweep(tenant);
-            (Said::Extended, Said::Extended)
+            (Outcome::Extended, Outcome::Extended)
         }
     };
-    if said != expected {
-        return Err(format!("answered {said:?}, the model says {expected:?}"));
+    if response != expected {
+        return Err(format!(
+            "answered {response:?}, the model says {expected:?}"
+        ));
     }
-    compare(world, model)
+    compare(fixture, model)
         .await
         .map_err(|difference| format!("after step {number}: {difference}"))
 }

@@ -4,8 +4,9 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{INVALID, events, fund, in_debt, is_over, limit, root, tokens};
-use crate::admin::http::{BUDGETS, TENANTS, key, post, umbra};
-use crate::harness::app::{ADMIN_KEY, Said, TestApp};
+use crate::admin::http::{BUDGETS, TENANTS, key, umbra};
+use crate::harness::app::TestApp;
+use crate::harness::response::Response;
 
 const EXCEEDED: (u16, &str) = (409, "BUDGET_EXCEEDED");
 
@@ -16,10 +17,9 @@ async fn hold(app: &TestApp, amount: i64) {
         "idempotency_key": "held", "subject": {"tenant": "umbra"}, "action": {"kind": "llm", "name": "m"},
         "estimate": tokens(amount),
     });
-    assert_eq!(
-        app.post_with(&key, "/v1/reservations", &body).await.status,
-        200
-    );
+    app.post_with(&key, "/v1/reservations", &body)
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -28,18 +28,17 @@ async fn rule_26_a_debit_takes_what_remains_and_not_one_more() {
     hold(&app, 40).await;
     assert_eq!(fund(&app, "DEBIT", 61, json!({})).await.error(), EXCEEDED);
     assert_eq!(root(&app).await, [100, 60, 40, 0, 0]);
-    assert_eq!(fund(&app, "DEBIT", 60, json!({})).await.status, 200);
+    fund(&app, "DEBIT", 60, json!({})).await.expect(200);
     assert_eq!(root(&app).await, [40, 0, 40, 0, 0]);
     assert_eq!(fund(&app, "DEBIT", 1, json!({})).await.error(), EXCEEDED);
-    assert_eq!(fund(&app, "DEBIT", 0, json!({})).await.status, 200);
+    fund(&app, "DEBIT", 0, json!({})).await.expect(200);
 }
 
 #[tokio::test]
 async fn rule_27_a_reset_below_what_is_spent_leaves_less_than_nothing() {
     let app = umbra().await;
     hold(&app, 70).await;
-    let said = fund(&app, "RESET", 30, json!({})).await;
-    assert_eq!(said.status, 200, "{said:?}");
+    fund(&app, "RESET", 30, json!({})).await.expect(200);
     assert_eq!(root(&app).await, [30, -40, 70, 0, 0]);
     assert_eq!(fund(&app, "DEBIT", 0, json!({})).await.error(), EXCEEDED);
 }
@@ -48,8 +47,7 @@ async fn rule_27_a_reset_below_what_is_spent_leaves_less_than_nothing() {
 async fn rule_28_a_new_period_keeps_what_is_held_and_owed_and_tells_whether_spent_was_given() {
     let app = in_debt().await;
     for (more, given) in [(json!({}), false), (json!({"spent": tokens(0)}), true)] {
-        let said = fund(&app, "RESET_SPENT", 12_000, more).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        fund(&app, "RESET_SPENT", 12_000, more).await.expect(200);
         assert_eq!(root(&app).await, [12_000, 11_400, 0, 0, 600]);
         let event = events(&app, "budget.reset_spent").pop().expect("an event");
         assert_eq!(event["data"]["spent_override_provided"], given, "{event}");
@@ -89,10 +87,10 @@ async fn rule_30_what_is_repaid_beyond_the_debt_is_credited() {
 #[tokio::test]
 async fn rule_31_the_greatest_amount_is_exact_and_has_nothing_above_it() {
     let app = umbra().await;
-    assert_eq!(fund(&app, "RESET", i64::MAX, json!({})).await.status, 200);
+    fund(&app, "RESET", i64::MAX, json!({})).await.expect(200);
     assert_eq!(fund(&app, "CREDIT", 1, json!({})).await.error(), INVALID);
     assert_eq!(root(&app).await, [i64::MAX, i64::MAX, 0, 0, 0]);
-    assert_eq!(fund(&app, "DEBIT", 1, json!({})).await.status, 200);
+    fund(&app, "DEBIT", 1, json!({})).await.expect(200);
     assert_eq!(root(&app).await[..2], [i64::MAX - 1, i64::MAX - 1]);
 }
 
@@ -108,15 +106,15 @@ async fn rule_32_the_law_of_the_ledger_holds_after_every_operation() {
         ("REPAY_DEBT", 999, json!({})),
         ("RESET_SPENT", 0, json!({})),
     ] {
-        let said = fund(&app, operation, amount, more).await;
-        assert_eq!(said.status, 200, "{operation}: {said:?}");
+        let response = fund(&app, operation, amount, more).await;
+        assert_eq!(response.status, 200, "{operation}: {response:?}");
         let [allocated, remaining, reserved, spent, debt] = root(&app).await;
         assert_eq!(
             remaining,
             allocated - spent - reserved - debt,
             "{operation} {amount}"
         );
-        let told = |name: &str| said.at(&format!("/new_{name}/amount")).as_i64();
+        let told = |name: &str| response.at(&format!("/new_{name}/amount")).as_i64();
         assert_eq!(
             (told("allocated"), told("remaining")),
             (Some(allocated), Some(remaining))
@@ -134,7 +132,7 @@ async fn rule_33_a_repeated_funding_moves_nothing_and_its_key_stands_for_one_sco
     let first = fund(&app, "CREDIT", 5, by_key.clone()).await;
     let again = fund(&app, "CREDIT", 5, by_key.clone()).await;
     assert_eq!(
-        (again.status.as_u16(), &again.body),
+        (again.status, &again.body),
         (200, &first.body),
         "with its timestamp"
     );
@@ -142,27 +140,27 @@ async fn rule_33_a_repeated_funding_moves_nothing_and_its_key_stands_for_one_sco
         (root(&app).await[0], events(&app, "budget.funded").len()),
         (105, 1)
     );
-    assert_eq!(
-        fund(&app, "CREDIT", 6, by_key).await.error(),
-        (409, "IDEMPOTENCY_MISMATCH")
-    );
+    fund(&app, "CREDIT", 6, by_key)
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
 
     let agent = json!({"tenant_id": "umbra", "scope": "tenant:umbra/agent:a", "unit": "TOKENS", "allocated": tokens(1)});
-    post(&app, BUDGETS, agent).await;
-    post(&app, TENANTS, json!({"tenant_id": "penumbra", "name": "P"})).await;
+    app.post_as_admin(BUDGETS, agent).await;
+    app.post_as_admin(TENANTS, json!({"tenant_id": "penumbra", "name": "P"}))
+        .await;
     let theirs = json!({"tenant_id": "penumbra", "scope": "tenant:penumbra", "unit": "TOKENS", "allocated": tokens(1)});
-    post(&app, BUDGETS, theirs).await;
+    app.post_as_admin(BUDGETS, theirs).await;
     let elsewhere = async |tenant: &str, scope: &str| {
         let path = format!("{BUDGETS}/fund?tenant_id={tenant}&scope={scope}&unit=TOKENS");
-        post(
-            &app,
+        app.post_as_admin(
             &path,
             json!({"operation": "CREDIT", "amount": tokens(5), "idempotency_key": "f1"}),
         )
         .await
     };
-    let other = elsewhere("umbra", "tenant:umbra/agent:a").await;
-    assert_eq!(other.error(), (409, "IDEMPOTENCY_MISMATCH"));
+    elsewhere("umbra", "tenant:umbra/agent:a")
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
     let independent = elsewhere("penumbra", "tenant:penumbra").await;
     assert_eq!(
         independent.at("/new_allocated"),
@@ -180,9 +178,9 @@ async fn rule_35_a_refused_funding_may_be_repeated_under_its_key() {
         EXCEEDED
     );
     fund(&app, "CREDIT", 50, json!({})).await;
-    let said = fund(&app, "DEBIT", 150, by_key.clone()).await;
-    assert_eq!((said.status.as_u16(), root(&app).await[0]), (200, 0));
-    assert_eq!(fund(&app, "DEBIT", 150, by_key).await.body, said.body);
+    let response = fund(&app, "DEBIT", 150, by_key.clone()).await;
+    assert_eq!((response.status, root(&app).await[0]), (200, 0));
+    assert_eq!(fund(&app, "DEBIT", 150, by_key).await.body, response.body);
 }
 
 /// Spends while an operator moves funds: the books are those of some order of both, and nothing is oversubscribed.
@@ -199,10 +197,10 @@ async fn funding_that_races_with_reservations_loses_and_oversubscribes_nothing()
             let mut granted = 0;
             for round in 0..40 {
                 let (operation, sign) = [("CREDIT", 1), ("DEBIT", -1), ("CREDIT", 1)][round % 3];
-                let said = fund(&app, operation, 10 + worker, json!({})).await;
-                match said.status.as_u16() {
+                let response = fund(&app, operation, 10 + worker, json!({})).await;
+                match response.status {
                     200 => granted += sign * (10 + worker),
-                    _ => assert_eq!(said.error(), EXCEEDED, "{said:?}"),
+                    _ => assert_eq!(response.error(), EXCEEDED, "{response:?}"),
                 }
             }
             (granted, 0)
@@ -224,7 +222,7 @@ async fn funding_that_races_with_reservations_loses_and_oversubscribes_nothing()
                 }
                 let path = format!("/v1/reservations/{}/commit", held.text("/reservation_id"));
                 let commit = json!({"idempotency_key": "c", "actual": tokens(7)});
-                assert_eq!(app.post_with(&key, &path, &commit).await.status, 200);
+                app.post_with(&key, &path, &commit).await.expect(200);
                 spent += 7;
             }
             (0, spent)
@@ -247,19 +245,12 @@ async fn a_tenant_funds_its_own_ledger() {
     let (_, key) = key(&app, &["budgets:write"]).await;
     let path = format!("{BUDGETS}/fund?scope=tenant:umbra&unit=TOKENS");
     let body = json!({"operation": "CREDIT", "amount": tokens(1)});
-    let said: Said = app.by_key(&key, Method::POST, &path, &body).await;
+    let response: Response = app.by_key(&key, Method::POST, &path, &body).await;
     assert_eq!(
-        (said.status.as_u16(), said.at("/new_allocated")),
+        (response.status, response.at("/new_allocated")),
         (200, &tokens(101))
     );
-    let unnamed = app
-        .ask_admin(
-            Method::POST,
-            &path,
-            &body,
-            &[("X-Admin-API-Key", ADMIN_KEY)],
-        )
-        .await;
+    let unnamed = app.post_as_admin(&path, body).await;
     assert_eq!(
         unnamed.error(),
         INVALID,

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{INVALID, figures, tokens};
-use crate::admin::http::{BUDGETS, TENANTS, get, key, post, umbra};
+use crate::admin::http::{BUDGETS, TENANTS, key, umbra};
 
 /// The body of a create for `umbra`.
 fn budget(scope: &str) -> Value {
@@ -23,14 +23,14 @@ async fn rule_20_a_tenant_names_itself_by_its_key_alone_and_an_operator_names_it
         .remove("tenant_id");
     let post_own = async |body: &Value| app.by_key(&key, Method::POST, BUDGETS, body).await;
     assert_eq!(post_own(&named).await.error(), INVALID);
-    assert_eq!(post(&app, BUDGETS, unnamed.clone()).await.error(), INVALID);
-    assert_eq!(post_own(&unnamed).await.status, 201);
     assert_eq!(
-        post(&app, BUDGETS, budget("tenant:umbra/agent:b"))
-            .await
-            .status,
-        201
+        app.post_as_admin(BUDGETS, unnamed.clone()).await.error(),
+        INVALID
     );
+    post_own(&unnamed).await.expect(201);
+    app.post_as_admin(BUDGETS, budget("tenant:umbra/agent:b"))
+        .await
+        .expect(201);
 }
 
 #[tokio::test]
@@ -52,33 +52,38 @@ async fn rule_21_a_scope_keeps_the_order_of_its_kinds_and_has_no_gaps_or_wildcar
         "umbra",
         "tenant:other",
     ] {
-        let said = post(&app, BUDGETS, budget(scope)).await;
-        assert_eq!(said.error(), INVALID, "{scope}: {said:?}");
+        let response = app.post_as_admin(BUDGETS, budget(scope)).await;
+        assert_eq!(response.error(), INVALID, "{scope}: {response:?}");
     }
 }
 
 #[tokio::test]
 async fn rule_22_kinds_are_lower_case_and_ids_become_so() {
     let app = umbra().await;
-    let capital = post(&app, BUDGETS, budget("tenant:umbra/Agent:bob")).await;
+    let capital = app
+        .post_as_admin(BUDGETS, budget("tenant:umbra/Agent:bob"))
+        .await;
     assert_eq!(capital.error(), INVALID);
-    let made = post(&app, BUDGETS, budget("tenant:umbra/agent:Bob")).await;
+    let made = app
+        .post_as_admin(BUDGETS, budget("tenant:umbra/agent:Bob"))
+        .await;
     assert_eq!(made.text("/scope"), "tenant:umbra/agent:bob");
     for spelling in ["Bob", "bob", "BOB"] {
         let path = format!("{BUDGETS}/lookup?scope=tenant:umbra/agent:{spelling}&unit=TOKENS");
-        assert_eq!(get(&app, &path).await.body, made.body, "{spelling}");
+        assert_eq!(app.get_as_admin(&path).await.body, made.body, "{spelling}");
     }
 }
 
 #[tokio::test]
 async fn rule_23_a_scope_has_one_ledger_of_each_unit() {
     let app = umbra().await;
-    let again = post(&app, BUDGETS, budget("tenant:umbra")).await;
-    assert_eq!(again.error(), (409, "DUPLICATE_RESOURCE"));
+    app.post_as_admin(BUDGETS, budget("tenant:umbra"))
+        .await
+        .refused(409, "DUPLICATE_RESOURCE");
     let mut other = budget("tenant:umbra");
     other["unit"] = json!("CREDITS");
     other["allocated"] = json!({"unit": "CREDITS", "amount": 5});
-    assert_eq!(post(&app, BUDGETS, other).await.status, 201);
+    app.post_as_admin(BUDGETS, other).await.expect(201);
 }
 
 #[tokio::test]
@@ -88,7 +93,7 @@ async fn rule_24_an_amount_of_another_unit_is_told_before_the_ledger_that_exists
         let mut wrong = budget("tenant:umbra");
         wrong[member] = json!({"unit": "CREDITS", "amount": 5});
         assert_eq!(
-            post(&app, BUDGETS, wrong).await.error(),
+            app.post_as_admin(BUDGETS, wrong).await.error(),
             (400, "UNIT_MISMATCH"),
             "{member}"
         );
@@ -98,20 +103,21 @@ async fn rule_24_an_amount_of_another_unit_is_told_before_the_ledger_that_exists
 #[tokio::test]
 async fn rule_25_whether_another_tenant_has_a_ledger_is_not_told() {
     let app = umbra().await;
-    post(&app, TENANTS, json!({"tenant_id": "penumbra", "name": "P"})).await;
+    app.post_as_admin(TENANTS, json!({"tenant_id": "penumbra", "name": "P"}))
+        .await;
     let theirs = json!({"tenant_id": "penumbra", "scope": "tenant:penumbra", "unit": "TOKENS", "allocated": tokens(1)});
-    assert_eq!(post(&app, BUDGETS, theirs).await.status, 201);
+    app.post_as_admin(BUDGETS, theirs).await.expect(201);
     let (_, key) = key(&app, &["budgets:read"]).await;
     let look = async |scope: &str| {
-        let mut said = app
+        let mut response = app
             .get_with(&key, &format!("{BUDGETS}/lookup?scope={scope}&unit=TOKENS"))
             .await;
         for id in ["request_id", "trace_id"] {
-            said.body.as_object_mut().expect("an object").remove(id);
+            response.body.as_object_mut().expect("an object").remove(id);
         }
         (
-            said.status.as_u16(),
-            said.body.to_string().replace(scope, "…"),
+            response.status,
+            response.body.to_string().replace(scope, "…"),
         )
     };
     let there = look("tenant:penumbra").await;

@@ -5,18 +5,17 @@ use serde_json::json;
 use tokio::join;
 
 use super::{INVALID, events};
-use crate::admin::http::{TENANTS, get, post};
+use crate::admin::http::TENANTS;
 use crate::harness::app::TestApp;
-use crate::harness::desk::Desk;
 
 #[tokio::test]
 async fn rule_11_the_same_id_and_name_make_a_tenant_once() {
     let app = TestApp::spawn().await;
     let first = json!({"tenant_id": "umbra", "name": "Umbra", "max_reservation_extensions": 3});
-    let made = post(&app, TENANTS, first).await;
+    let made = app.post_as_admin(TENANTS, first).await;
     let again = json!({"tenant_id": "umbra", "name": "Umbra", "max_reservation_extensions": 7});
-    let found = post(&app, TENANTS, again).await;
-    assert_eq!((made.status.as_u16(), found.status.as_u16()), (201, 200));
+    let found = app.post_as_admin(TENANTS, again).await;
+    assert_eq!((made.status, found.status), (201, 200));
     assert_eq!(found.body, made.body);
     assert_eq!(events(&app, "tenant.created").len(), 1);
 }
@@ -28,20 +27,16 @@ async fn rule_12_another_name_is_refused_and_of_two_creates_at_once_one_makes_it
         let id = format!("umbra-{round}");
         let body = |name: &str| json!({"tenant_id": id, "name": name});
         let (one, other) = join!(
-            post(&app, TENANTS, body("Umbra")),
-            post(&app, TENANTS, body("Umbra"))
+            app.post_as_admin(TENANTS, body("Umbra")),
+            app.post_as_admin(TENANTS, body("Umbra"))
         );
-        let mut statuses = [one.status.as_u16(), other.status.as_u16()];
+        let mut statuses = [one.status, other.status];
         statuses.sort();
         assert_eq!(statuses, [200, 201], "{one:?} {other:?}");
-        assert_eq!(
-            post(&app, TENANTS, body("Penumbra")).await.error(),
-            (409, "DUPLICATE_RESOURCE")
-        );
-        assert_eq!(
-            Desk::on(app.world.store.clone()).event_types(&id),
-            ["tenant.created"]
-        );
+        app.post_as_admin(TENANTS, body("Penumbra"))
+            .await
+            .refused(409, "DUPLICATE_RESOURCE");
+        assert_eq!(app.admin_fixture().event_types(&id), ["tenant.created"]);
     }
 }
 
@@ -61,38 +56,37 @@ async fn rule_13_the_id_of_a_tenant_has_its_length_and_its_characters() {
         ("system", 400),
         ("-0-", 201),
     ] {
-        let said = post(&app, TENANTS, json!({"tenant_id": id, "name": "n"})).await;
-        assert_eq!(said.status, status, "{id}: {said:?}");
+        let response = app
+            .post_as_admin(TENANTS, json!({"tenant_id": id, "name": "n"}))
+            .await;
+        assert_eq!(response.status, status, "{id}: {response:?}");
     }
 }
 
 #[tokio::test]
 async fn rule_14_what_is_fixed_with_the_tenant_is_no_member_of_a_change() {
     let app = TestApp::spawn().await;
-    post(
-        &app,
-        TENANTS,
-        json!({"tenant_id": "umbra", "name": "Umbra"}),
-    )
-    .await;
+    app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "Umbra"}))
+        .await;
     for member in [
         "reservation_expiry_policy",
         "tenant_id",
         "parent_tenant_id",
         "closed_at",
     ] {
-        let said = app
+        let response = app
             .as_admin(
                 Method::PATCH,
                 "/v1/admin/tenants/umbra",
                 &json!({member: "MANUAL_CLEANUP"}),
             )
             .await;
-        assert_eq!(said.error(), INVALID, "{said:?}");
+        assert_eq!(response.error(), INVALID, "{response:?}");
         assert!(
-            said.text("/message")
+            response
+                .text("/message")
                 .contains(&format!("unknown member `{member}`")),
-            "{said:?}"
+            "{response:?}"
         );
     }
 }
@@ -100,17 +94,16 @@ async fn rule_14_what_is_fixed_with_the_tenant_is_no_member_of_a_change() {
 #[tokio::test]
 async fn rule_18_the_name_of_a_literal_route_is_a_tenants_like_any_other() {
     let app = TestApp::spawn().await;
-    let made = post(
-        &app,
-        TENANTS,
-        json!({"tenant_id": "bulk-action", "name": "B"}),
-    )
-    .await;
-    assert_eq!(made.status, 201, "{made:?}");
+    app.post_as_admin(TENANTS, json!({"tenant_id": "bulk-action", "name": "B"}))
+        .await
+        .expect(201);
     let path = "/v1/admin/tenants/bulk-action";
-    assert_eq!(get(&app, path).await.text("/tenant_id"), "bulk-action");
+    assert_eq!(
+        app.get_as_admin(path).await.text("/tenant_id"),
+        "bulk-action"
+    );
     let changed = app
         .as_admin(Method::PATCH, path, &json!({"name": "C"}))
         .await;
-    assert_eq!((changed.status.as_u16(), changed.text("/name")), (200, "C"));
+    assert_eq!((changed.status, changed.text("/name")), (200, "C"));
 }

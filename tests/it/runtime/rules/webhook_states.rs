@@ -6,18 +6,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{INVALID, tokens};
-use crate::admin::http::{BUDGETS, KEYS, get, post, umbra_on};
+use crate::admin::http::{BUDGETS, KEYS, umbra_on};
 use crate::admin::webhooks::guard::open;
-use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, by_admin, hook, hooked, made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, made, patch};
+use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
-use crate::harness::desk::{Desk, tenant_id};
 use crate::harness::receiver::{Receiver, Reply, egress};
 
 const CLOSED: (u16, &str) = (409, "TENANT_CLOSED");
 
 /// The webhook events of the tenant so far: type and changed fields.
 fn told(app: &TestApp) -> Vec<(String, Value)> {
-    let events = Desk::on(app.world.store.clone()).events("umbra");
+    let events = app.admin_fixture().events("umbra");
     let of_webhooks = events.iter().filter(|event| event["category"] == "webhook");
     of_webhooks
         .map(|event| {
@@ -38,7 +38,7 @@ async fn rule_61_a_change_to_what_is_stored_already_is_not_told() {
     let before = told(&app).len();
     let same =
         json!({"name": "n", "url": URL, "event_types": ["budget.funded"], "status": "ACTIVE"});
-    assert_eq!(patch(&app, &id, same).await.status, 200);
+    patch(&app, &id, same).await.expect(200);
     assert_eq!(told(&app).len(), before);
     patch(
         &app,
@@ -76,7 +76,6 @@ async fn rule_63_nobody_disables_by_hand_and_resuming_starts_anew() {
     );
     // As the delivery leaves it that gave up.
     let record = app
-        .world
         .store
         .keys()
         .webhook(tenant_id("umbra").partition(), &id);
@@ -88,9 +87,11 @@ async fn rule_63_nobody_disables_by_hand_and_resuming_starts_anew() {
         "consecutive_failures",
         "10",
     ];
-    app.world.redis(&fields).await;
+    app.run::<()>(&fields).await;
     assert_eq!(
-        get(&app, &format!("{HOOKS}/{id}")).await.text("/status"),
+        app.get_as_admin(&format!("{HOOKS}/{id}"))
+            .await
+            .text("/status"),
         "DISABLED"
     );
     let before = told(&app).len();
@@ -113,19 +114,15 @@ async fn rule_64_a_test_reaches_a_paused_subscription_and_changes_nothing() {
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let id = made(&app, hook(&receiver.url("/in"))).await;
     patch(&app, &id, json!({"status": "PAUSED"})).await;
-    let before = get(&app, &format!("{HOOKS}/{id}")).await.body;
-    let events = Desk::on(app.world.store.clone()).event_types("umbra");
-    let said = by_admin(
-        &app,
-        Method::POST,
-        &format!("{HOOKS}/{id}/test"),
-        &json!({}),
-    )
-    .await;
+    let before = app.get_as_admin(&format!("{HOOKS}/{id}")).await.body;
+    let events = app.admin_fixture().event_types("umbra");
+    let response = app
+        .as_admin(Method::POST, &format!("{HOOKS}/{id}/test"), &json!({}))
+        .await;
     assert_eq!(
-        (said.status.as_u16(), said.at("/success")),
+        (response.status, response.at("/success")),
         (200, &json!(false)),
-        "{said:?}"
+        "{response:?}"
     );
     let arrived = receiver.arrived();
     assert_eq!(arrived.len(), 1);
@@ -134,11 +131,11 @@ async fn rule_64_a_test_reaches_a_paused_subscription_and_changes_nothing() {
             .header("x-service-signature")
             .is_some_and(|value| value.starts_with("sha256="))
     );
-    assert_eq!(get(&app, &format!("{HOOKS}/{id}")).await.body, before);
     assert_eq!(
-        Desk::on(app.world.store.clone()).event_types("umbra"),
-        events
+        app.get_as_admin(&format!("{HOOKS}/{id}")).await.body,
+        before
     );
+    assert_eq!(app.admin_fixture().event_types("umbra"), events);
 }
 
 /// A service with a subscription of the tenant's and one of the operator's, and the tenant closed.
@@ -148,16 +145,15 @@ async fn closed() -> (TestApp, String, String) {
     let all = json!({
         "url": URL, "event_types": ["tenant.closed", "budget.closed_via_tenant_cascade", "webhook.disabled_via_tenant_cascade"],
     });
-    let made = post(&app, HOOKS, all).await;
+    let made = app.post_as_admin(HOOKS, all).await;
     let operators = made.text("/subscription/subscription_id").to_owned();
-    let said = by_admin(
-        &app,
+    app.as_admin(
         Method::PATCH,
         "/v1/admin/tenants/umbra",
         &json!({"status": "CLOSED"}),
     )
-    .await;
-    assert_eq!(said.status, 200, "{said:?}");
+    .await
+    .expect(200);
     (app, own, operators)
 }
 
@@ -165,9 +161,11 @@ async fn closed() -> (TestApp, String, String) {
 async fn rule_81_a_subscription_that_a_close_ended_is_read_and_never_resumed() {
     let (app, own, _) = closed().await;
     for path in [format!("{HOOKS}/{own}"), format!("{OWN}/{own}")] {
-        let resumed = by_admin(&app, Method::PATCH, &path, &json!({"status": "ACTIVE"})).await;
+        let resumed = app
+            .as_admin(Method::PATCH, &path, &json!({"status": "ACTIVE"}))
+            .await;
         assert_eq!(resumed.error(), CLOSED, "{resumed:?}");
-        assert_eq!(get(&app, &path).await.text("/status"), "DISABLED");
+        assert_eq!(app.get_as_admin(&path).await.text("/status"), "DISABLED");
     }
 }
 
@@ -186,24 +184,28 @@ async fn rule_82_nothing_is_made_under_a_closed_tenant_or_an_unknown_one() {
         let budget =
             json!({"tenant_id": tenant, "scope": scope, "unit": "TOKENS", "allocated": tokens(1)});
         assert_eq!(
-            post(&app, BUDGETS, budget).await.error(),
+            app.post_as_admin(BUDGETS, budget).await.error(),
             refused,
             "budget of {tenant}"
         );
         let policy = json!({"tenant_id": tenant, "name": "p", "scope_pattern": scope});
         assert_eq!(
-            post(&app, "/v1/admin/policies", policy).await.error(),
+            app.post_as_admin("/v1/admin/policies", policy)
+                .await
+                .error(),
             refused,
             "policy of {tenant}"
         );
         let key = json!({"tenant_id": tenant, "name": "k"});
         assert_eq!(
-            post(&app, KEYS, key).await.error(),
+            app.post_as_admin(KEYS, key).await.error(),
             refused,
             "key of {tenant}"
         );
-        let said = post(&app, &format!("{HOOKS}?tenant_id={tenant}"), hook(URL)).await;
-        assert_eq!(said.error(), webhook, "webhook of {tenant}");
+        let response = app
+            .post_as_admin(&format!("{HOOKS}?tenant_id={tenant}"), hook(URL))
+            .await;
+        assert_eq!(response.error(), webhook, "webhook of {tenant}");
     }
 }
 
@@ -212,20 +214,14 @@ async fn rule_82_nothing_is_made_under_a_closed_tenant_or_an_unknown_one() {
 async fn invariant_8_the_events_of_a_close_are_for_the_operators_subscriptions_alone() {
     let (app, own, operators) = closed().await;
     let record = app
-        .world
         .store
         .keys()
         .webhook(tenant_id("umbra").partition(), &own);
-    let status: String = app.read(&["HGET", &record, "status"]).await;
+    let status: String = app.run(&["HGET", &record, "status"]).await;
     assert_eq!(status, "DISABLED");
     let replay = async |id: &str| {
-        by_admin(
-            &app,
-            Method::POST,
-            &format!("{HOOKS}/{id}/replay"),
-            &json!({}),
-        )
-        .await
+        app.as_admin(Method::POST, &format!("{HOOKS}/{id}/replay"), &json!({}))
+            .await
     };
     assert_eq!(replay(&own).await.error(), CLOSED);
     let theirs = replay(&operators).await;
@@ -236,22 +232,17 @@ async fn invariant_8_the_events_of_a_close_are_for_the_operators_subscriptions_a
     );
     // Nothing watches the tenant's ledgers any more.
     let watch = app
-        .world
         .store
         .keys()
         .watch(tenant_id("umbra").partition(), "umbra");
-    let watched: std::collections::BTreeMap<String, String> = app.read(&["HGETALL", &watch]).await;
+    let watched: std::collections::BTreeMap<String, String> = app.run(&["HGETALL", &watch]).await;
     assert!(
         !watched.values().any(|value| value.contains(&own)) && !watched.contains_key(&own),
         "{watched:?}"
     );
     // And what a delivery queued before would be told, a test is told too.
-    let test = by_admin(
-        &app,
-        Method::POST,
-        &format!("{HOOKS}/{own}/test"),
-        &json!({}),
-    )
-    .await;
+    let test = app
+        .as_admin(Method::POST, &format!("{HOOKS}/{own}/test"), &json!({}))
+        .await;
     assert_eq!(test.error(), CLOSED);
 }

@@ -6,9 +6,9 @@ use budget_authority::domain::event::query::{EventFilter, EventSort};
 use budget_authority::domain::ids::RequestId;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
-use crate::harness::chronicle::{Chronicle, follow};
-use crate::harness::desk::{admin_key, refusal};
-use crate::harness::hall::{Hall, shown};
+use super::fixture::{EventsFixture, rows};
+use crate::harness::admin_fixture::{admin_key, refusal};
+use crate::harness::event_log::{EventLog, follow};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
@@ -56,15 +56,15 @@ async fn walk(events: &Events, mut query: EventQuery) -> (Vec<String>, usize) {
 #[tokio::test]
 async fn a_page_that_finds_little_is_short_and_its_cursor_goes_on() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     for number in 0..1_000 {
         let request = format!("req_{}", number / 250);
         let mut facts = vec![("request_id", request.as_str())];
         if number % 300 == 7 {
             facts.push(("correlation_id", "needle"));
         }
-        chronicle.tell("acme", now - 2_000 + number, &facts).await;
+        event_log.emit("acme", now - 2_000 + number, &facts).await;
     }
     follow(&store).await;
     let events = Events::new(store, 90).bounded(BOUNDS);
@@ -89,10 +89,10 @@ async fn a_page_that_finds_little_is_short_and_its_cursor_goes_on() {
 #[tokio::test]
 async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     for number in 0..30 {
-        chronicle.tell("acme", now - 100 + number, &[]).await;
+        event_log.emit("acme", now - 100 + number, &[]).await;
     }
     follow(&store).await;
     let events = Events::new(store.clone(), 90).bounded(BOUNDS);
@@ -101,8 +101,8 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         let (found, _) = walk(&events, query(EventSort::EventType, filter)).await;
         assert_eq!(found.len(), 30);
     }
-    chronicle
-        .tell("acme", now, &[("correlation_id", "late")])
+    event_log
+        .emit("acme", now, &[("correlation_id", "late")])
         .await;
     follow(&store).await;
     for filter in filters() {
@@ -117,7 +117,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         assert_eq!(found.len(), 31);
     }
     for number in 0..30 {
-        chronicle.tell("acme", now + 1 + number, &[]).await;
+        event_log.emit("acme", now + 1 + number, &[]).await;
     }
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     follow(&store).await;
@@ -143,32 +143,35 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
 
 #[tokio::test]
 async fn over_http_the_bound_is_told_with_the_way_out() {
-    let hall = Hall::open().await;
-    let now = hall.chronicle.now_ms().await;
-    let log = hall.chronicle.log("alpha", now);
+    let fixture = EventsFixture::new().await;
+    let now = fixture.event_log.now_ms().await;
+    let log = fixture.event_log.log("alpha", now);
     let script = "for i = 1, 10001 do redis.call('XADD', KEYS[1], '*', 'type', 'tenant.updated', 'at_ms', ARGV[1]) end";
     let at = now.to_string();
-    hall.chronicle
+    fixture
+        .event_log
         .run::<()>(&["EVAL", script, "1", &log, &at])
         .await;
-    let said = hall.admin("tenant_id=alpha&sort_by=event_type").await;
-    assert_eq!(said.error(), (400, "LIMIT_EXCEEDED"));
-    let message = said.text("/message");
+    let response = fixture
+        .admin("tenant_id=alpha&sort_by=event_type")
+        .await
+        .refused(400, "LIMIT_EXCEEDED");
+    let message = response.text("/message");
     assert!(
         message.contains("10000") && message.contains("from and to"),
         "{message}"
     );
     let narrowed = "tenant_id=alpha&sort_by=event_type&to=2020-01-01T00:00:00Z";
-    assert!(shown(&hall.admin(narrowed).await).is_empty());
+    assert!(rows(&fixture.admin(narrowed).await).is_empty());
     // In order of time a page looks at 5,000 at most, and its cursor goes on.
     let mut pages = 0;
     let mut cursor = String::new();
     loop {
         let query = format!("tenant_id=alpha&search=nothing{cursor}");
-        let said = hall.admin(&query).await;
-        assert!(shown(&said).is_empty());
+        let response = fixture.admin(&query).await;
+        assert!(rows(&response).is_empty());
         pages += 1;
-        match said.at("/next_cursor").as_str() {
+        match response.at("/next_cursor").as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
         }
@@ -179,12 +182,12 @@ async fn over_http_the_bound_is_told_with_the_way_out() {
 #[tokio::test]
 async fn events_of_one_millisecond_are_neither_skipped_nor_repeated_however_many() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await - 10;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await - 10;
     for _ in 0..23 {
         for tenant in ["acme", "bolt", "cask"] {
-            chronicle
-                .tell(tenant, now, &[("correlation_id", "together")])
+            event_log
+                .emit(tenant, now, &[("correlation_id", "together")])
                 .await;
         }
     }
@@ -222,7 +225,7 @@ async fn events_of_one_millisecond_are_neither_skipped_nor_repeated_however_many
 #[tokio::test]
 async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
+    let mut event_log = EventLog::on(&store);
     let events = Events::new(store.clone(), 90);
     let request = RequestId::mint().to_string();
     let asked = |descending| EventQuery {
@@ -238,12 +241,12 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
     let mut told = 0;
     for round in 0..4 {
         for _ in 0..7 {
-            let now = chronicle.now_ms().await;
-            chronicle
-                .tell("acme", now, &[("request_id", &request)])
+            let now = event_log.now_ms().await;
+            event_log
+                .emit("acme", now, &[("request_id", &request)])
                 .await;
-            chronicle
-                .tell("acme", now, &[("request_id", "another")])
+            event_log
+                .emit("acme", now, &[("request_id", "another")])
                 .await;
             told += 1;
         }
@@ -271,12 +274,12 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
 #[tokio::test]
 async fn an_event_whose_entry_is_later_than_its_time_is_told_once() {
     let store = store(&shared().url());
-    let mut chronicle = Chronicle::on(&store);
-    let now = chronicle.now_ms().await;
+    let mut event_log = EventLog::on(&store);
+    let now = event_log.now_ms().await;
     // The view reaches beyond the time of the event, and not to that of its entry.
     let at = now.to_string();
     let facts = [("at_ms", at.as_str()), ("request_id", "req_1")];
-    chronicle.tell("acme", now + 3_000, &facts).await;
+    event_log.emit("acme", now + 3_000, &facts).await;
     follow(&store).await;
     let events = Events::new(store.clone(), 90);
     let filter = EventFilter {

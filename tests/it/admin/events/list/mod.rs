@@ -1,6 +1,7 @@
 //! Events over HTTP: every filter, sort and page against a plain model of what the logs hold.
 
 mod bounds;
+mod fixture;
 mod rules;
 mod whole;
 
@@ -16,10 +17,10 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::harness::app::{TestApp, config};
-use crate::harness::chronicle::follow;
+use crate::harness::event_log::follow;
 use crate::harness::eventually;
-use crate::harness::hall::{EVENTS, Hall, shown, text};
 use crate::harness::redis::{RedisCluster, shared};
+use fixture::{EVENTS, EventsFixture, rows, text};
 
 /// What a query must show of the events.
 fn expected(model: &[Value], filters: &[(&str, &str)], sort: &str, descending: bool) -> Vec<Value> {
@@ -109,8 +110,8 @@ fn battery(model: &[Value]) -> Vec<Vec<(&'static str, String)>> {
     ]
 }
 
-async fn check(hall: &Hall, tenant: Option<&str>, sort: &str, limits: &[usize]) {
-    let model = hall.model().await;
+async fn check(fixture: &EventsFixture, tenant: Option<&str>, sort: &str, limits: &[usize]) {
+    let model = fixture.model().await;
     for filters in battery(&model) {
         let mut filters: Vec<_> = filters.iter().map(|(n, v)| (*n, v.as_str())).collect();
         filters.extend(tenant.map(|tenant| ("tenant_id", tenant)));
@@ -120,7 +121,7 @@ async fn check(hall: &Hall, tenant: Option<&str>, sort: &str, limits: &[usize]) 
                 let direction = if descending { "desc" } else { "asc" };
                 let query = query_of(&filters);
                 let query = format!("{query}&sort_by={sort}&sort_dir={direction}&limit={limit}");
-                let found = hall.walk(false, &query).await;
+                let found = fixture.walk(false, &query).await;
                 assert_eq!(found.len(), wanted.len(), "{query}");
                 assert_eq!(found, wanted, "{query}");
             }
@@ -130,59 +131,60 @@ async fn check(hall: &Hall, tenant: Option<&str>, sort: &str, limits: &[usize]) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_all_tenants_every_filter_shows_what_it_must_in_order_of_time_page_by_page() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
-    check(&hall, None, "timestamp", &[7, 100]).await;
-    let page = hall.admin("limit=1").await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
+    check(&fixture, None, "timestamp", &[7, 100]).await;
+    let page = fixture.admin("limit=1").await;
     let as_of = page.header("x-service-as-of").expect("a time");
     assert!(as_of > page.text("/events/0/timestamp"), "{as_of}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_all_tenants_every_sort_has_its_order_both_ways() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
     for sort in ["event_type", "category", "scope", "tenant_id"] {
-        check(&hall, None, sort, &[60]).await;
+        check(&fixture, None, sort, &[60]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_one_tenant_every_filter_and_sort_is_current() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
     // Half of it is in the view, half is not: that matters to nobody.
-    follow(&hall.app.world.store).await;
-    hall.happen_again().await;
-    check(&hall, Some("alpha"), "timestamp", &[5, 100]).await;
+    follow(&fixture.app.store).await;
+    fixture.emit_more().await;
+    check(&fixture, Some("alpha"), "timestamp", &[5, 100]).await;
     for sort in ["event_type", "scope"] {
-        check(&hall, Some("beta"), sort, &[9]).await;
+        check(&fixture, Some("beta"), sort, &[9]).await;
     }
     assert_eq!(
-        hall.admin("tenant_id=alpha")
+        fixture
+            .admin("tenant_id=alpha")
             .await
             .header("x-service-as-of"),
         None
     );
     for unknown in ["gamma", "ALPHA", "__admin__", "x"] {
-        let page = hall.admin(&format!("tenant_id={unknown}")).await;
-        assert!(shown(&page).is_empty(), "{unknown}");
+        let page = fixture.admin(&format!("tenant_id={unknown}")).await;
+        assert!(rows(&page).is_empty(), "{unknown}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
-    hall.happen_again().await;
-    let model: Vec<Value> = hall.model().await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
+    fixture.emit_more().await;
+    let model: Vec<Value> = fixture.model().await;
     let visible =
         |event: &Value| ["budget", "reservation", "tenant"].contains(&text(event, "category"));
     let model: Vec<Value> = model.into_iter().filter(visible).collect();
-    for filters in battery(&[&hall.model().await[..], &model].concat()) {
+    for filters in battery(&[&fixture.model().await[..], &model].concat()) {
         let filters: Vec<_> = filters.iter().map(|(n, v)| (*n, v.as_str())).collect();
         // What it may not ask for is refused, and what this list does not have is ignored.
         let asked = |name: &str| {
@@ -198,7 +200,7 @@ async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
             })
         };
         if foreign(asked("category")) || foreign(asked("event_type")) {
-            let refused = hall.own(&query_of(&filters)).await;
+            let refused = fixture.own(&query_of(&filters)).await;
             assert_eq!(refused.error(), (400, "INVALID_REQUEST"), "{filters:?}");
             continue;
         }
@@ -216,22 +218,22 @@ async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
                 "{}&limit={limit}&sort_by=scope&sort_dir=asc",
                 query_of(&filters)
             );
-            assert_eq!(hall.walk(true, &query).await, wanted, "{query}");
+            assert_eq!(fixture.walk(true, &query).await, wanted, "{query}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_is_found_by_its_id_alone_and_has_the_same_bytes_everywhere() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    let model = hall.model().await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    let model = fixture.model().await;
     for event in &model {
-        let found = hall
+        let found = fixture
             .app
             .get_as_admin(&format!("{EVENTS}/{}", text(event, "event_id")))
             .await;
-        assert_eq!((found.status.as_u16(), &found.body), (200, event));
+        assert_eq!((found.status, &found.body), (200, event));
     }
     let known = text(&model[0], "event_id");
     for unknown in [
@@ -242,23 +244,26 @@ async fn an_event_is_found_by_its_id_alone_and_has_the_same_bytes_everywhere() {
         &format!("{known}-0"),
         "%20",
     ] {
-        let said = hall.app.get_as_admin(&format!("{EVENTS}/{unknown}")).await;
-        assert_eq!(said.error(), (404, "EVENT_NOT_FOUND"), "{unknown}");
+        let response = fixture
+            .app
+            .get_as_admin(&format!("{EVENTS}/{unknown}"))
+            .await;
+        assert_eq!(response.error(), (404, "EVENT_NOT_FOUND"), "{unknown}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_lists_are_the_same() {
     let cluster = block_in_place(RedisCluster::start);
-    let mut hall = Hall::on(&cluster.url()).await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
-    check(&hall, None, "timestamp", &[40]).await;
-    check(&hall, Some("beta"), "timestamp", &[10]).await;
-    check(&hall, None, "tenant_id", &[100]).await;
-    let model = hall.model().await;
+    let mut fixture = EventsFixture::on(&cluster.url()).await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
+    check(&fixture, None, "timestamp", &[40]).await;
+    check(&fixture, Some("beta"), "timestamp", &[10]).await;
+    check(&fixture, None, "tenant_id", &[100]).await;
+    let model = fixture.model().await;
     for event in model.iter().take(20) {
-        let found = hall
+        let found = fixture
             .app
             .get_as_admin(&format!("{EVENTS}/{}", text(event, "event_id")))
             .await;
@@ -271,7 +276,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
     let app = TestApp::spawn().await;
     let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
     let config = config(&shared().url(), &[]);
-    let store = &app.world.store;
+    let store = &app.store;
     let dispatcher = dispatch::start(
         store,
         Dialect::Service,
@@ -291,7 +296,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
         app.as_admin(Method::POST, "/v1/admin/tenants", &body).await;
         eventually("it is shown", || async {
             let page = app.get_as_admin(EVENTS).await;
-            (shown(&page).len() == number + 1).then_some(())
+            (rows(&page).len() == number + 1).then_some(())
         })
         .await;
         // Half a second to the next look; the rest is for a busy machine.

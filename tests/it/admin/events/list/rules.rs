@@ -5,63 +5,56 @@ use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::chronicle::{follow, partition_of};
-use crate::harness::hall::{EVENTS, Hall, shown, text};
+use super::fixture::{EVENTS, EventsFixture, rows, text};
+use crate::harness::event_log::{follow, partition_of};
 
 #[tokio::test]
 async fn rule_2_each_list_takes_its_own_kind_of_key() {
-    let hall = Hall::open().await;
-    let app = &hall.app;
-    let own = app.get_as_admin("/v1/events").await;
-    assert_eq!(own.error(), (401, "UNAUTHORIZED"));
+    let fixture = EventsFixture::new().await;
+    let app = &fixture.app;
+    app.get_as_admin("/v1/events")
+        .await
+        .refused(401, "UNAUTHORIZED");
     for path in [EVENTS, &format!("{EVENTS}/evt_1")] {
-        assert_eq!(
-            app.get_with(&hall.key, path).await.error(),
-            (401, "UNAUTHORIZED")
-        );
-        assert_eq!(
-            app.send(app.request(Method::GET, path)).await.error(),
-            (401, "UNAUTHORIZED")
-        );
+        app.get_with(&fixture.key, path)
+            .await
+            .refused(401, "UNAUTHORIZED");
+        app.send(app.request(Method::GET, path))
+            .await
+            .refused(401, "UNAUTHORIZED");
     }
     // An admin key beside it, even a wrong one, counts for nothing.
     let both = app
         .request(Method::GET, "/v1/events")
-        .header(app.names.key, &hall.key)
+        .header(app.names.key, &fixture.key)
         .header("X-Admin-API-Key", "wrong");
-    assert_eq!(app.send(both).await.status, 200);
-    let none = app.send(app.request(Method::GET, "/v1/events")).await;
-    assert_eq!(none.error(), (401, "UNAUTHORIZED"));
+    app.send(both).await.expect(200);
+    app.send(app.request(Method::GET, "/v1/events"))
+        .await
+        .refused(401, "UNAUTHORIZED");
     // The path is another operation's as well, which stays what it was.
     let wrong = app
         .request(Method::DELETE, "/v1/events")
-        .header(app.names.key, &hall.key);
-    let wrong = app.send(wrong).await;
-    assert_eq!(wrong.error(), (405, "INVALID_REQUEST"));
+        .header(app.names.key, &fixture.key);
+    let wrong = app.send(wrong).await.refused(405, "INVALID_REQUEST");
     let allowed = wrong.header("allow").expect("methods");
     assert!(
         allowed.contains("GET") && allowed.contains("POST"),
         "{allowed}"
     );
-    assert_eq!(
-        app.send(app.request(Method::DELETE, "/v1/events"))
-            .await
-            .status,
-        401
-    );
-    assert_eq!(
-        app.post_with(&hall.key, "/v1/events", &json!({}))
-            .await
-            .status,
-        400
-    );
+    app.send(app.request(Method::DELETE, "/v1/events"))
+        .await
+        .expect(401);
+    app.post_with(&fixture.key, "/v1/events", &json!({}))
+        .await
+        .expect(400);
 }
 
 #[tokio::test]
 async fn a_key_needs_the_permission_before_anything_else_about_the_request_counts() {
-    let hall = Hall::open().await;
-    let poor = Hall::key(
-        &hall.app,
+    let fixture = EventsFixture::new().await;
+    let poor = EventsFixture::key(
+        &fixture.app,
         "alpha",
         json!({"permissions": ["balances:read"]}),
     )
@@ -73,31 +66,39 @@ async fn a_key_needs_the_permission_before_anything_else_about_the_request_count
         "?from=2030-01-01T00:00:00Z&to=2020-01-01T00:00:00Z",
     ] {
         let path = format!("/v1/events{query}");
-        let said = hall.app.get_with(&poor, &path).await;
-        assert_eq!(said.error(), (403, "INSUFFICIENT_PERMISSIONS"), "{query}");
-        assert!(said.text("/message").contains("events:read"), "{said:?}");
+        let response = fixture.app.get_with(&poor, &path).await;
+        assert_eq!(
+            response.error(),
+            (403, "INSUFFICIENT_PERMISSIONS"),
+            "{query}"
+        );
+        assert!(
+            response.text("/message").contains("events:read"),
+            "{response:?}"
+        );
     }
     for permission in ["events:read", "admin:read"] {
-        let key = Hall::key(&hall.app, "alpha", json!({"permissions": [permission]})).await;
-        let said = hall.app.get_with(&key, "/v1/events").await;
-        assert_eq!(said.header("x-service-tenant"), Some("alpha"));
-        assert_eq!(shown(&said).len(), 1, "{permission}");
+        let key =
+            EventsFixture::key(&fixture.app, "alpha", json!({"permissions": [permission]})).await;
+        let response = fixture.app.get_with(&key, "/v1/events").await;
+        assert_eq!(response.header("x-service-tenant"), Some("alpha"));
+        assert_eq!(rows(&response).len(), 1, "{permission}");
     }
 }
 
 #[tokio::test]
 async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
     let key = json!({"permissions": ["events:read"], "scope_filter": ["agent:a1"]});
-    let key = Hall::key(&hall.app, "alpha", key).await;
-    follow(&hall.app.world.store).await;
+    let key = EventsFixture::key(&fixture.app, "alpha", key).await;
+    follow(&fixture.app.store).await;
     for query in ["", "scope=tenant:alpha/agent:a1"] {
-        let page = hall
+        let page = fixture
             .app
             .get_with(&key, &format!("/v1/events?{query}"))
             .await;
-        let events = shown(&page);
+        let events = rows(&page);
         assert_eq!(events.len(), 5);
         assert!(
             events
@@ -105,24 +106,24 @@ async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
                 .all(|event| text(event, "scope").ends_with("/agent:a1"))
         );
         let correlation = text(&events[0], "correlation_id");
-        let page = hall
+        let page = fixture
             .app
             .get_with(&key, &format!("/v1/events?correlation_id={correlation}"))
             .await;
-        assert!(!shown(&page).is_empty());
+        assert!(!rows(&page).is_empty());
     }
-    let outside = hall
+    fixture
         .app
         .get_with(&key, "/v1/events?scope=tenant:alpha")
-        .await;
-    assert_eq!(outside.error(), (403, "FORBIDDEN"));
+        .await
+        .refused(403, "FORBIDDEN");
 }
 
 #[tokio::test]
 async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
     let scoped = "scope=tenant:alpha";
     for query in [
         "",
@@ -131,8 +132,8 @@ async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
         scoped,
         "from=2020-01-01T00:00:00Z",
     ] {
-        let page = hall.own(&format!("{query}&limit=100")).await;
-        let events = shown(&page);
+        let page = fixture.own(&format!("{query}&limit=100")).await;
+        let events = rows(&page);
         assert!(!events.is_empty(), "{query}");
         for event in events {
             let category = text(&event, "category");
@@ -157,7 +158,7 @@ async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
         "category=moon",
     ] {
         assert_eq!(
-            hall.own(query).await.error(),
+            fixture.own(query).await.error(),
             (400, "INVALID_REQUEST"),
             "{query}"
         );
@@ -166,19 +167,19 @@ async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
 
 #[tokio::test]
 async fn rule_69_a_correlation_id_does_not_lift_the_bounds_of_time() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
     let id = "tenant_bulk_action:Suspend:req_1_2";
-    let all = hall.admin(&format!("correlation_id={id}")).await;
-    assert_eq!(shown(&all).len(), 3);
+    let all = fixture.admin(&format!("correlation_id={id}")).await;
+    assert_eq!(rows(&all).len(), 3);
     let ahead = format!("correlation_id={id}&from=2999-01-01T00:00:00Z");
     for page in [
-        hall.admin(&ahead).await,
-        hall.admin(&format!("{ahead}&tenant_id=alpha")).await,
-        hall.own(&ahead).await,
+        fixture.admin(&ahead).await,
+        fixture.admin(&format!("{ahead}&tenant_id=alpha")).await,
+        fixture.own(&ahead).await,
     ] {
-        assert!(shown(&page).is_empty());
+        assert!(rows(&page).is_empty());
         assert_eq!(page.at("/has_more"), &json!(false));
         assert!(page.body.get("next_cursor").is_none());
     }
@@ -186,32 +187,41 @@ async fn rule_69_a_correlation_id_does_not_lift_the_bounds_of_time() {
 
 #[tokio::test]
 async fn rule_70_a_search_has_at_most_128_characters_and_a_blank_one_is_none() {
-    let hall = Hall::open().await;
-    follow(&hall.app.world.store).await;
-    let long = hall.admin(&format!("search={}", "é".repeat(129))).await;
-    assert_eq!(long.error(), (400, "INVALID_REQUEST"));
-    assert!(shown(&hall.admin(&format!("search={}", "é".repeat(128))).await).is_empty());
-    let blank = hall.admin(&format!("search={}", "%20".repeat(128))).await;
-    assert_eq!(shown(&blank).len(), 4);
+    let fixture = EventsFixture::new().await;
+    follow(&fixture.app.store).await;
+    fixture
+        .admin(&format!("search={}", "é".repeat(129)))
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(rows(&fixture.admin(&format!("search={}", "é".repeat(128))).await).is_empty());
+    let blank = fixture
+        .admin(&format!("search={}", "%20".repeat(128)))
+        .await;
+    assert_eq!(rows(&blank).len(), 4);
 }
 
 #[tokio::test]
 async fn rule_73_an_unknown_parameter_is_ignored() {
-    let hall = Hall::open().await;
-    follow(&hall.app.world.store).await;
+    let fixture = EventsFixture::new().await;
+    follow(&fixture.app.store).await;
     assert_eq!(
-        shown(&hall.admin("surprise=1&observe_mode=x").await).len(),
+        rows(&fixture.admin("surprise=1&observe_mode=x").await).len(),
         4
     );
     assert_eq!(
-        shown(&hall.own("surprise=1&tenant_id=beta&search=nothing").await).len(),
+        rows(
+            &fixture
+                .own("surprise=1&tenant_id=beta&search=nothing")
+                .await
+        )
+        .len(),
         1
     );
 }
 
 #[tokio::test]
 async fn wrong_parameters_are_refused_and_named() {
-    let hall = Hall::open().await;
+    let fixture = EventsFixture::new().await;
     for (query, part) in [
         ("limit=0", "'limit': 0; it must be an integer from 1 to 100"),
         ("limit=101", "'limit'"),
@@ -225,26 +235,26 @@ async fn wrong_parameters_are_refused_and_named() {
         ("sort_dir=up", "'sort_dir'"),
         ("cursor=abc", "cursor"),
     ] {
-        let said = hall.admin(query).await;
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{query}");
-        assert!(said.text("/message").contains(part), "{said:?}");
+        let response = fixture.admin(query).await;
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{query}");
+        assert!(response.text("/message").contains(part), "{response:?}");
     }
 }
 
-fn next(said: &crate::harness::app::Said) -> String {
-    said.text("/next_cursor").to_owned()
+fn next(response: &crate::harness::response::Response) -> String {
+    response.text("/next_cursor").to_owned()
 }
 
 #[tokio::test]
 async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
-    let refused = |said: &crate::harness::app::Said, why: &str| {
-        assert_eq!(said.error(), (400, "INVALID_REQUEST"), "{why}");
-        assert!(said.text("/message").contains("cursor"), "{said:?}");
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
+    let refused = |response: &crate::harness::response::Response, why: &str| {
+        assert_eq!(response.error(), (400, "INVALID_REQUEST"), "{why}");
+        assert!(response.text("/message").contains("cursor"), "{response:?}");
     };
-    let cursor = next(&hall.admin("category=budget&limit=2").await);
+    let cursor = next(&fixture.admin("category=budget&limit=2").await);
     for query in [
         "",
         "category=policy",
@@ -260,57 +270,64 @@ async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
         "category=budget&sort_dir=asc",
     ] {
         refused(
-            &hall.admin(&format!("{query}&cursor={cursor}")).await,
+            &fixture.admin(&format!("{query}&cursor={cursor}")).await,
             query,
         );
     }
     // Another limit is no other list, and what the cursor says of the order need not be said again.
-    let page = hall
+    let page = fixture
         .admin(&format!("category=budget&limit=3&cursor={cursor}"))
         .await;
-    assert_eq!(shown(&page).len(), 3);
-    let sorted = next(&hall.admin("sort_by=scope&sort_dir=asc&limit=2").await);
+    assert_eq!(rows(&page).len(), 3);
+    let sorted = next(&fixture.admin("sort_by=scope&sort_dir=asc&limit=2").await);
     assert_eq!(
-        shown(&hall.admin(&format!("cursor={sorted}")).await).len(),
+        rows(&fixture.admin(&format!("cursor={sorted}")).await).len(),
         50
     );
 
-    let own = next(&hall.own("limit=2").await);
+    let own = next(&fixture.own("limit=2").await);
     refused(
-        &hall.admin(&format!("tenant_id=alpha&cursor={own}")).await,
+        &fixture
+            .admin(&format!("tenant_id=alpha&cursor={own}"))
+            .await,
         "the operator's list",
     );
     refused(
-        &hall.own(&format!("category=budget&cursor={own}")).await,
+        &fixture.own(&format!("category=budget&cursor={own}")).await,
         "other filters",
     );
-    let other = Hall::key(&hall.app, "beta", json!({"permissions": ["events:read"]})).await;
-    let said = hall
+    let other = EventsFixture::key(
+        &fixture.app,
+        "beta",
+        json!({"permissions": ["events:read"]}),
+    )
+    .await;
+    let response = fixture
         .app
         .get_with(&other, &format!("/v1/events?cursor={own}"))
         .await;
-    refused(&said, "another tenant");
-    let cursor = next(&hall.admin("tenant_id=alpha&limit=2").await);
+    refused(&response, "another tenant");
+    let cursor = next(&fixture.admin("tenant_id=alpha&limit=2").await);
     refused(
-        &hall.own(&format!("cursor={cursor}")).await,
+        &fixture.own(&format!("cursor={cursor}")).await,
         "the tenant's list",
     );
 }
 
 #[tokio::test]
 async fn a_cursor_goes_on_when_the_event_that_it_names_is_gone() {
-    let mut hall = Hall::open().await;
-    hall.happen().await;
-    follow(&hall.app.world.store).await;
+    let mut fixture = EventsFixture::new().await;
+    fixture.emit_many().await;
+    follow(&fixture.app.store).await;
     for query in [
         "tenant_id=alpha",
         "category=tenant",
         "",
         "tenant_id=alpha&sort_by=event_type",
     ] {
-        let events = hall.walk(false, &format!("{query}&limit=100")).await;
-        let first = hall.admin(&format!("{query}&limit=10")).await;
-        assert_eq!(shown(&first), events[..10]);
+        let events = fixture.walk(false, &format!("{query}&limit=100")).await;
+        let first = fixture.admin(&format!("{query}&limit=10")).await;
+        assert_eq!(rows(&first), events[..10]);
         // Retention takes the boundary away: the log of that day.
         let last = &events[9];
         let day_of = |event: &Value| {
@@ -318,15 +335,21 @@ async fn a_cursor_goes_on_when_the_event_that_it_names_is_gone() {
             Day::of_ms(at.as_ms())
         };
         let (tenant, day) = (text(last, "tenant_id"), day_of(last));
-        let keys = hall.app.world.store.keys();
+        let keys = fixture.app.store.keys();
         let log = keys.events(partition_of(tenant), tenant, day);
         let away = format!("{log}:away");
-        hall.chronicle.run::<String>(&["RENAME", &log, &away]).await;
+        fixture
+            .event_log
+            .run::<String>(&["RENAME", &log, &away])
+            .await;
         let (query, from) = (format!("{query}&limit=10"), next(&first));
-        let rest = hall.walk_from(false, &query, &from).await;
+        let rest = fixture.walk_from(false, &query, &from).await;
         let left = |event: &&Value| text(event, "tenant_id") != tenant || day_of(event) != day;
         let expected: Vec<Value> = events[10..].iter().filter(left).cloned().collect();
         assert_eq!(rest, expected, "{query}");
-        hall.chronicle.run::<String>(&["RENAME", &away, &log]).await;
+        fixture
+            .event_log
+            .run::<String>(&["RENAME", &away, &log])
+            .await;
     }
 }

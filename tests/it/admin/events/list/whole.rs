@@ -6,30 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use budget_authority::admin::events::{EventQuery, Events};
 use budget_authority::domain::event::query::{EventFilter, EventSort};
 
-use crate::harness::chronicle::{Chronicle, everywhere, follow, follower, partition_of};
-use crate::harness::desk::{Desk, admin_key};
-use crate::harness::hall::{EVENTS, Hall, shown, text};
+use super::fixture::{EVENTS, EventsFixture, rows, text};
+use crate::harness::admin_fixture::{AdminFixture, admin_key};
+use crate::harness::event_log::{EventLog, everywhere, follow, follower, partition_of};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
 async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
-    let mut hall = Hall::open().await;
-    let now = hall.chronicle.now_ms().await;
-    hall.chronicle
-        .tell("alpha", now, &[("type", "budget.of_a_later_release")])
+    let mut fixture = EventsFixture::new().await;
+    let now = fixture.event_log.now_ms().await;
+    fixture
+        .event_log
+        .emit("alpha", now, &[("type", "budget.of_a_later_release")])
         .await;
-    hall.chronicle
-        .tell("alpha", now, &[("type", "budget.exhausted")])
+    fixture
+        .event_log
+        .emit("alpha", now, &[("type", "budget.exhausted")])
         .await;
-    hall.chronicle.tell("alpha", now, &[]).await;
-    let gone = hall.chronicle.tell("beta", now, &[]).await;
-    follow(&hall.app.world.store).await;
-    let log = hall.chronicle.log("beta", now);
-    hall.chronicle
+    fixture.event_log.emit("alpha", now, &[]).await;
+    let gone = fixture.event_log.emit("beta", now, &[]).await;
+    follow(&fixture.app.store).await;
+    let log = fixture.event_log.log("beta", now);
+    fixture
+        .event_log
         .run::<i64>(&["XDEL", &log, &gone.to_string()])
         .await;
-    let own = shown(&hall.own("").await);
+    let own = rows(&fixture.own("").await);
     assert_eq!(own.len(), 2, "{own:?}");
     for query in [
         "",
@@ -38,8 +41,8 @@ async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
         "scope=tenant:",
         "sort_by=tenant_id&sort_dir=asc",
     ] {
-        let page = hall.admin(query).await;
-        let events = shown(&page);
+        let page = fixture.admin(query).await;
+        let events = rows(&page);
         assert!(
             events
                 .iter()
@@ -47,35 +50,33 @@ async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
             "{events:?}"
         );
     }
-    assert_eq!(shown(&hall.admin("").await).len(), 5);
+    assert_eq!(rows(&fixture.admin("").await).len(), 5);
     // A log that is no stream holds nothing, and no other day's events are hidden.
-    hall.chronicle.run::<()>(&["SET", &log, "x"]).await;
-    assert!(shown(&hall.admin("tenant_id=beta").await).is_empty());
-    assert_eq!(shown(&hall.admin("").await).len(), 4);
+    fixture.event_log.run::<()>(&["SET", &log, "x"]).await;
+    assert!(rows(&fixture.admin("tenant_id=beta").await).is_empty());
+    assert_eq!(rows(&fixture.admin("").await).len(), 4);
     let id = format!("evt_{}_AAAAAAAAAAAAAAAA_1-1", partition_of("beta"));
-    assert_eq!(
-        hall.app
-            .get_as_admin(&format!("{}/{id}", EVENTS))
-            .await
-            .status,
-        404
-    );
+    fixture
+        .app
+        .get_as_admin(&format!("{}/{id}", EVENTS))
+        .await
+        .expect(404);
 }
 
 #[tokio::test]
 async fn over_all_tenants_nothing_is_shown_that_some_partition_may_still_precede() {
-    let hall = Hall::open().await;
-    let store = &hall.app.world.store;
-    let page = hall.admin("").await;
-    assert!(shown(&page).is_empty());
+    let fixture = EventsFixture::new().await;
+    let store = &fixture.app.store;
+    let page = fixture.admin("").await;
+    assert!(rows(&page).is_empty());
     assert_eq!(
         page.header("x-service-as-of"),
         Some("1970-01-01T00:00:00.000Z")
     );
     // Inside a tenant all of it is there.
-    assert_eq!(shown(&hall.admin("tenant_id=alpha").await).len(), 2);
+    assert_eq!(rows(&fixture.admin("tenant_id=alpha").await).len(), 2);
     follow(store).await;
-    assert_eq!(shown(&hall.admin("").await).len(), 4);
+    assert_eq!(rows(&fixture.admin("").await).len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,10 +95,10 @@ async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells(
         })
         .collect();
     let writer = tokio::spawn({
-        let desk = Desk::on(store.clone());
+        let fixture = AdminFixture::on(store.clone());
         async move {
             for number in 0..150 {
-                desk.tenant(&format!("tenant-{number}")).await;
+                fixture.tenant(&format!("tenant-{number}")).await;
             }
         }
     });
@@ -119,15 +120,15 @@ async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells(
     for follower in followers {
         follower.await.expect("it ends");
     }
-    let told = Chronicle::on(&store).told().await;
+    let events = EventLog::on(&store).events().await;
     assert!(
         polls.len() > 10 && polls.iter().any(|(_, count)| *count > 0),
         "{polls:?}"
     );
     for (as_of_ms, count) in polls {
-        let before = told
+        let before = events
             .iter()
-            .filter(|told| told.facts.integer("at_ms").expect("a time") < as_of_ms);
+            .filter(|event| event.facts.integer("at_ms").expect("a time") < as_of_ms);
         assert_eq!(count, before.count(), "{as_of_ms}");
     }
 }

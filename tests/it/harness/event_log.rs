@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::time::Duration;
 
 use budget_authority::dispatcher::{EventFollower, ViewMetrics};
@@ -11,8 +12,9 @@ use budget_authority::domain::log_entry::EntryId;
 use budget_authority::domain::record::Record;
 use budget_authority::store::dispatcher::views::Row;
 use budget_authority::store::{Day, Lease, Store};
-use redis::FromRedisValue;
 use serde_json::Value;
+
+use super::redis_fixture::RedisFixture;
 
 /// How long followers of tests believe that logs are kept.
 pub const KEEP: Duration = Duration::from_secs(90 * 86_400);
@@ -45,12 +47,12 @@ pub async fn follow(store: &Store) {
 }
 
 /// An entry of a log.
-pub struct Told {
+pub struct LoggedEvent {
     pub row: Row,
     pub facts: Record,
 }
 
-impl Told {
+impl LoggedEvent {
     /// The event as it must be shown.
     pub fn envelope(&self) -> Value {
         let entry = self.row.entry.to_string();
@@ -66,8 +68,8 @@ impl Told {
 }
 
 /// See the module documentation.
-pub struct Chronicle {
-    pub store: Store,
+pub struct EventLog {
+    redis: RedisFixture,
     /// How many events each millisecond has in each log.
     taken: BTreeMap<(String, i64), u64>,
 }
@@ -77,28 +79,16 @@ pub fn partition_of(tenant: &str) -> Partition {
     TenantId::parse(tenant).map_or(Partition::FIRST, |tenant| tenant.partition())
 }
 
-impl Chronicle {
+impl EventLog {
     pub fn on(store: &Store) -> Self {
         Self {
-            store: store.clone(),
+            redis: RedisFixture::on(store.clone()),
             taken: BTreeMap::new(),
         }
     }
 
-    pub async fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        let value = self.store.query(words[1], &command).await;
-        redis::from_redis_value(value.expect("a reply")).expect("a value of that kind")
-    }
-
-    /// Redis's time in milliseconds.
-    pub async fn now_ms(&self) -> i64 {
-        self.store.node_times().await.expect("times")[0].1
-    }
-
     /// Appends one event of a type with more facts, and a pointer to it; its entry.
-    pub async fn tell(&mut self, tenant: &str, at_ms: i64, facts: &[(&str, &str)]) -> EntryId {
+    pub async fn emit(&mut self, tenant: &str, at_ms: i64, facts: &[(&str, &str)]) -> EntryId {
         let entry = self.append(tenant, at_ms, facts).await;
         self.point(tenant, at_ms, entry, 1).await;
         entry
@@ -106,7 +96,7 @@ impl Chronicle {
 
     /// Appends one event without a pointer. Those of one log must come in the order of their times.
     pub async fn append(&mut self, tenant: &str, at_ms: i64, facts: &[(&str, &str)]) -> EntryId {
-        // Behind what the service itself may have told in that very millisecond.
+        // Behind what the service itself may have events in that very millisecond.
         let sequence = self.taken.entry((tenant.to_owned(), at_ms)).or_insert(100);
         let entry = EntryId {
             ms: at_ms.unsigned_abs(),
@@ -150,7 +140,7 @@ impl Chronicle {
     /// The rows of the view over all tenants, days one after the other.
     pub async fn view(&self) -> Vec<String> {
         let mut rows = Vec::new();
-        for key in self.keys("{all}:events:????????").await {
+        for key in self.keys_like("{all}:events:????????").await {
             rows.extend(self.run::<Vec<String>>(&["ZRANGE", &key, "0", "-1"]).await);
         }
         rows
@@ -159,10 +149,10 @@ impl Chronicle {
     /// The rows that its narrower indexes have in all: by type, and by ids.
     pub async fn narrower(&self) -> (usize, usize) {
         let (mut kinds, mut ids) = (0, 0);
-        for key in self.keys("{all}:events:*.*:????????").await {
+        for key in self.keys_like("{all}:events:*.*:????????").await {
             kinds += self.run::<usize>(&["ZCARD", &key]).await;
         }
-        for key in self.keys("{all}:eventids:????????").await {
+        for key in self.keys_like("{all}:eventids:????????").await {
             ids += self.run::<usize>(&["ZCARD", &key]).await;
         }
         (kinds, ids)
@@ -170,14 +160,14 @@ impl Chronicle {
 
     /// The rows that the logs of all tenants call for.
     pub async fn logged(&self) -> BTreeSet<String> {
-        let told = self.told().await;
-        told.iter().map(|told| told.row.member()).collect()
+        let events = self.events().await;
+        events.iter().map(|events| events.row.member()).collect()
     }
 
     /// All that the logs of all tenants hold.
-    pub async fn told(&self) -> Vec<Told> {
+    pub async fn events(&self) -> Vec<LoggedEvent> {
         let mut rows = Vec::new();
-        for key in self.keys("{???}:events:*").await {
+        for key in self.keys_like("{???}:events:*").await {
             let rest = key.split_once('{').expect("a partition").1;
             let (partition, rest) = rest.split_once("}:events:").expect("a log");
             if partition == "all" {
@@ -193,7 +183,7 @@ impl Chronicle {
                     tenant: tenant.to_owned(),
                     kind: facts.get("type").map(str::to_owned),
                 };
-                rows.push(Told { row, facts });
+                rows.push(LoggedEvent { row, facts });
             }
         }
         rows
@@ -207,15 +197,12 @@ impl Chronicle {
         assert_eq!(distinct, logged);
         assert_eq!(self.narrower().await.0, logged.len());
     }
+}
 
-    async fn keys(&self, pattern: &str) -> Vec<String> {
-        let pattern = format!("{}:{pattern}", self.store.keys().prefix());
-        let mut found = Vec::new();
-        self.store
-            .scan(&pattern, None, |key| found.push(key.to_owned()))
-            .await
-            .expect("Redis answers");
-        found.sort();
-        found
+impl Deref for EventLog {
+    type Target = RedisFixture;
+
+    fn deref(&self) -> &RedisFixture {
+        &self.redis
     }
 }

@@ -1,9 +1,12 @@
-//! A tenant that owns something of each kind, to be closed, and the check that all of it has ended as it must: each once.
+//! One tenant: its records in Redis, what it owns, and its close.
+
+use std::ops::Deref;
 
 use budget_authority::admin::{TenantUpdate, UpdatedTenant};
 use budget_authority::domain::amount::Unit;
+use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
-use budget_authority::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use budget_authority::domain::ids::{IdempotencyKey, Partition, ReservationId, TenantId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::policy::OveragePolicy;
@@ -11,17 +14,19 @@ use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::ledger::{Ledger, LedgerError, Reserve, Reserved};
-use budget_authority::store::{Day, Store};
-use redis::FromRedisValue;
+use budget_authority::store::Store;
+use redis::Cmd;
 
-use super::desk::{Ask, Desk, admin_key, ask, cause, new_key, scope};
+use super::admin_fixture::{AdminFixture, Ask, admin_key, ask, cause, new_key, scope};
+use super::redis_fixture::RedisFixture;
 
 /// See the module documentation.
-pub struct Estate {
-    pub desk: Desk,
+pub struct TenantFixture {
+    admin: AdminFixture,
     pub ledger: Ledger,
-    pub tenant: TenantId,
+    pub id: TenantId,
     pub caller: RuntimeCaller,
+    pub(super) queued: Vec<(String, Cmd)>,
 }
 
 pub fn closed() -> TenantUpdate {
@@ -31,37 +36,58 @@ pub fn closed() -> TenantUpdate {
     }
 }
 
-impl Estate {
-    /// A tenant with a key and nothing else, on a store of its own.
+impl TenantFixture {
+    /// A tenant that the admin plane created, with a key and nothing else, on a store of its own.
     pub async fn new() -> Self {
-        Self::on(super::store(&super::redis::shared().url()), "acme").await
+        Self::on(RedisFixture::new().store, "acme").await
     }
 
+    /// The same on a store of the test's choice.
     pub async fn on(store: Store, name: &str) -> Self {
-        let desk = Desk::on(store.clone());
-        desk.tenant(name).await;
-        let created = desk
-            .admin
-            .create_api_key(&new_key(name), &ask().request())
-            .await;
-        let created = created.expect("a key");
-        let Caller::Tenant(caller) = super::desk::caller(&created) else {
-            panic!("a tenant's key");
+        let admin = AdminFixture::on(store);
+        admin.tenant(name).await;
+        let (key, ask) = (new_key(name), ask());
+        let created = admin.admin.create_api_key(&key, &ask.request()).await;
+        match super::admin_fixture::caller(&created.expect("a key")) {
+            Caller::Tenant(caller) => Self::of(admin, caller),
+            Caller::Admin(_) => panic!("a tenant's key"),
+        }
+    }
+
+    /// A tenant of which nothing but its record is stored: no key, no event, no audit entry.
+    pub async fn bare(store: &Store, name: &str) -> Self {
+        let id = TenantId::parse(name).expect("a tenant id");
+        let key = ApiKeyText::generate("sk_live_", id.partition());
+        let caller = RuntimeCaller {
+            key_id: key.key_id().clone(),
+            key_hash: key.hash(),
+            partition: id.partition(),
+            tenant: id,
         };
+        let tenant = Self::of(AdminFixture::on(store.clone()), caller);
+        let key = tenant.tenant_key(name);
+        let words = ["HSET", &key, "tenant_id", name, "name", name];
+        let words = [&words[..], &["status", "ACTIVE"]].concat();
+        tenant.run::<()>(&words).await;
+        tenant
+    }
+
+    fn of(admin: AdminFixture, caller: RuntimeCaller) -> Self {
         Self {
-            ledger: Ledger::new(store, 600, 30),
-            tenant: caller.tenant.clone(),
+            ledger: Ledger::new(admin.store.clone(), 600, 30),
+            id: caller.tenant.clone(),
             caller,
-            desk,
+            admin,
+            queued: Vec::new(),
         }
     }
 
     /// With ledgers, a frozen one among them; holds on them; keys of each kind; subscriptions of each kind. Answers the ids
     /// of the holds.
     pub async fn furnished() -> (Self, Vec<ReservationId>) {
-        let estate = Self::new().await;
-        let ids = estate.furnish().await;
-        (estate, ids)
+        let tenant = Self::new().await;
+        let ids = tenant.furnish().await;
+        (tenant, ids)
     }
 
     pub async fn furnish(&self) -> Vec<ReservationId> {
@@ -79,12 +105,12 @@ impl Estate {
         self.set_budget("/workspace:w", &["status", "FROZEN"]).await;
         for (status, expires) in [("REVOKED", ""), ("ACTIVE", "1000"), ("ACTIVE", "")] {
             let created = self
-                .desk
+                .admin
                 .admin
                 .create_api_key(&new_key(self.name()), &ask().request())
                 .await;
             let id = created.expect("a key").key.key_id().to_string();
-            let key = self.keys().api_key(self.tenant.partition(), &id);
+            let key = self.keys().api_key(self.id.partition(), &id);
             self.run::<()>(&["HSET", &key, "status", status]).await;
             if !expires.is_empty() {
                 self.run::<()>(&["HSET", &key, "expires_at_ms", expires])
@@ -97,106 +123,28 @@ impl Estate {
         ids
     }
 
-    /// Writes a root ledger, `budgets` agents' ledgers and `holds` holds on both, as `reserve.lua` leaves them.
-    pub async fn crowd(&self, budgets: usize, holds: usize) {
-        let (keys, partition, name) = (self.keys().clone(), self.tenant.partition(), self.name());
-        let store = &self.desk.store;
-        store.node_times().await.expect("a time");
-        let now_ms = store.clock().now_ms();
-        let now = now_ms.to_string();
-        let mut commands = Vec::new();
-        let mut queue = |words: &[&str]| {
-            let mut command = redis::cmd(words[0]);
-            command.arg(&words[1..]);
-            commands.push((words[1].to_owned(), command));
-        };
-        let amount = |hold: usize| 1 + hold % 7;
-        let mut held = vec![0; budgets];
-        for hold in 0..holds {
-            let agent = hold % budgets;
-            held[agent] += amount(hold);
-            let id = format!("r{partition}_{hold:024x}");
-            let record = keys.reservation(partition, &id);
-            let (scope, estimate) = (
-                format!("tenant:{name}/agent:a{agent}"),
-                amount(hold).to_string(),
-            );
-            // One a millisecond: a walk along an index of one score only would be slow.
-            let created_ms = now_ms - hold as i64;
-            let day = Day::of_ms(created_ms);
-            let [now, expires, due] =
-                [0, 3_599_000, 3_600_000].map(|later_ms| (created_ms + later_ms).to_string());
-            let fields = format!(
-                "status ACTIVE create_hash h tenant {name} unit TOKENS estimate {estimate} scope_path {scope} \
-                 overage_policy REJECT created_at_ms {now} expires_at_ms {expires} grace_ms 1000 max_extensions 10"
-            );
-            let fields: Vec<_> = fields.split(' ').collect();
-            queue(&[&["HSET", &record, "budgeted", "1 2"], &fields[..]].concat());
-            queue(&["ZADD", &keys.reservations(partition, name, day), &now, &id]);
-            queue(&["ZADD", &keys.due(partition, name), &due, &id]);
-            queue(&["ZADD", &keys.due_tenants(partition), "LT", &due, name]);
-            let registered = format!("{name}:{day}");
-            queue(&["ZADD", &keys.days(partition), "NX", &now, &registered]);
-        }
-        let root = held.iter().sum::<usize>();
-        let agents = held
-            .iter()
-            .enumerate()
-            .map(|(agent, held)| (format!("/agent:a{agent}"), *held));
-        for (place, held) in std::iter::once((String::new(), root)).chain(agents) {
-            let scope = format!("tenant:{name}{place}");
-            let key = keys.budget(partition, name, "TOKENS", &scope);
-            let (remaining, held) = ((1_000_000_000 - held).to_string(), held.to_string());
-            let fields = format!(
-                "status ACTIVE spent 0 debt 0 overdraft_limit 0 is_over_limit 0 ledger_id {scope} tenant {name} \
-                 scope {scope} unit TOKENS created_at_ms {now} base_spent 0 base_debt 0"
-            );
-            let fields: Vec<_> = fields.split(' ').collect();
-            queue(&[&["HSET", &key], &fields[..]].concat());
-            for (figure, by) in [
-                ("remaining", &*remaining),
-                ("reserved", &held),
-                ("allocated", "1000000000"),
-            ] {
-                queue(&["HINCRBY", &key, figure, by]);
-            }
-            queue(&[
-                "ZADD",
-                &keys.budgets(partition, name),
-                "0",
-                &format!("{scope} 1 TOKENS"),
-            ]);
-        }
-        for batch in commands.chunks(5_000) {
-            store
-                .query_all(batch)
-                .await
-                .expect("the commands are right");
-        }
-    }
-
     /// How many holds stand.
     pub async fn active(&self) -> usize {
-        let due = self.keys().due(self.tenant.partition(), self.name());
+        let due = self.keys().due(self.id.partition(), self.name());
         self.run(&["ZCARD", &due]).await
     }
 
     /// A ledger of TOKENS below the tenant.
     pub async fn budget(&self, place: &str, allocated: i64) {
         let name = self.name();
-        self.desk
+        self.admin
             .budget(name, &format!("tenant:{name}{place}"), allocated)
             .await;
     }
 
     pub async fn set_budget(&self, place: &str, fields: &[&str]) {
         let name = self.name();
-        let key = self.desk.budget_key(name, &format!("tenant:{name}{place}"));
+        let key = self.budget_key(name, &format!("tenant:{name}{place}"));
         self.run::<()>(&[&["HSET", &key], fields].concat()).await;
     }
 
     pub async fn webhook(&self, id: &str, status: &str) {
-        let (keys, partition) = (self.keys(), self.tenant.partition());
+        let (keys, partition) = (self.keys(), self.id.partition());
         let key = keys.webhook(partition, id);
         self.run::<()>(&["HSET", &key, "status", status, "name", "hook"])
             .await;
@@ -232,7 +180,7 @@ impl Estate {
                 name: "model".to_owned(),
                 tags: None,
             },
-            estimate: super::desk::tokens(amount),
+            estimate: super::admin_fixture::tokens(amount),
             ttl_ms: Some(3_600_000),
             grace_ms: 5_000,
             overage_policy: Some(OveragePolicy::Reject),
@@ -242,10 +190,10 @@ impl Estate {
         let cause = cause(budget_authority::domain::cause::Actor::Admin);
         match self.ledger.reserve(&self.caller, &request, &cause).await? {
             Reserved::Held { .. } => {
-                let secret = self.desk.store.secret().await?;
+                let secret = self.store.secret().await?;
                 Ok(ReservationId::derive(
                     secret,
-                    &self.tenant,
+                    &self.id,
                     &request.idempotency_key,
                 ))
             }
@@ -260,19 +208,16 @@ impl Estate {
 
     pub async fn close_as(&self, ask: &Ask) -> UpdatedTenant {
         let updated = self
-            .desk
             .admin
-            .update_tenant(&self.tenant, &closed(), &ask.request())
+            .admin
+            .update_tenant(&self.id, &closed(), &ask.request())
             .await;
         updated.expect("a closed tenant")
     }
 
     /// The flip alone, as of a process that dies right after it.
     pub async fn flip(&self) {
-        let (store, audit) = (
-            &self.desk.store,
-            vec![("operation", "updateTenant".to_owned())],
-        );
+        let (store, audit) = (&self.store, vec![("operation", "updateTenant".to_owned())]);
         let change = budget_authority::store::admin::Change {
             cause: "source service-admin\nactor admin\nrequest_id req_flip\ntrace_id 0af7651916cd43dd8448eb211c80319c",
             audit: &audit,
@@ -285,25 +230,22 @@ impl Estate {
             request_part: std::time::Duration::ZERO,
         };
         let flipped = store
-            .update_tenant(&self.tenant, &closed(), &close, &change)
+            .update_tenant(&self.id, &closed(), &close, &change)
             .await;
         assert!(flipped.expect("flipped").closing);
     }
 
+    /// The partition of its records.
+    pub fn partition(&self) -> Partition {
+        self.id.partition()
+    }
+
     pub fn name(&self) -> &str {
-        self.tenant.as_str()
+        self.id.as_str()
     }
 
     pub fn keys(&self) -> &budget_authority::store::Keys {
-        self.desk.store.keys()
-    }
-
-    pub async fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        let reply = self.desk.store.query(words[1], &command).await;
-        let reply = reply.unwrap_or_else(|error| panic!("{words:?}: {error}"));
-        redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        self.store.keys()
     }
 
     /// The ledger of TOKENS below the tenant.
@@ -313,10 +255,18 @@ impl Estate {
     ) -> budget_authority::domain::budget::ledger::BudgetLedger {
         let path = format!("tenant:{}{place}", self.name());
         let found = self
-            .desk
+            .admin
             .admin
             .lookup_budget(&admin_key(), &scope(&path), Unit::Tokens)
             .await;
         found.expect("a ledger")
+    }
+}
+
+impl Deref for TenantFixture {
+    type Target = AdminFixture;
+
+    fn deref(&self) -> &AdminFixture {
+        &self.admin
     }
 }

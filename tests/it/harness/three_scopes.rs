@@ -1,33 +1,40 @@
-//! One tenant of a running service, to act as.
+//! A tenant of a service that runs already, with ledgers on three scopes that enclose each other.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::store::Store;
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::books::Books;
-use super::client::{Answer, Client};
-use super::customer::{action, tokens};
-use super::world::{Start, World};
+use super::app::TestApp;
+use super::ledger_audit::LedgerAudit;
+use super::ledger_fixture::{LedgerFixture, Start};
+use super::random_clients::{action, tokens};
+use super::response::Response;
 
 /// See the module documentation.
-pub struct Stage {
-    pub world: World,
-    pub client: Client,
+pub struct ThreeScopes {
+    app: TestApp,
     pub name: String,
 }
 
-impl Stage {
-    /// A new tenant, and a client of the service that must answer each request the first time.
-    pub async fn set(store: &Store, service: SocketAddr, name: &str) -> Self {
-        let world = World::of_tenant(store.clone(), name).await;
-        let client = Client::patient(&[service], &world.keys[0]);
+impl ThreeScopes {
+    /// A new tenant without ledgers; whatever it sends goes to this address.
+    pub async fn of_tenant(store: &Store, service: SocketAddr, name: &str) -> Self {
+        let fixture = LedgerFixture::of_tenant(store.clone(), name).await;
         Self {
-            world,
-            client,
+            app: TestApp::attach(fixture, service),
             name: name.to_owned(),
+        }
+    }
+
+    /// The same tenant by way of another replica.
+    pub fn by_way_of(&self, service: SocketAddr) -> Self {
+        let fixture = self.app.with_store(self.store.clone());
+        Self {
+            app: TestApp::attach(fixture, service),
+            name: self.name.clone(),
         }
     }
 
@@ -61,44 +68,31 @@ impl Stage {
                 allocated,
                 limit,
             };
-            self.world.seed(0, &start).await;
+            self.app.seed(0, &start).await;
         }
     }
 
-    /// Sends one request, whose status must be the one expected.
-    pub async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        status: u16,
-    ) -> Answer {
-        let answer = self.client.ask(method, path, body).await;
-        let answer = answer.unwrap_or_else(|| panic!("no answer to {path} {body:?}"));
-        assert_eq!(answer.status, status, "{path} {body:?}: {answer:?}");
-        answer
+    /// `GET`; the status must be the expected one.
+    pub async fn get(&self, path: &str, status: u16) -> Response {
+        self.app.get(path).await.expect(status)
     }
 
-    pub async fn get(&self, path: &str, status: u16) -> Answer {
-        self.send(Method::GET, path, None, status).await
+    /// `POST`; the status must be the expected one.
+    pub async fn post(&self, path: &str, body: &Value, status: u16) -> Response {
+        self.app.post_as(0, path, body).await.expect(status)
     }
 
-    pub async fn post(&self, path: &str, body: &Value, status: u16) -> Answer {
-        self.send(Method::POST, path, Some(body), status).await
-    }
-
-    /// The same twice: the second answer is the first.
-    pub async fn post_twice(&self, path: &str, body: &Value, status: u16) -> Answer {
-        let answer = self.post(path, body, status).await;
+    /// The same twice: the second response is the first.
+    pub async fn post_twice(&self, path: &str, body: &Value, status: u16) -> Response {
+        let response = self.post(path, body, status).await;
         let again = self.post(path, body, status).await;
-        assert_eq!(again.lasting(), answer.lasting(), "{path} {body}");
-        answer
+        assert_eq!(again.lasting(), response.lasting(), "{path} {body}");
+        response
     }
 
     /// A refusal with this code.
     pub async fn refused(&self, path: &str, body: &Value, status: u16, code: &str) {
-        let answer = self.post(path, body, status).await;
-        assert_eq!(answer.text("error"), code, "{path} {body}: {answer:?}");
+        self.app.post_as(0, path, body).await.refused(status, code);
     }
 
     /// A request about the agent: `amount` is named `estimate` or `actual`.
@@ -111,25 +105,33 @@ impl Stage {
     /// Reserves for the agent and answers the id.
     pub async fn reserve(&self, key: &str, amount: i64) -> String {
         let body = self.asked(key, "estimate", amount);
-        let answer = self.post("/v1/reservations", &body, 200).await;
-        answer.text("reservation_id").to_owned()
+        let response = self.post("/v1/reservations", &body, 200).await;
+        response.text("reservation_id").to_owned()
     }
 
     /// `remaining reserved spent debt` of the three ledgers, as the API tells them.
     pub async fn figures(&self) -> [[i64; 4]; 3] {
         let path = format!("/v1/balances?tenant={}&include_children=true", self.name);
-        let answer = self.get(&path, 200).await;
-        let rows = answer.body["balances"].as_array().expect("balances");
+        let response = self.get(&path, 200).await;
+        let rows = response.body["balances"].as_array().expect("balances");
         self.scopes().map(|scope| {
             let row = rows.iter().find(|row| row["scope_path"] == scope.as_str());
-            let row = row.unwrap_or_else(|| panic!("no ledger {scope} in {answer:?}"));
+            let row = row.unwrap_or_else(|| panic!("no ledger {scope} in {response:?}"));
             ["remaining", "reserved", "spent", "debt"]
                 .map(|name| row[name]["amount"].as_i64().unwrap_or(0))
         })
     }
 
     /// Checks that the ledgers are what their records say.
-    pub async fn audit(&self) -> Books {
-        Books::audited(&self.world, 0).await
+    pub async fn audit(&self) -> LedgerAudit {
+        LedgerAudit::run(&self.app, 0).await
+    }
+}
+
+impl Deref for ThreeScopes {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
     }
 }

@@ -1,4 +1,4 @@
-//! A customer that does at random what customers do, and remembers all that it was told.
+//! Clients that send random requests and remember what was granted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,34 +8,35 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::books::Books;
-use super::client::{Answer, Client};
+use super::ledger_audit::LedgerAudit;
+use super::ledger_fixture::LedgerFixture;
+use super::response::Response;
+use super::retrying_client::RetryingClient;
 use super::within;
-use super::world::World;
 
 /// See the module documentation.
-pub struct Customer {
-    client: Client,
+pub struct RandomClient {
+    client: RetryingClient,
     tenant: String,
     workspace: String,
     name: String,
     keys: u64,
-    told: Vec<Told>,
+    granted: Vec<Granted>,
     /// Whether the store may forget what it has just acknowledged.
     lossy: bool,
 }
 
 /// A request that was granted.
 #[derive(Clone)]
-struct Told {
+struct Granted {
     path: String,
     body: Value,
-    answer: Answer,
+    response: Response,
 }
 
-/// What the answers to some customers come to.
+/// What the responses to some clients add up to.
 #[derive(Default)]
-pub struct Sums {
+pub struct Totals {
     pub reservations: BTreeSet<String>,
     pub posts: BTreeSet<String>,
     /// By scope.
@@ -45,70 +46,70 @@ pub struct Sums {
     pub overages: usize,
 }
 
-/// Customers at work.
-pub struct Crowd {
+/// Clients that are sending.
+pub struct RandomClients {
     closing: Arc<AtomicBool>,
-    customers: JoinSet<Customer>,
+    clients: JoinSet<RandomClient>,
 }
 
-impl Crowd {
-    /// `count` customers of a tenant, spread over the workspaces `w0` to `w2`, until [`Crowd::close`].
-    pub fn open(client: &Client, tenant: &str, count: usize) -> Self {
-        Self::start(client, tenant, count, false)
+impl RandomClients {
+    /// `count` clients of a tenant, spread over the workspaces `w0` to `w2`, until [`RandomClients::stop`].
+    pub fn start(client: &RetryingClient, tenant: &str, count: usize) -> Self {
+        Self::spawn(client, tenant, count, false)
     }
 
     /// The same on a store that may forget what it has just acknowledged.
-    pub fn open_on_lossy_store(client: &Client, tenant: &str, count: usize) -> Self {
-        Self::start(client, tenant, count, true)
+    pub fn start_on_lossy_store(client: &RetryingClient, tenant: &str, count: usize) -> Self {
+        Self::spawn(client, tenant, count, true)
     }
 
-    fn start(client: &Client, tenant: &str, count: usize, lossy: bool) -> Self {
+    fn spawn(client: &RetryingClient, tenant: &str, count: usize, lossy: bool) -> Self {
         let closing = Arc::new(AtomicBool::new(false));
-        let mut customers = JoinSet::new();
+        let mut clients = JoinSet::new();
         for n in 0..count {
             let closing = Arc::clone(&closing);
-            let mut customer = Customer {
+            let mut client = RandomClient {
                 client: client.clone(),
                 tenant: tenant.to_owned(),
                 workspace: format!("w{}", n % 3),
                 name: format!("c{n}"),
                 keys: 0,
-                told: Vec::new(),
+                granted: Vec::new(),
                 lossy,
             };
-            customers.spawn(async move {
+            clients.spawn(async move {
                 while !closing.load(Ordering::Relaxed) {
-                    customer.act().await;
+                    client.act().await;
                 }
-                customer
+                client
             });
         }
-        Self { closing, customers }
+        Self { closing, clients }
     }
 
-    /// Waits until each customer has finished what it is doing.
-    pub async fn close(self) -> Vec<Customer> {
+    /// Lets each client finish what it is doing.
+    pub async fn stop(self) -> Vec<RandomClient> {
         self.closing.store(true, Ordering::Relaxed);
-        self.customers.join_all().await
+        self.clients.join_all().await
     }
 }
 
-/// The ledgers that a crowd needs: of the tenant and of its three workspaces.
-pub async fn seed_ledgers(world: &World, tenant: usize, allocated: i64) {
-    let name = world.callers[tenant].tenant.as_str();
+/// The ledgers that a clients needs: of the tenant and of its three workspaces.
+pub async fn seed_ledgers(fixture: &LedgerFixture, tenant: usize, allocated: i64) {
+    let name = fixture.callers[tenant].tenant.as_str();
     let workspaces = (0..3).map(|n| format!("tenant:{name}/workspace:w{n}"));
     for scope in workspaces.chain([format!("tenant:{name}")]) {
-        let start = super::world::Start {
+        let start = super::ledger_fixture::Start {
             scope,
             unit: budget_authority::domain::amount::Unit::Tokens,
             allocated,
             limit: 0,
         };
-        world.seed(tenant, &start).await;
+        fixture.seed(tenant, &start).await;
     }
 }
 
-impl Customer {
+impl RandomClient {
     async fn act(&mut self) {
         let amount = rand::random_range(1..=40);
         match rand::random_range(0..20) {
@@ -148,8 +149,8 @@ impl Customer {
         };
         tokio::time::sleep(Duration::from_millis(rand::random_range(900..1_150))).await;
         let key = self.key();
-        let answer = self.commit_as(&key, &id, amount).await;
-        if answer.status == 410 {
+        let response = self.commit_as(&key, &id, amount).await;
+        if response.status == 410 {
             self.post_event(amount, Some(key)).await;
         }
     }
@@ -159,22 +160,22 @@ impl Customer {
             "idempotency_key": self.key(), "subject": self.subject(), "action": action(), "estimate": tokens(amount),
             "ttl_ms": ttl_ms, "grace_period_ms": 0,
         });
-        let answer = self.send("/v1/reservations".to_owned(), body).await;
-        (answer.status == 200).then(|| answer.text("reservation_id").to_owned())
+        let response = self.send("/v1/reservations".to_owned(), body).await;
+        (response.status == 200).then(|| response.text("reservation_id").to_owned())
     }
 
-    async fn commit(&mut self, id: &str, actual: i64) -> Answer {
+    async fn commit(&mut self, id: &str, actual: i64) -> Response {
         let key = self.key();
         self.commit_as(&key, id, actual).await
     }
 
-    async fn commit_as(&mut self, key: &str, id: &str, actual: i64) -> Answer {
+    async fn commit_as(&mut self, key: &str, id: &str, actual: i64) -> Response {
         let body = json!({"idempotency_key": key, "actual": tokens(actual)});
         self.send(format!("/v1/reservations/{id}/commit"), body)
             .await
     }
 
-    async fn post_event(&mut self, actual: i64, key: Option<String>) -> Answer {
+    async fn post_event(&mut self, actual: i64, key: Option<String>) -> Response {
         let key = key.unwrap_or_else(|| self.key());
         let body = json!({
             "idempotency_key": key, "subject": self.subject(), "action": action(), "actual": tokens(actual),
@@ -182,28 +183,32 @@ impl Customer {
         self.send("/v1/events".to_owned(), body).await
     }
 
-    async fn send(&mut self, path: String, body: Value) -> Answer {
-        let answer = self.client.post(&path, &body).await;
-        match answer.status {
+    async fn send(&mut self, path: String, body: Value) -> Response {
+        let response = self.client.post(&path, &body).await;
+        match response.status {
             200 | 201 => {
-                let answer = answer.clone();
-                self.told.push(Told { path, body, answer });
+                let response = response.clone();
+                self.granted.push(Granted {
+                    path,
+                    body,
+                    response,
+                });
             }
-            404 => assert!(self.lossy, "{path}: {answer:?}"),
+            404 => assert!(self.lossy, "{path}: {response:?}"),
             409 => assert_eq!(
-                answer.text("error"),
+                response.text("error"),
                 "BUDGET_EXCEEDED",
-                "{path}: {answer:?}"
+                "{path}: {response:?}"
             ),
-            status => assert_eq!(status, 410, "{path} {body}: {answer:?}"),
+            status => assert_eq!(status, 410, "{path} {body}: {response:?}"),
         }
-        answer
+        response
     }
 
     async fn replay_one(&self) {
-        if !self.told.is_empty() && !self.lossy {
-            let told = &self.told[rand::random_range(0..self.told.len())];
-            told.replay(&self.client).await;
+        if !self.granted.is_empty() && !self.lossy {
+            let granted = &self.granted[rand::random_range(0..self.granted.len())];
+            granted.replay(&self.client).await;
         }
     }
 
@@ -216,57 +221,62 @@ impl Customer {
         json!({"tenant": self.tenant, "workspace": self.workspace})
     }
 
-    fn add_to(&self, sums: &mut Sums) {
+    fn add_to(&self, totals: &mut Totals) {
         let mut estimates = BTreeMap::new();
-        for Told { path, body, answer } in &self.told {
+        for Granted {
+            path,
+            body,
+            response,
+        } in &self.granted
+        {
             let operation = path.rsplit('/').next().expect("a path");
             let id = path.split('/').nth(3).unwrap_or_default();
             let charged = match operation {
                 "reservations" => {
-                    let id = answer.text("reservation_id").to_owned();
-                    estimates.insert(id.clone(), answer.amount("reserved").expect("an amount"));
-                    assert!(sums.reservations.insert(id), "one key, one reservation");
+                    let id = response.text("reservation_id").to_owned();
+                    estimates.insert(id.clone(), response.amount("reserved").expect("an amount"));
+                    assert!(totals.reservations.insert(id), "one key, one reservation");
                     continue;
                 }
                 "release" => {
-                    sums.released += 1;
-                    assert_eq!(answer.amount("released"), Some(estimates[id]));
+                    totals.released += 1;
+                    assert_eq!(response.amount("released"), Some(estimates[id]));
                     continue;
                 }
                 "commit" => {
-                    sums.committed += 1;
-                    let charged = answer.amount("charged").expect("an amount");
-                    sums.overages += usize::from(charged > estimates[id]);
+                    totals.committed += 1;
+                    let charged = response.amount("charged").expect("an amount");
+                    totals.overages += usize::from(charged > estimates[id]);
                     charged
                 }
                 "events" => {
-                    let id = answer.text("event_id").to_owned();
-                    assert!(sums.posts.insert(id), "one key, one event");
+                    let id = response.text("event_id").to_owned();
+                    assert!(totals.posts.insert(id), "one key, one event");
                     let actual = body["actual"]["amount"].as_i64();
-                    answer.amount("charged").or(actual).expect("an amount")
+                    response.amount("charged").or(actual).expect("an amount")
                 }
                 _ => continue,
             };
             let root = format!("tenant:{}", self.tenant);
             let leaf = format!("{root}/workspace:{}", self.workspace);
             for scope in [root, leaf] {
-                *sums.charged.entry(scope).or_default() += charged;
+                *totals.charged.entry(scope).or_default() += charged;
             }
         }
     }
 }
 
-impl Told {
-    async fn replay(&self, client: &Client) {
+impl Granted {
+    async fn replay(&self, client: &RetryingClient) {
         let again = client.post(&self.path, &self.body).await;
         assert_eq!(
-            again.status, self.answer.status,
+            again.status, self.response.status,
             "{} {}: {again:?}",
             self.path, self.body
         );
         assert_eq!(
             again.lasting(),
-            self.answer.lasting(),
+            self.response.lasting(),
             "{} {}",
             self.path,
             self.body
@@ -274,24 +284,28 @@ impl Told {
     }
 }
 
-/// Checks that the ledgers are exactly what the customers were told, once the last hold has expired: every key has the
+/// Checks that the ledgers are exactly what the clients were granted, once the last hold has expired: every key has the
 /// outcome it had, no record is unknown to them, and each cause has its event.
-pub async fn settle(world: &World, tenant: usize, customers: &[Customer]) -> Sums {
-    let mut sums = Sums::default();
-    for customer in customers {
-        customer.add_to(&mut sums);
+pub async fn check_clients(
+    fixture: &LedgerFixture,
+    tenant: usize,
+    clients: &[RandomClient],
+) -> Totals {
+    let mut totals = Totals::default();
+    for client in clients {
+        client.add_to(&mut totals);
     }
-    let all: Vec<_> = customers
+    let all: Vec<_> = clients
         .iter()
-        .flat_map(|customer| &customer.told)
+        .flat_map(|client| &client.granted)
         .cloned()
         .collect();
     let mut replaying = JoinSet::new();
     for part in all.chunks(all.len().div_ceil(8).max(1)) {
-        let (client, part) = (customers[0].client.clone(), part.to_vec());
+        let (client, part) = (clients[0].client.clone(), part.to_vec());
         replaying.spawn(async move {
-            for told in part {
-                told.replay(&client).await;
+            for granted in part {
+                granted.replay(&client).await;
             }
         });
     }
@@ -299,52 +313,60 @@ pub async fn settle(world: &World, tenant: usize, customers: &[Customer]) -> Sum
     // The leases of a killed dispatcher lapse after 10 s, and a worker that failed often pauses as long.
     let limit = Duration::from_secs(45);
     within(limit, "all abandoned holds have expired", || async {
-        let books = Books::of(world, tenant).await;
-        (books.reservations_in("ACTIVE") == 0).then_some(())
+        let audit = LedgerAudit::read(fixture, tenant).await;
+        (audit.reservations_in("ACTIVE") == 0).then_some(())
     })
     .await;
-    let books = Books::audited(world, tenant).await;
+    let audit = LedgerAudit::run(fixture, tenant).await;
     assert!(
-        books.reservations.keys().eq(&sums.reservations),
-        "the reservations that were told"
+        audit.reservations.keys().eq(&totals.reservations),
+        "the reservations that were granted"
     );
     assert!(
-        books.posts.keys().eq(&sums.posts),
-        "the events that were told"
+        audit.posts.keys().eq(&totals.posts),
+        "the events that were granted"
     );
-    assert_eq!(books.reservations_in("COMMITTED"), sums.committed);
-    assert_eq!(books.reservations_in("RELEASED"), sums.released);
-    for (scope, charged) in &sums.charged {
-        assert_eq!(books.figure(scope, "spent"), *charged, "spent of {scope}");
-        assert_eq!(books.figure(scope, "reserved"), 0, "reserved of {scope}");
+    assert_eq!(audit.reservations_in("COMMITTED"), totals.committed);
+    assert_eq!(audit.reservations_in("RELEASED"), totals.released);
+    for (scope, charged) in &totals.charged {
+        assert_eq!(audit.figure(scope, "spent"), *charged, "spent of {scope}");
+        assert_eq!(audit.figure(scope, "reserved"), 0, "reserved of {scope}");
     }
-    let expired = books.reservations_in("EXPIRED");
-    assert_eq!(books.events_of("reservation.expired"), expired);
-    assert_eq!(books.events_of("reservation.commit_overage"), sums.overages);
-    sums
+    let expired = audit.reservations_in("EXPIRED");
+    assert_eq!(audit.events_of("reservation.expired"), expired);
+    assert_eq!(
+        audit.events_of("reservation.commit_overage"),
+        totals.overages
+    );
+    totals
 }
 
-/// Compares what is in the books with what the customers were told, where a failover may have lost the latest of it.
-/// Answers how many outcomes are lost; those that are there must be as they were told.
-pub fn lost(books: &Books, customers: &[Customer]) -> usize {
+/// Compares what is in the audit with what the clients were granted, where a failover may have lost the latest of it.
+/// Returns how many outcomes are lost; those that are there must be as they were granted.
+pub fn lost_outcomes(audit: &LedgerAudit, clients: &[RandomClient]) -> usize {
     let mut lost = 0;
-    for Told { path, body, answer } in customers.iter().flat_map(|customer| &customer.told) {
+    for Granted {
+        path,
+        body,
+        response,
+    } in clients.iter().flat_map(|client| &client.granted)
+    {
         let operation = path.rsplit('/').next().expect("a path");
         let id = match operation {
-            "reservations" => answer.text("reservation_id"),
-            "events" => answer.text("event_id"),
+            "reservations" => response.text("reservation_id"),
+            "events" => response.text("event_id"),
             _ => path.split('/').nth(3).expect("an id"),
         };
-        let mut records = books
+        let mut records = audit
             .reservations
             .get(id)
             .into_iter()
-            .chain(books.posts.get(id));
+            .chain(audit.posts.get(id));
         let Some(record) = records.next() else {
             lost += 1;
             continue;
         };
-        let charged = answer
+        let charged = response
             .amount("charged")
             .or(body["actual"]["amount"].as_i64());
         let expected = match operation {

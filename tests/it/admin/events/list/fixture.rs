@@ -1,27 +1,28 @@
-//! A service with tenants whose events are told over HTTP.
+//! A service with tenants whose events are listed over HTTP.
 
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::app::{Said, TestApp};
-use super::chronicle::Chronicle;
-use super::redis::shared;
+use crate::harness::app::TestApp;
+use crate::harness::event_log::EventLog;
+use crate::harness::redis::shared;
+use crate::harness::response::Response;
 
 pub const EVENTS: &str = "/v1/admin/events";
 const DAY_MS: i64 = 86_400_000;
 const TENANTS: [&str; 3] = ["alpha", "beta", "beta-corp"];
 
 /// A service with tenants that were made over HTTP, and a key of the first that may read events.
-pub struct Hall {
+pub struct EventsFixture {
     pub app: TestApp,
     pub key: String,
-    pub chronicle: Chronicle,
+    pub event_log: EventLog,
 }
 
-impl Hall {
-    pub async fn open() -> Self {
+impl EventsFixture {
+    pub async fn new() -> Self {
         Self::on(&shared().url()).await
     }
 
@@ -29,15 +30,16 @@ impl Hall {
         let app = TestApp::spawn_on(url, &[]).await;
         for tenant in TENANTS {
             let body = json!({"tenant_id": tenant, "name": tenant});
-            let made = app.as_admin(Method::POST, "/v1/admin/tenants", &body).await;
-            assert_eq!(made.status, 201, "{made:?}");
+            app.as_admin(Method::POST, "/v1/admin/tenants", &body)
+                .await
+                .expect(201);
         }
         let key = Self::key(&app, "alpha", json!({"permissions": ["events:read"]})).await;
-        let chronicle = Chronicle::on(&app.world.store);
+        let event_log = EventLog::on(&app.store);
         Self {
             app,
             key,
-            chronicle,
+            event_log,
         }
     }
 
@@ -49,16 +51,16 @@ impl Hall {
         }
         let made = app
             .as_admin(Method::POST, "/v1/admin/api-keys", &body)
-            .await;
-        assert_eq!(made.status, 201, "{made:?}");
+            .await
+            .expect(201);
         made.text("/key_secret").to_owned()
     }
 
-    pub async fn admin(&self, query: &str) -> Said {
+    pub async fn admin(&self, query: &str) -> Response {
         self.app.get_as_admin(&format!("{EVENTS}?{query}")).await
     }
 
-    pub async fn own(&self, query: &str) -> Said {
+    pub async fn own(&self, query: &str) -> Response {
         self.app
             .get_with(&self.key, &format!("/v1/events?{query}"))
             .await
@@ -78,7 +80,7 @@ impl Hall {
                 true => self.own(&query).await,
                 false => self.admin(&query).await,
             };
-            events.extend(shown(&page));
+            events.extend(rows(&page));
             assert_eq!(
                 page.at("/has_more"),
                 &json!(page.body.get("next_cursor").is_some())
@@ -91,8 +93,8 @@ impl Hall {
     }
 
     /// Events of several kinds of all tenants, on several days, many of them at the same time.
-    pub async fn happen(&mut self) {
-        let now = self.chronicle.now_ms().await;
+    pub async fn emit_many(&mut self) {
+        let now = self.event_log.now_ms().await;
         // The logs of today have begun, and go on with what is later.
         let rounds = [-40 * DAY_MS, -3 * DAY_MS, -DAY_MS, 1, 20];
         for (round, later) in rounds.iter().enumerate() {
@@ -115,7 +117,7 @@ impl Hall {
                         ("kind", "model.call"),
                     ];
                     let debt = [&debt[..], &ids].concat();
-                    self.chronicle.tell(tenant, at, &debt).await;
+                    self.event_log.emit(tenant, at, &debt).await;
                     let policy = [
                         ("type", "policy.created"),
                         ("scope", &agent),
@@ -124,13 +126,13 @@ impl Hall {
                         ("data.scope_pattern", &agent),
                         ("data.changed_fields", ""),
                     ];
-                    self.chronicle
-                        .tell(tenant, at, &[&policy[..], &ids].concat())
+                    self.event_log
+                        .emit(tenant, at, &[&policy[..], &ids].concat())
                         .await;
                     let bulk = format!("tenant_bulk_action:Suspend:{request}");
                     let bulk = [("correlation_id", bulk.as_str())];
-                    self.chronicle
-                        .tell(tenant, at, &[&bulk[..], &ids].concat())
+                    self.event_log
+                        .emit(tenant, at, &[&bulk[..], &ids].concat())
                         .await;
                 }
                 let webhook = [
@@ -138,47 +140,45 @@ impl Hall {
                     ("data.subscription_id", "whsub_1"),
                     ("data.changed_fields", ""),
                 ];
-                self.chronicle.tell("__system__", at, &webhook).await;
+                self.event_log.emit("__system__", at, &webhook).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(40)).await;
     }
 
-    /// What the logs hold, in order of time.
-    pub async fn model(&self) -> Vec<Value> {
-        let mut told = self.chronicle.told().await;
-        told.sort_by_key(|told| {
-            (
-                told.facts.integer("at_ms").expect("a time"),
-                told.row.member(),
-            )
-        });
-        told.iter().map(|told| told.envelope()).collect()
-    }
-}
-
-pub fn shown(said: &Said) -> Vec<Value> {
-    assert_eq!(said.status, 200, "{said:?}");
-    said.at("/events").as_array().expect("events").clone()
-}
-
-pub fn text<'v>(event: &'v Value, name: &str) -> &'v str {
-    event[name].as_str().unwrap_or_default()
-}
-
-impl Hall {
     /// More events of now that nobody has followed.
-    pub async fn happen_again(&mut self) {
-        let now = self.chronicle.now_ms().await + 1;
+    pub async fn emit_more(&mut self) {
+        let now = self.event_log.now_ms().await + 1;
         for tenant in TENANTS {
             for _ in 0..12 {
                 let ids = [
                     ("request_id", "req_2_1"),
                     ("correlation_id", "tenant_bulk_action:Suspend:req_1_2"),
                 ];
-                self.chronicle.tell(tenant, now, &ids).await;
+                self.event_log.emit(tenant, now, &ids).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+
+    /// What the logs hold, in order of time.
+    pub async fn model(&self) -> Vec<Value> {
+        let mut events = self.event_log.events().await;
+        events.sort_by_key(|event| {
+            (
+                event.facts.integer("at_ms").expect("a time"),
+                event.row.member(),
+            )
+        });
+        events.iter().map(|event| event.envelope()).collect()
+    }
+}
+
+pub fn rows(response: &Response) -> Vec<Value> {
+    assert_eq!(response.status, 200, "{response:?}");
+    response.at("/events").as_array().expect("events").clone()
+}
+
+pub fn text<'v>(event: &'v Value, name: &str) -> &'v str {
+    event[name].as_str().unwrap_or_default()
 }

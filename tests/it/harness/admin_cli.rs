@@ -10,13 +10,13 @@ use super::app::{ADMIN_KEY, TestApp};
 
 /// What one command came to.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Exited {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Ran {
+impl Exited {
     /// The one JSON object that was printed.
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
@@ -45,11 +45,11 @@ impl Ran {
 }
 
 /// A service, and who runs it.
-pub struct Operator {
+pub struct AdminCli {
     pub app: TestApp,
 }
 
-impl Operator {
+impl AdminCli {
     /// With settings of the test's choice.
     pub async fn new(settings: &[&str]) -> Self {
         let url = super::redis::shared().url();
@@ -67,11 +67,10 @@ impl Operator {
                 "tenant_id": "acme", "scope": scope, "unit": "TOKENS",
                 "allocated": {"unit": "TOKENS", "amount": allocated},
             }));
-        let made = self
-            .app
+        self.app
             .send(request.header("X-Admin-API-Key", ADMIN_KEY))
-            .await;
-        assert_eq!(made.status, 201, "{made:?}");
+            .await
+            .expect(201);
     }
 
     /// A command, of words without blanks.
@@ -87,7 +86,7 @@ impl Operator {
     }
 
     /// Runs a command.
-    pub async fn run(&self, words: &str) -> Ran {
+    pub async fn run(&self, words: &str) -> Exited {
         ran(self
             .command(words)
             .output()
@@ -97,9 +96,9 @@ impl Operator {
 }
 
 /// What a process came to.
-pub fn ran(output: Output) -> Ran {
+pub fn ran(output: Output) -> Exited {
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    Ran {
+    Exited {
         code: output.status.code().expect("an exit code"),
         out: text(output.stdout),
         err: text(output.stderr),

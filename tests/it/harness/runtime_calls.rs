@@ -1,17 +1,16 @@
 //! What a test of the rules does with a service: states of ledgers, tenants and keys, requests, and what they caused.
 
-use std::collections::BTreeMap;
-
 use budget_authority::domain::amount::Unit;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::app::{ADMIN_KEY, Said, TestApp};
-use super::holds::now_ms;
-use super::world::Start;
+use super::app::{ADMIN_KEY, TestApp};
+use super::ledger_fixture::Start;
+use super::redis_fixture::Fields;
+use super::response::Response;
 
 /// Fields of a record, names and values.
-pub type Fields = &'static [(&'static str, &'static str)];
+pub type State = &'static [(&'static str, &'static str)];
 
 /// A ledger as it is set and as it is found. `spent` follows from the other figures when it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,7 +43,7 @@ pub fn over(ledger: Ledger) -> Ledger {
 
 /// An event of the tenant's log: its facts by name.
 #[derive(Debug, Clone)]
-pub struct Event(BTreeMap<String, String>);
+pub struct Event(Fields);
 
 impl Event {
     /// A fact; empty when it is not there.
@@ -106,45 +105,44 @@ pub fn event_body(key: &str, scope_path: &str, amount: i64) -> Value {
 
 impl TestApp {
     /// Creates a reservation of the first tenant with further members; the answer whatever it is.
-    pub async fn create(&self, key: &str, scope: &str, amount: i64, more: Value) -> Said {
+    pub async fn create(&self, key: &str, scope: &str, amount: i64, more: Value) -> Response {
         self.post("/v1/reservations", with(ask_body(key, scope, amount), more))
             .await
     }
 
     /// Creates a reservation and answers its id. The scope is its idempotency key too.
     pub async fn held(&self, scope: &str, amount: i64, more: Value) -> String {
-        let said = self.create(scope, scope, amount, more).await;
-        assert_eq!(said.status, 200, "{said:?}");
-        said.text("/reservation_id").to_owned()
+        let response = self.create(scope, scope, amount, more).await.expect(200);
+        response.text("/reservation_id").to_owned()
     }
 
     /// Asks whether a reservation could be made.
-    pub async fn dry_run(&self, key: &str, scope: &str, amount: i64) -> Said {
+    pub async fn dry_run(&self, key: &str, scope: &str, amount: i64) -> Response {
         self.create(key, scope, amount, json!({"dry_run": true}))
             .await
     }
 
     /// Asks for a decision.
-    pub async fn decide(&self, key: &str, scope: &str, amount: i64) -> Said {
+    pub async fn decide(&self, key: &str, scope: &str, amount: i64) -> Response {
         self.post("/v1/decide", ask_body(key, scope, amount)).await
     }
 
     /// Settles a reservation in TOKENS.
-    pub async fn commit(&self, id: &str, key: &str, amount: i64) -> Said {
+    pub async fn commit(&self, id: &str, key: &str, amount: i64) -> Response {
         let body = json!({"idempotency_key": key, "actual": tokens(amount)});
         self.post(&format!("/v1/reservations/{id}/commit"), body)
             .await
     }
 
     /// Gives a reservation back.
-    pub async fn release(&self, id: &str, key: &str) -> Said {
+    pub async fn release(&self, id: &str, key: &str) -> Response {
         let body = json!({"idempotency_key": key});
         self.post(&format!("/v1/reservations/{id}/release"), body)
             .await
     }
 
     /// Gives a reservation back under the admin key.
-    pub async fn admin_release(&self, id: &str, key: &str) -> Said {
+    pub async fn admin_release(&self, id: &str, key: &str) -> Response {
         let path = format!("/v1/reservations/{id}/release");
         let body = json!({"idempotency_key": key, "reason": "stuck"});
         let request = self.request(Method::POST, &path).json(&body);
@@ -153,20 +151,20 @@ impl TestApp {
     }
 
     /// Moves the expiry of a reservation.
-    pub async fn extend(&self, id: &str, key: &str, by_ms: i64) -> Said {
+    pub async fn extend(&self, id: &str, key: &str, by_ms: i64) -> Response {
         let body = json!({"idempotency_key": key, "extend_by_ms": by_ms});
         self.post(&format!("/v1/reservations/{id}/extend"), body)
             .await
     }
 
     /// Posts an event with further members.
-    pub async fn post_event(&self, key: &str, scope: &str, amount: i64, more: Value) -> Said {
+    pub async fn post_event(&self, key: &str, scope: &str, amount: i64, more: Value) -> Response {
         self.post("/v1/events", with(event_body(key, scope, amount), more))
             .await
     }
 
     /// Reads a reservation.
-    pub async fn found(&self, id: &str) -> Said {
+    pub async fn found(&self, id: &str) -> Response {
         self.get(&format!("/v1/reservations/{id}")).await
     }
 
@@ -200,14 +198,14 @@ impl TestApp {
             allocated,
             limit,
         };
-        self.world.seed(tenant, &start).await;
+        self.seed(tenant, &start).await;
     }
 
     /// Sets fields of a record.
     pub async fn set(&self, key: &str, fields: &[(&str, &str)]) {
         let mut words = vec!["HSET", key];
         words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
-        self.world.redis(&words).await;
+        self.run::<()>(&words).await;
     }
 
     /// Sets fields of the first tenant's record.
@@ -222,30 +220,30 @@ impl TestApp {
 
     /// Sets fields of the first tenant's API key.
     pub async fn set_key(&self, fields: &[(&str, &str)]) {
-        let caller = &self.world.callers[0];
-        let keys = self.world.store.keys();
+        let caller = &self.callers[0];
+        let keys = self.store.keys();
         let key = keys.api_key(caller.partition, caller.key_id.as_str());
         self.set(&key, fields).await;
     }
 
     /// The record of the first tenant.
     pub fn tenant_key(&self) -> String {
-        let caller = &self.world.callers[0];
-        let keys = self.world.store.keys();
+        let caller = &self.callers[0];
+        let keys = self.store.keys();
         keys.tenant(caller.partition, caller.tenant.as_str())
     }
 
     /// The record of a ledger in TOKENS.
     pub fn ledger_key(&self, tenant: usize, scope: &str) -> String {
-        let caller = &self.world.callers[tenant];
-        let keys = self.world.store.keys();
+        let caller = &self.callers[tenant];
+        let keys = self.store.keys();
         keys.budget(caller.partition, caller.tenant.as_str(), "TOKENS", scope)
     }
 
     /// The record of a reservation of the first tenant.
     pub fn reservation_key(&self, id: &str) -> String {
-        let partition = self.world.callers[0].partition;
-        self.world.store.keys().reservation(partition, id)
+        let partition = self.callers[0].partition;
+        self.store.keys().reservation(partition, id)
     }
 
     /// The stored figures of a ledger of the first tenant in TOKENS. They must agree with the balances that are served.
@@ -253,7 +251,7 @@ impl TestApp {
         let names = ["remaining", "reserved", "spent", "debt", "is_over_limit"];
         let mut words = vec!["HMGET".to_owned(), self.ledger_key(0, scope)];
         words.extend(names.map(str::to_owned));
-        let stored: Vec<i64> = self.read(&words).await;
+        let stored: Vec<i64> = self.run(&words).await;
         let (remaining, reserved, spent, debt) = self.figures(scope).await;
         assert_eq!(
             stored[..4],
@@ -266,94 +264,45 @@ impl TestApp {
         }
     }
 
-    /// Redis's time in milliseconds.
-    pub async fn now_ms(&self) -> i64 {
-        now_ms(&self.world.store).await
-    }
-
     /// Moves the deadline of a reservation of the first tenant, so that it expired this long ago (or expires in `-ago_ms`).
     pub async fn backdate(&self, id: &str, ago_ms: i64) {
-        let (caller, keys) = (&self.world.callers[0], self.world.store.keys());
+        let (caller, keys) = (&self.callers[0], self.store.keys());
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let record = self.reservation_key(id);
-        let grace_ms: i64 = self.read(&["HGET", &record, "grace_ms"]).await;
+        let grace_ms: i64 = self.run(&["HGET", &record, "grace_ms"]).await;
         let expires_ms = self.now_ms().await - ago_ms;
         let due = (expires_ms + grace_ms).to_string();
         self.set(&record, &[("expires_at_ms", &expires_ms.to_string())])
             .await;
         let (due_key, tenants) = (keys.due(partition, tenant), keys.due_tenants(partition));
-        self.world.redis(&["ZADD", &due_key, &due, id]).await;
-        self.world
-            .redis(&["ZADD", &tenants, "LT", &due, tenant])
+        self.run::<()>(&["ZADD", &due_key, &due, id]).await;
+        self.run::<()>(&["ZADD", &tenants, "LT", &due, tenant])
             .await;
     }
 
     /// What a sweep of the first tenant expires now.
     pub async fn sweep(&self) -> i64 {
         use budget_authority::domain::cause::Cause;
-        let (tenant, cause) = (&self.world.callers[0].tenant, Cause::sweep().lines());
+        let (tenant, cause) = (&self.callers[0].tenant, Cause::sweep().lines());
         let until = self.now_ms().await;
-        budget_authority::store::runtime::expire::expire_tenant(
-            &self.world.store,
-            tenant,
-            &cause,
-            until,
-        )
-        .await
-        .expect("Redis answers")
+        budget_authority::store::runtime::expire::expire_tenant(&self.store, tenant, &cause, until)
+            .await
+            .expect("Redis answers")
     }
 
     /// The first tenant's events of today, oldest first.
     pub async fn events(&self) -> Vec<Event> {
-        let (caller, store) = (&self.world.callers[0], &self.world.store);
+        let (caller, store) = (&self.callers[0], &self.store);
         let log = store
             .keys()
             .events(caller.partition, caller.tenant.as_str(), store.today());
-        self.entries(&log).await
+        self.entries(&log).await.into_iter().map(Event).collect()
     }
 
     /// The pointers of the first tenant's partition, oldest first.
     pub async fn outbox(&self) -> Vec<Event> {
-        let partition = self.world.callers[0].partition;
-        self.entries(&self.world.store.keys().outbox(partition))
-            .await
-    }
-
-    /// The entries of a stream.
-    pub async fn entries(&self, stream: &str) -> Vec<Event> {
-        let entries: Vec<(String, Vec<String>)> = self.read(&["XRANGE", stream, "-", "+"]).await;
-        let facts = |fields: Vec<String>| {
-            let (mut facts, mut fields) = (BTreeMap::new(), fields.into_iter());
-            while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
-                assert!(
-                    facts.insert(name.clone(), value).is_none(),
-                    "{name} is told twice"
-                );
-            }
-            Event(facts)
-        };
-        entries
-            .into_iter()
-            .map(|(_, fields)| facts(fields))
-            .collect()
-    }
-
-    /// Everything that the service has stored, byte for byte.
-    pub async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
-        let pattern = format!("{}:*", self.world.store.keys().prefix());
-        let keys: Vec<String> = self.read(&["KEYS", &pattern]).await;
-        let mut dumps = BTreeMap::new();
-        for key in keys {
-            let dump: Vec<u8> = self.read(&["DUMP", &key]).await;
-            dumps.insert(key, dump);
-        }
-        dumps
-    }
-
-    /// Runs one command and reads its reply.
-    pub async fn read<T: ::redis::FromRedisValue>(&self, words: &[impl AsRef<str>]) -> T {
-        let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-        let reply = self.world.redis(&words).await;
-        ::redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        let partition = self.callers[0].partition;
+        let outbox = self.entries(&self.store.keys().outbox(partition)).await;
+        outbox.into_iter().map(Event).collect()
     }
 }

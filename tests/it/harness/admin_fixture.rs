@@ -1,4 +1,6 @@
-//! An operator's desk: the admin plane on the shared Redis, under a prefix of its own.
+//! The admin plane as the service calls it, on a key prefix of its own, and the values that its requests take.
+
+use std::ops::Deref;
 
 use budget_authority::admin::{
     Admin, AdminError, CreatedApiKey, Funding, NewApiKey, NewBudget, Request,
@@ -21,9 +23,11 @@ use budget_authority::store::{Day, Store};
 use serde_json::Value;
 
 use super::redis::{RedisServer, shared};
+use super::redis_fixture::RedisFixture;
 
-pub struct Desk {
-    pub store: Store,
+/// See the module documentation.
+pub struct AdminFixture {
+    redis: RedisFixture,
     pub admin: Admin,
 }
 
@@ -164,14 +168,15 @@ pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> AdminRefus
     }
 }
 
-impl Desk {
+impl AdminFixture {
     pub fn new() -> Self {
-        Self::on(super::store(&shared().url()))
+        Self::on(RedisFixture::new().store)
     }
 
     pub fn on(store: Store) -> Self {
         let admin = Admin::new(store.clone(), "sk_live_");
-        Self { store, admin }
+        let redis = RedisFixture::on(store);
+        Self { redis, admin }
     }
 
     pub fn redis(&self) -> &'static RedisServer {
@@ -273,5 +278,13 @@ impl Desk {
 
     fn today(&self) -> Day {
         self.store.today()
+    }
+}
+
+impl Deref for AdminFixture {
+    type Target = RedisFixture;
+
+    fn deref(&self) -> &RedisFixture {
+        &self.redis
     }
 }

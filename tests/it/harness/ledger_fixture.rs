@@ -1,4 +1,6 @@
-//! A tenant or two with keys and ledgers, and a ledger handle, under a key prefix of their own.
+//! Tenants with an API key each, their ledgers, and the runtime plane as the service calls it.
+
+use std::ops::Deref;
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::api_key::secret::ApiKeyText;
@@ -8,11 +10,11 @@ use budget_authority::domain::ids::{Partition, RequestId, TenantId, TraceId};
 use budget_authority::ledger::Ledger;
 use budget_authority::store::Store;
 
-use super::redis;
+use super::redis_fixture::RedisFixture;
 
-/// What a test acts on.
-pub struct World {
-    pub store: Store,
+/// See the module documentation.
+pub struct LedgerFixture {
+    redis: RedisFixture,
     pub ledger: Ledger,
     pub callers: Vec<RuntimeCaller>,
     /// The texts of their keys.
@@ -29,10 +31,10 @@ pub struct Start {
     pub limit: i64,
 }
 
-impl World {
+impl LedgerFixture {
     /// Two tenants with a key each, and no ledger.
     pub async fn new() -> Self {
-        Self::on(super::store(&redis::shared().url())).await
+        Self::on(RedisFixture::new().store).await
     }
 
     /// The same on a store of the test's choice.
@@ -48,10 +50,9 @@ impl World {
             callers.push(caller);
             keys.push(key);
         }
-        let ledger = Ledger::new(store.clone(), 600, 30);
         Self {
-            store,
-            ledger,
+            ledger: Ledger::new(store.clone(), 600, 30),
+            redis: RedisFixture::on(store),
             callers,
             keys,
             key_prefix,
@@ -63,18 +64,18 @@ impl World {
         let (caller, key) = tenant(&store, name, "sk_live_").await;
         Self {
             ledger: Ledger::new(store.clone(), 600, 30),
-            store,
+            redis: RedisFixture::on(store),
             callers: vec![caller],
             keys: vec![key],
             key_prefix: "sk_live_",
         }
     }
 
-    /// The same world by way of another store.
-    pub fn by_way_of(&self, store: Store) -> Self {
+    /// The same tenants by way of another store.
+    pub fn with_store(&self, store: Store) -> Self {
         Self {
             ledger: Ledger::new(store.clone(), 600, 30),
-            store,
+            redis: RedisFixture::on(store),
             callers: self.callers.clone(),
             keys: self.keys.clone(),
             key_prefix: self.key_prefix,
@@ -82,7 +83,7 @@ impl World {
     }
 
     /// One more tenant with a key; its index.
-    pub async fn add(&mut self, name: &str) -> usize {
+    pub async fn add_tenant(&mut self, name: &str) -> usize {
         let (caller, key) = tenant(&self.store, name, self.key_prefix).await;
         self.callers.push(caller);
         self.keys.push(key);
@@ -98,7 +99,7 @@ impl World {
         let mut words = vec!["HSET", &record, "hash", hash.as_str(), "tenant", name];
         words.extend(["status", "ACTIVE"]);
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.redis(&words).await;
+        self.run::<()>(&words).await;
         key.expose().to_owned()
     }
 
@@ -108,7 +109,7 @@ impl World {
         let record = self.key_record(&key);
         let mut words = vec!["HSET", &record];
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.redis(&words).await;
+        self.run::<()>(&words).await;
     }
 
     fn key_record(&self, key: &ApiKeyText) -> String {
@@ -126,18 +127,6 @@ impl World {
             trace_id: TraceId::mint(),
             trace_flags: None,
         }
-    }
-
-    /// Runs one Redis command on a key of the tenant.
-    pub async fn redis(&self, words: &[&str]) -> ::redis::Value {
-        let mut command = ::redis::cmd(words[0]);
-        for word in &words[1..] {
-            command.arg(word);
-        }
-        self.store
-            .query(words[1], &command)
-            .await
-            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
     /// Puts a ledger in place.
@@ -163,17 +152,18 @@ impl World {
         ];
         let mut words = vec!["HSET", &key];
         words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.redis(&words).await;
+        self.run::<()>(&words).await;
         let counts = keys.counts(partition);
-        self.redis(&["HINCRBY", &counts, &format!("budget {unit} ACTIVE"), "1"])
+        self.run::<()>(&["HINCRBY", &counts, &format!("budget {unit} ACTIVE"), "1"])
             .await;
         let index = keys.budgets(partition, name);
         let entry = format!("{} {} {unit}", start.scope, start.unit.index());
-        self.redis(&["ZADD", &index, "0", &entry]).await;
+        self.run::<()>(&["ZADD", &index, "0", &entry]).await;
     }
 }
 
 async fn tenant(store: &Store, name: &str, key_prefix: &str) -> (RuntimeCaller, String) {
+    let (redis, keys) = (RedisFixture::on(store.clone()), store.keys());
     let tenant = TenantId::parse(name).expect("a tenant id");
     let partition: Partition = tenant.partition();
     let key = ApiKeyText::generate(key_prefix, partition);
@@ -183,34 +173,29 @@ async fn tenant(store: &Store, name: &str, key_prefix: &str) -> (RuntimeCaller, 
         tenant,
         partition,
     };
-    let record = store.keys().api_key(partition, caller.key_id.as_str());
-    let mut command = ::redis::cmd("HSET");
-    command.arg(&record).arg(&[
-        ("hash", caller.key_hash.as_str()),
-        ("tenant", name),
-        ("status", "ACTIVE"),
-    ]);
-    store.query(&record, &command).await.expect("a stored key");
-    let record = store.keys().tenant(partition, name);
-    let mut command = ::redis::cmd("HSET");
-    command.arg(&record).arg("status").arg("ACTIVE");
-    store
-        .query(&record, &command)
-        .await
-        .expect("a stored tenant");
-    let (tenants, counts) = (
-        store.keys().tenants(partition),
-        store.keys().counts(partition),
-    );
-    let mut enter = ::redis::cmd("ZADD");
-    enter.arg(&tenants).arg(0).arg(name);
-    let mut count = ::redis::cmd("HINCRBY");
-    count.arg(&counts).arg("tenant ACTIVE").arg(1);
-    for (key, command) in [(tenants, enter), (counts, count)] {
-        store
-            .query(&key, &command)
-            .await
-            .expect("a tenant that counts");
-    }
+    let record = keys.api_key(partition, caller.key_id.as_str());
+    let hash = caller.key_hash.as_str();
+    let words = ["HSET", &record, "hash", hash, "tenant", name];
+    redis
+        .run::<()>(&[&words[..], &["status", "ACTIVE"]].concat())
+        .await;
+    let record = keys.tenant(partition, name);
+    redis
+        .run::<()>(&["HSET", &record, "status", "ACTIVE"])
+        .await;
+    redis
+        .run::<()>(&["ZADD", &keys.tenants(partition), "0", name])
+        .await;
+    redis
+        .run::<()>(&["HINCRBY", &keys.counts(partition), "tenant ACTIVE", "1"])
+        .await;
     (caller, key.expose().to_owned())
+}
+
+impl Deref for LedgerFixture {
+    type Target = RedisFixture;
+
+    fn deref(&self) -> &RedisFixture {
+        &self.redis
+    }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use budget_authority::store::{Day, Lease, Store};
 
-use super::holds::{Tenant, now_ms};
+use super::redis_fixture::now_ms;
+use super::tenant_fixture::TenantFixture;
 
 const DAY_MS: i64 = 86_400_000;
 const LEASE: Duration = Duration::from_secs(60);
@@ -19,16 +20,16 @@ pub enum End {
 }
 
 /// A tenant with records of one past day, and the ledger that they leave.
-pub struct Past {
-    pub tenant: Tenant,
+pub struct PastDay {
+    pub tenant: TenantFixture,
     pub day: Day,
     pub lease: Lease,
     pub now_ms: i64,
 }
 
-impl Past {
+impl PastDay {
     pub async fn new(store: &Store, days_ago: i64) -> Self {
-        let tenant = Tenant::new(store, "acme").await;
+        let tenant = TenantFixture::bare(store, "acme").await;
         let now_ms = now_ms(store).await;
         let lease = tenant.lease("d", LEASE).await;
         let day = Day::of_ms(now_ms - days_ago * DAY_MS);

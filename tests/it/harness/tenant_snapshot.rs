@@ -1,15 +1,15 @@
-//! What is stored of an estate, and the check that all of it has ended as it must: each once, the tenant last.
+//! What is stored of a tenant, and the check that a close has ended all of it: each part once, the tenant last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use budget_authority::store::Day;
 use budget_authority::tools::verify::verify;
 
-use super::books::Fields;
-use super::estate::Estate;
+use super::redis_fixture::Fields;
+use super::tenant_fixture::TenantFixture;
 
 /// What is stored of a tenant.
-pub struct Account {
+pub struct TenantSnapshot {
     /// By name: scope and unit.
     pub ledgers: BTreeMap<(String, String), Fields>,
     pub reservations: BTreeMap<String, Fields>,
@@ -21,35 +21,15 @@ pub struct Account {
     pub tenant: Fields,
 }
 
-impl Estate {
-    async fn hashes(&self, names: Vec<(String, String)>) -> BTreeMap<String, Fields> {
-        let commands: Vec<_> = names
-            .iter()
-            .map(|(_, key)| {
-                let mut command = redis::cmd("HGETALL");
-                command.arg(key);
-                (key.clone(), command)
-            })
-            .collect();
-        let mut found = BTreeMap::new();
-        for (names, commands) in names.chunks(1_000).zip(commands.chunks(1_000)) {
-            let replies = self
-                .desk
-                .store
-                .query_all(commands)
-                .await
-                .expect("an answer");
-            for ((name, _), reply) in names.iter().zip(replies) {
-                let fields = redis::from_redis_value(reply).expect("a hash");
-                found.insert(name.clone(), fields);
-            }
-        }
-        found
+impl TenantFixture {
+    async fn named(&self, names: Vec<(String, String)>) -> BTreeMap<String, Fields> {
+        let (names, keys): (Vec<_>, Vec<_>) = names.into_iter().unzip();
+        names.into_iter().zip(self.hashes(&keys).await).collect()
     }
 
     /// All that is stored; the tenant must be at rest.
-    pub async fn account(&self) -> Account {
-        let (keys, partition, name) = (self.keys().clone(), self.tenant.partition(), self.name());
+    pub async fn account(&self) -> TenantSnapshot {
+        let (keys, partition, name) = (self.keys().clone(), self.id.partition(), self.name());
         let list = keys.budgets(partition, name);
         let members: Vec<String> = self.run(&["ZRANGE", &list, "0", "-1"]).await;
         let ledgers = members.iter().map(|member| {
@@ -61,17 +41,17 @@ impl Estate {
                 keys.budget(partition, name, unit, scope),
             )
         });
-        let ledgers = self.hashes(ledgers.collect()).await;
+        let ledgers = self.named(ledgers.collect()).await;
         let list = keys.api_keys(partition, name);
         let ids: Vec<String> = self.run(&["ZRANGE", &list, "0", "-1"]).await;
         let of_key = |id: String| (id.clone(), keys.api_key(partition, &id));
-        let api_keys = self.hashes(ids.into_iter().map(of_key).collect()).await;
+        let api_keys = self.named(ids.into_iter().map(of_key).collect()).await;
         let list = keys.webhooks(partition, name);
         let ids: Vec<String> = self.run(&["ZRANGE", &list, "0", "-1"]).await;
         let of_hook = |id: String| (id.clone(), keys.webhook(partition, &id));
-        let webhooks = self.hashes(ids.into_iter().map(of_hook).collect()).await;
+        let webhooks = self.named(ids.into_iter().map(of_hook).collect()).await;
         let (mut reservations, mut events, mut audit) = (Vec::new(), Vec::new(), Vec::new());
-        let today = self.desk.store.today().start_ms();
+        let today = self.store.today().start_ms();
         for day in [Day::of_ms(today - 1), Day::of_ms(today)] {
             let index = keys.reservations(partition, name, day);
             let ids: Vec<String> = self.run(&["ZRANGE", &index, "0", "-1"]).await;
@@ -91,12 +71,12 @@ impl Estate {
             let (scope, unit) = name.split_once(' ').expect("two words");
             (scope.to_owned(), unit.to_owned())
         };
-        Account {
+        TenantSnapshot {
             ledgers: ledgers
                 .into_iter()
                 .map(|(name, fields)| (split(name), fields))
                 .collect(),
-            reservations: self.hashes(reservations).await,
+            reservations: self.named(reservations).await,
             keys: api_keys,
             webhooks,
             events,
@@ -107,15 +87,15 @@ impl Estate {
 
     /// Whether the intent of a close stands.
     pub async fn is_closing(&self) -> bool {
-        let key = self.keys().closing(self.tenant.partition(), self.name());
+        let key = self.keys().closing(self.id.partition(), self.name());
         self.run(&["EXISTS", &key]).await
     }
 
     /// Checks that everything has ended as it must since `before`, each child told once, the tenant last.
-    pub async fn check_closed(&self, before: &Account) -> Account {
+    pub async fn check_closed(&self, before: &TenantSnapshot) -> TenantSnapshot {
         let after = self.account().await;
         assert!(!self.is_closing().await, "the intent is gone");
-        let closings = self.keys().closings(self.tenant.partition());
+        let closings = self.keys().closings(self.id.partition());
         let listed: Vec<String> = self.run(&["ZRANGE", &closings, "0", "-1"]).await;
         assert!(!listed.contains(&self.name().to_owned()));
         assert_eq!(after.tenant["status"], "CLOSED");
@@ -265,7 +245,7 @@ impl Estate {
                 .all(|(sequence, n)| *sequence == n),
             "gapless"
         );
-        let report = verify(&self.desk.store, Some(&self.tenant), |_| {})
+        let report = verify(&self.store, Some(&self.id), |_| {})
             .await
             .expect("an answer");
         assert!(report.is_right(), "{}", report.table(true));
@@ -273,7 +253,7 @@ impl Estate {
     }
 
     /// The entries of requests that closed.
-    pub fn requests(account: &Account) -> Vec<&Fields> {
+    pub fn requests(account: &TenantSnapshot) -> Vec<&Fields> {
         let entries = account.audit.iter();
         entries
             .filter(|entry| entry["operation"] == "updateTenant")

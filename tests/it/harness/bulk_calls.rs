@@ -2,22 +2,13 @@
 
 use budget_authority::domain::ids::TenantId;
 use budget_authority::store::Store;
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::app::{ADMIN_KEY, Said, TestApp};
+use super::response::Response;
 
 pub const TENANTS: &str = "/v1/admin/tenants/bulk-action";
 pub const WEBHOOKS: &str = "/v1/admin/webhooks/bulk-action";
 pub const BUDGETS: &str = "/v1/admin/budgets/bulk-action";
-
-/// Asks for a bulk action under the admin key.
-pub async fn bulk(app: &TestApp, path: &str, body: &Value) -> Said {
-    let request = app
-        .request(Method::POST, path)
-        .header("X-Admin-API-Key", ADMIN_KEY);
-    app.send(request.json(body)).await
-}
 
 /// A bulk action on the ledgers of a tenant, in TOKENS.
 pub fn fund(tenant: &str, action: &str, amount: i64, key: &str) -> Value {
@@ -58,15 +49,15 @@ pub async fn ledgers(store: &Store, tenant: &str, count: usize) {
 }
 
 /// The ids of the rows in one of the lists of an answer.
-pub fn ids(said: &Said, list: &str) -> Vec<String> {
-    let rows = said.body[list].as_array().expect("a list").iter();
+pub fn ids(response: &Response, list: &str) -> Vec<String> {
+    let rows = response.body[list].as_array().expect("a list").iter();
     rows.map(|row| row["id"].as_str().expect("an id").to_owned())
         .collect()
 }
 
 /// What a row says besides its id: the word of its error or the reason why it was skipped.
-pub fn words(said: &Said, list: &str) -> Vec<(String, String)> {
-    let rows = said.body[list].as_array().expect("a list").iter();
+pub fn words(response: &Response, list: &str) -> Vec<(String, String)> {
+    let rows = response.body[list].as_array().expect("a list").iter();
     let word = |row: &Value| {
         let word = row.get("error_code").or(row.get("reason"));
         let word = word.and_then(Value::as_str).expect("a word").to_owned();

@@ -1,18 +1,15 @@
-//! Recomputes a tenant's ledgers from its records, apart from any code of the service.
+//! Recomputes a tenant's ledgers from its records, without any code of the service.
 
 use std::collections::BTreeMap;
 
-use budget_authority::store::{Day, Store};
+use budget_authority::store::Day;
 use budget_authority::tools::verify::verify;
-use redis::{Cmd, FromRedisValue, Value};
 
-use super::world::World;
-
-/// The fields of a stored record.
-pub type Fields = BTreeMap<String, String>;
+use super::ledger_fixture::LedgerFixture;
+use super::redis_fixture::Fields;
 
 /// All records of one tenant that were written today or yesterday.
-pub struct Books {
+pub struct LedgerAudit {
     /// By unit and scope.
     pub ledgers: BTreeMap<(String, String), Fields>,
     /// By id.
@@ -23,39 +20,14 @@ pub struct Books {
     pub events: Vec<Fields>,
 }
 
-fn command(words: &[&str]) -> (String, Cmd) {
-    let mut command = redis::cmd(words[0]);
-    command.arg(&words[1..]);
-    (words[1].to_owned(), command)
-}
-
-async fn ask<T: FromRedisValue>(store: &Store, words: &[&str]) -> T {
-    let (key, command) = command(words);
-    let reply = store.query(&key, &command).await;
-    redis::from_redis_value(reply.expect("Redis answers")).expect("the type that was meant")
-}
-
-async fn hashes(store: &Store, keys: &[String]) -> Vec<Fields> {
-    let mut all = Vec::new();
-    for some in keys.chunks(500) {
-        let commands: Vec<_> = some.iter().map(|key| command(&["HGETALL", key])).collect();
-        let replies: Vec<Value> = store.query_all(&commands).await.expect("Redis answers");
-        let read = |reply| redis::from_redis_value(reply).expect("a hash");
-        all.extend(replies.into_iter().map(read));
-    }
-    all
-}
-
-impl Books {
+impl LedgerAudit {
     /// Reads them; the tenant must be at rest.
-    pub async fn of(world: &World, tenant: usize) -> Self {
-        let (store, caller) = (&world.store, &world.callers[tenant]);
+    pub async fn read(fixture: &LedgerFixture, tenant: usize) -> Self {
+        let (store, caller) = (&fixture.store, &fixture.callers[tenant]);
         let (keys, partition, name) = (store.keys(), caller.partition, caller.tenant.as_str());
-        let entries: Vec<String> = ask(
-            store,
-            &["ZRANGE", &keys.budgets(partition, name), "0", "-1"],
-        )
-        .await;
+        let entries: Vec<String> = fixture
+            .run(&["ZRANGE", &keys.budgets(partition, name), "0", "-1"])
+            .await;
         let scopes = entries.iter().map(|entry| {
             let mut words = entry.split(' ');
             let scope = words.next().expect("a scope");
@@ -65,19 +37,19 @@ impl Books {
         let scopes: Vec<_> = scopes.collect();
         let key = |(unit, scope): &(String, String)| keys.budget(partition, name, unit, scope);
         let ledger_keys: Vec<_> = scopes.iter().map(key).collect();
-        let ledgers = hashes(store, &ledger_keys).await;
+        let ledgers = fixture.hashes(&ledger_keys).await;
 
         let today = store.today().start_ms();
         let (mut reservation_ids, mut post_ids, mut events) = (Vec::new(), Vec::new(), Vec::new());
         for day in [Day::of_ms(today - 1), Day::of_ms(today)] {
             let index = keys.reservations(partition, name, day);
-            let ids: Vec<String> = ask(store, &["ZRANGE", &index, "0", "-1"]).await;
+            let ids: Vec<String> = fixture.run(&["ZRANGE", &index, "0", "-1"]).await;
             reservation_ids.extend(ids);
             let index = keys.posts(partition, name, day);
-            let ids: Vec<String> = ask(store, &["ZRANGE", &index, "0", "-1"]).await;
+            let ids: Vec<String> = fixture.run(&["ZRANGE", &index, "0", "-1"]).await;
             post_ids.extend(ids);
             let log = keys.events(partition, name, day);
-            let entries: Vec<(String, Fields)> = ask(store, &["XRANGE", &log, "-", "+"]).await;
+            let entries: Vec<(String, Fields)> = fixture.run(&["XRANGE", &log, "-", "+"]).await;
             events.extend(entries.into_iter().map(|(_, facts)| facts));
         }
         let reservation_keys: Vec<_> = reservation_ids
@@ -89,22 +61,22 @@ impl Books {
             ledgers: scopes.into_iter().zip(ledgers).collect(),
             reservations: reservation_ids
                 .into_iter()
-                .zip(hashes(store, &reservation_keys).await)
+                .zip(fixture.hashes(&reservation_keys).await)
                 .collect(),
             posts: post_ids
                 .into_iter()
-                .zip(hashes(store, &post_keys).await)
+                .zip(fixture.hashes(&post_keys).await)
                 .collect(),
             events,
         }
     }
 
     /// Reads them and audits them, and has the service's own verification do the same.
-    pub async fn audited(world: &World, tenant: usize) -> Self {
-        let books = Self::of(world, tenant).await;
+    pub async fn run(fixture: &LedgerFixture, tenant: usize) -> Self {
+        let books = Self::read(fixture, tenant).await;
         books.audit();
-        let id = &world.callers[tenant].tenant;
-        let report = verify(&world.store, Some(id), |_| {}).await;
+        let id = &fixture.callers[tenant].tenant;
+        let report = verify(&fixture.store, Some(id), |_| {}).await;
         let report = report.expect("Redis answers");
         assert!(report.is_right(), "{}", report.table(false));
         assert_eq!(report.ledgers.len(), books.ledgers.len());
@@ -167,7 +139,7 @@ impl Books {
         integer(&self.ledgers[&key], name)
     }
 
-    /// How many events of a type were told.
+    /// How many events of a type were emitted.
     pub fn events_of(&self, event_type: &str) -> usize {
         let of_type = |facts: &&Fields| facts.get("type").is_some_and(|found| found == event_type);
         self.events.iter().filter(of_type).count()

@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
 /// See the module documentation.
-pub struct SlowWay {
+pub struct SlowProxy {
     port: u16,
     delay_ms: Arc<AtomicU64>,
 }
 
-impl SlowWay {
+impl SlowProxy {
     /// To the Redis on this port; without delay so far.
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

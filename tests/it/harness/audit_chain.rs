@@ -1,4 +1,4 @@
-//! An audit chain of a tenant, and whoever seals it.
+//! The audit chain of a tenant, and the sealer of chains.
 
 use std::time::Duration;
 
@@ -10,18 +10,13 @@ use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::tools::verify::audit::{AuditReport, verify_audit};
 use prometheus::Registry;
-use redis::FromRedisValue;
 
-use super::desk::{Desk, cause, tenant_id};
-use super::holds::lease;
+use super::admin_fixture::{cause, tenant_id};
+use super::redis_fixture::RedisFixture;
+use super::tenant_fixture::TenantFixture;
 
 pub const KEEP: Duration = Duration::from_secs(400 * 86_400);
-const LEASE: Duration = Duration::from_secs(60);
-
-pub struct Trail {
-    pub desk: Desk,
-    pub tenant: &'static str,
-}
+pub const LEASE: Duration = Duration::from_secs(60);
 
 pub fn sealer(store: &Store) -> Sealer {
     sealer_counting(store, &Registry::new())
@@ -75,54 +70,33 @@ pub fn append(store: &Store, tenant: &str, at_ms: i64, fields: &[(&str, &str)]) 
     redis.run::<i64>(&["SADD", &keys.unsealed(partition), tenant]);
 }
 
-impl Trail {
-    /// A tenant without entries.
-    pub async fn new() -> Self {
-        Self::on(Desk::new()).await
-    }
-
-    pub async fn on(desk: Desk) -> Self {
-        let trail = Self {
-            desk,
-            tenant: "acme",
-        };
-        let key = trail.desk.tenant_key("acme");
-        let fields = ["tenant_id", "acme", "name", "Acme", "status", "ACTIVE"];
-        let mut words = vec!["HSET", key.as_str()];
-        words.extend(fields);
-        trail.redis::<i64>(&words);
-        trail
-    }
-
-    pub fn partition(&self) -> Partition {
-        tenant_id(self.tenant).partition()
-    }
-
-    pub fn redis<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        self.desk.redis().run(words)
+impl TenantFixture {
+    /// A tenant without audit entries, on a store of its own.
+    pub async fn unaudited() -> Self {
+        Self::bare(&RedisFixture::new().store, "acme").await
     }
 
     pub fn chain_key(&self) -> String {
-        self.desk.store.keys().chain(self.partition(), self.tenant)
+        self.store.keys().chain(self.partition(), self.name())
     }
 
     pub fn log_key(&self) -> String {
-        let store = &self.desk.store;
+        let store = &self.store;
         store
             .keys()
-            .audit(self.partition(), self.tenant, store.today())
+            .audit(self.partition(), self.name(), store.today())
     }
 
     pub fn seals_key(&self) -> String {
-        let store = &self.desk.store;
+        let store = &self.store;
         store
             .keys()
-            .seals(self.partition(), self.tenant, store.today())
+            .seals(self.partition(), self.name(), store.today())
     }
 
     /// So many more entries of today.
-    pub async fn book(&self, entries: usize) {
-        let (cause, tenant) = (cause(Actor::Admin), tenant_id(self.tenant));
+    pub async fn record_failures(&self, entries: usize) {
+        let (cause, tenant) = (cause(Actor::Admin), tenant_id(self.name()));
         for _ in 0..entries {
             let failure = Failure {
                 cause: &cause,
@@ -134,21 +108,21 @@ impl Trail {
                 tenant: Some(&tenant),
                 partition: None,
             };
-            self.desk.admin.audit_failure(&failure).await;
+            self.admin.audit_failure(&failure).await;
         }
     }
 
     /// So many entries of a past day, as a script left them then.
-    pub async fn entries_of(&self, day: Day, entries: i64) {
-        let (keys, partition) = (self.desk.store.keys(), self.partition());
-        let log = keys.audit(partition, self.tenant, day);
+    pub async fn write_audit_entries(&self, day: Day, entries: i64) {
+        let (keys, partition) = (self.store.keys(), self.partition());
+        let log = keys.audit(partition, self.name(), day);
         let chain = self.chain_key();
-        for turn in 0..entries {
-            let at_ms = (day.start_ms() + 1_000 * turn).to_string();
-            let sequence: i64 = self.redis(&["HINCRBY", &chain, "sequence", "1"]);
+        for number in 0..entries {
+            let at_ms = (day.start_ms() + 1_000 * number).to_string();
+            let sequence: i64 = self.redis().run(&["HINCRBY", &chain, "sequence", "1"]);
             let sequence = sequence.to_string();
             let id = format!("{at_ms}-0");
-            self.redis::<String>(&[
+            self.redis().run::<String>(&[
                 "XADD",
                 &log,
                 &id,
@@ -162,18 +136,15 @@ impl Trail {
                 "200",
             ]);
         }
-        let (days, member) = (keys.days(partition), format!("{}:{day}", self.tenant));
-        self.redis::<i64>(&["ZADD", &days, "1", &member]);
-        self.redis::<i64>(&["SADD", &keys.unsealed(partition), self.tenant]);
-    }
-
-    pub async fn lease(&self) -> Lease {
-        lease(&self.desk.store, self.partition(), "d", LEASE).await
+        let (days, member) = (keys.days(partition), format!("{}:{day}", self.name()));
+        self.redis().run::<i64>(&["ZADD", &days, "1", &member]);
+        self.redis()
+            .run::<i64>(&["SADD", &keys.unsealed(partition), self.name()]);
     }
 
     /// Seals all that is there.
     pub async fn seal(&self) -> SealPass {
-        let (sealer, lease) = (sealer(&self.desk.store), self.lease().await);
+        let (sealer, lease) = (sealer(&self.store), self.lease("d", LEASE).await);
         let mut sum = SealPass::default();
         loop {
             let pass = sealer
@@ -189,8 +160,8 @@ impl Trail {
         }
     }
 
-    pub async fn report(&self) -> AuditReport {
-        let report = verify_audit(&self.desk.store, &[], |_| {}).await;
+    pub async fn audit_report(&self) -> AuditReport {
+        let report = verify_audit(&self.store, &[], |_| {}).await;
         report.expect("Redis answers")
     }
 }

@@ -1,0 +1,193 @@
+//! Audit chains that cannot be sealed: what is wrong is counted, and keeps no other chain waiting.
+
+use crate::harness::audit_chain::{LEASE, every_lease, sealer, sealer_counting};
+use crate::harness::tenant_fixture::TenantFixture;
+use budget_authority::store::Day;
+use budget_authority::store::dispatcher::views::View;
+use prometheus::{Registry, TextEncoder};
+use std::time::Duration;
+
+use super::seals::assert_sealed;
+
+#[tokio::test]
+async fn a_gap_is_told_and_does_not_stop_the_chain() {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(3).await;
+    let log: Vec<(String, Vec<String>)> =
+        tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"]);
+    tenant
+        .redis()
+        .run::<i64>(&["XDEL", &tenant.log_key(), &log[1].0]);
+    let pass = tenant.seal().await;
+    assert_eq!((pass.sealed, pass.missing), (2, 1));
+    let found = tenant.audit_report().await.findings;
+    assert_eq!(
+        (found.len(), found[0].kind, found[0].sequence),
+        (1, "dropped", Some(2))
+    );
+    // The last ones gone before they were sealed: nothing can be sealed, and others are not kept waiting.
+    tenant.record_failures(1).await;
+    let last: Vec<(String, Vec<String>)> =
+        tenant
+            .redis()
+            .run(&["XREVRANGE", &tenant.log_key(), "+", "-", "COUNT", "1"]);
+    tenant
+        .redis()
+        .run::<i64>(&["XDEL", &tenant.log_key(), &last[0].0]);
+    assert_eq!(tenant.seal().await.sealed, 0);
+    tenant.record_failures(1).await;
+    assert_eq!(tenant.seal().await.sealed, 1);
+    assert_eq!(tenant.audit_report().await.findings.len(), 2);
+}
+
+#[tokio::test]
+async fn what_cannot_be_sealed_keeps_no_other_waiting_and_is_told() {
+    let tenant = TenantFixture::unaudited().await;
+    let (store, partition) = (&tenant.store, tenant.partition());
+    tenant.record_failures(1).await;
+    let seals = store.keys().seals(partition, tenant.name(), store.today());
+    tenant.redis().run::<()>(&["SET", &seals, "no hash"]);
+    let other = "__admin__";
+    let log = store.keys().audit(partition, other, store.today());
+    let now = store.clock().now_ms().to_string();
+    tenant.redis().run::<i64>(&[
+        "HSET",
+        &store.keys().chain(partition, other),
+        "sequence",
+        "1",
+    ]);
+    tenant
+        .redis()
+        .run::<String>(&["XADD", &log, "*", "sequence", "1", "at_ms", &now]);
+    tenant
+        .redis()
+        .run::<i64>(&["SADD", &store.keys().unsealed(partition), other]);
+    let pass = tenant.seal().await;
+    assert_eq!((pass.sealed, pass.failed), (1, 1));
+    let members: Vec<String> = tenant
+        .redis()
+        .run(&["SMEMBERS", &store.keys().unsealed(partition)]);
+    assert_eq!(members, [tenant.name()]);
+    tenant.redis().run::<i64>(&["DEL", &seals]);
+    tenant.seal().await;
+    assert_sealed(&tenant).await;
+}
+
+#[tokio::test]
+async fn what_the_view_cannot_take_holds_it_back_until_it_can() {
+    let tenant = TenantFixture::unaudited().await;
+    let store = &tenant.store;
+    let (sealer, leases) = (sealer(store), every_lease(store).await);
+    let pass = async || {
+        let pass = sealer.run_once(&leases, |_| {}).await;
+        pass.expect("Redis answers")
+    };
+    pass().await;
+    let whole = store.watermark(View::Audit).await.expect("an answer");
+    assert!(whole > 0);
+    let now_ms = store.node_times().await.expect("times")[0].1;
+    let index = store.keys().view("audit", None, Day::of_ms(now_ms));
+    tenant.redis().run::<()>(&["SET", &index, "x"]);
+    tenant.record_failures(1).await;
+    for _ in 0..2 {
+        pass().await;
+        let still = store.watermark(View::Audit).await.expect("an answer");
+        assert_eq!(still, whole, "an entry is missing before it");
+    }
+    tenant.redis().run::<i64>(&["DEL", &index]);
+    tenant.seal().await;
+    assert_sealed(&tenant).await;
+    assert_eq!(tenant.redis().run::<usize>(&["ZCARD", &index]), 1);
+}
+
+#[tokio::test]
+async fn a_chain_that_is_put_off_stays_in_the_lag() {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(1).await;
+    tenant
+        .redis()
+        .run::<()>(&["SET", &tenant.seals_key(), "no hash"]);
+    let registry = Registry::new();
+    let sealer = sealer_counting(&tenant.store, &registry);
+    let lease = tenant.lease("d", LEASE).await;
+    for failed in [1, 0, 0] {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let pass = sealer.run_once(&[lease], |_| {}).await;
+        assert_eq!(pass.expect("Redis answers").failed, failed);
+        let told = TextEncoder::new().encode_to_string(&registry.gather());
+        let told = told.expect("metrics");
+        let mut lines = told.lines();
+        let lag = lines.find_map(|line| line.strip_prefix("budget_audit_seal_lag_seconds "));
+        let lag: f64 = lag.expect("a metric").parse().expect("a number");
+        assert!(lag >= 0.03, "{lag}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_whose_state_cannot_be_read_is_put_off() {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(1).await;
+    for damage in ["some", "-1"] {
+        tenant
+            .redis()
+            .run::<i64>(&["HSET", &tenant.chain_key(), "sealed_sequence", damage]);
+        let store = &tenant.store;
+        let pass = sealer(store)
+            .run_once(&[tenant.lease("d", LEASE).await], |_| {})
+            .await
+            .expect("Redis answers");
+        assert_eq!((pass.failed, pass.more), (1, false), "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_whose_number_cannot_be_read_is_put_off_and_nothing_of_it_sealed() {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(2).await;
+    tenant
+        .redis()
+        .run::<i64>(&["HSET", &tenant.chain_key(), "sequence", "some"]);
+    let store = &tenant.store;
+    let pass = sealer(store)
+        .run_once(&[tenant.lease("d", LEASE).await], |_| {})
+        .await
+        .expect("Redis answers");
+    assert_eq!((pass.failed, pass.more), (1, false));
+    let sealed: Option<String> =
+        tenant
+            .redis()
+            .run(&["HGET", &tenant.chain_key(), "sealed_sequence"]);
+    assert_eq!(sealed, None);
+    assert_eq!(
+        tenant.redis().run::<i64>(&["EXISTS", &tenant.seals_key()]),
+        0
+    );
+}
+
+#[tokio::test]
+async fn a_chain_that_was_turned_back_is_not_sealed_anew() {
+    let tenant = TenantFixture::unaudited().await;
+    tenant.record_failures(3).await;
+    tenant.seal().await;
+    let seal: String = tenant.redis().run(&["HGET", &tenant.seals_key(), "2"]);
+    tenant.redis().run::<i64>(&[
+        "HSET",
+        &tenant.chain_key(),
+        "sealed_sequence",
+        "1",
+        "sealed_hash",
+        &seal,
+    ]);
+    let unsealed = tenant.store.keys().unsealed(tenant.partition());
+    tenant
+        .redis()
+        .run::<i64>(&["SADD", &unsealed, tenant.name()]);
+    assert_eq!(tenant.seal().await.failed, 1);
+    let found = tenant.audit_report().await.findings;
+    assert!(
+        found
+            .iter()
+            .any(|found| found.detail.contains("it has a seal")),
+        "{found:?}"
+    );
+}

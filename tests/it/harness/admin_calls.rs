@@ -1,0 +1,83 @@
+//! Policies of a test service, and what is asked of the admin plane about them.
+
+use std::borrow::Borrow;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::app::{ADMIN_KEY, TestApp};
+use super::response::Response;
+use super::runtime_calls::with;
+
+pub const POLICIES: &str = "/v1/admin/policies";
+
+/// The body of a create for a tenant, under the admin key.
+pub fn policy_body(tenant: &str, name: &str, pattern: &str, more: Value) -> Value {
+    let body = json!({"tenant_id": tenant, "name": name, "scope_pattern": pattern});
+    with(body, more)
+}
+
+impl TestApp {
+    /// Sends a request with these headers. Null is no body, except of a `POST`; a `GET` has none.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Response {
+        let mut request = self.request(method.clone(), path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if method == Method::POST || method != Method::GET && !body.is_null() {
+            request = request.json(body);
+        }
+        self.send(request).await
+    }
+
+    /// Sends a request under the admin key.
+    pub async fn as_admin(&self, method: Method, path: &str, body: &Value) -> Response {
+        let headers = [("X-Admin-API-Key", ADMIN_KEY)];
+        self.call(method, path, &headers, body).await
+    }
+
+    /// Sends a request under an API key.
+    pub async fn by_key(&self, key: &str, method: Method, path: &str, body: &Value) -> Response {
+        self.call(method, path, &[(self.names.key, key)], body)
+            .await
+    }
+
+    /// `POST` under the admin key.
+    pub async fn post_as_admin(&self, path: &str, body: impl Borrow<Value>) -> Response {
+        self.as_admin(Method::POST, path, body.borrow()).await
+    }
+
+    /// `PATCH` under the admin key.
+    pub async fn patch_as_admin(&self, path: &str, body: impl Borrow<Value>) -> Response {
+        self.as_admin(Method::PATCH, path, body.borrow()).await
+    }
+
+    /// `GET` under the admin key.
+    pub async fn get_as_admin(&self, path: &str) -> Response {
+        self.as_admin(Method::GET, path, &Value::Null).await
+    }
+
+    /// Makes a policy of the first tenant and answers its id.
+    pub async fn policy(&self, name: &str, pattern: &str, more: Value) -> String {
+        let body = policy_body("acme", name, pattern, more);
+        let response = self
+            .as_admin(Method::POST, POLICIES, &body)
+            .await
+            .expect(201);
+        response.text("/policy_id").to_owned()
+    }
+
+    /// Changes a policy.
+    pub async fn amend(&self, policy_id: &str, changes: Value) {
+        let path = format!("{POLICIES}/{policy_id}");
+        self.as_admin(Method::PATCH, &path, &changes)
+            .await
+            .expect(200);
+    }
+}
