@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{read, root};
+
 /// Paths of the documents, from the root of the project.
 fn documents() -> Vec<PathBuf> {
     let mut found: Vec<_> = ["README.md", "ARCHITECTURE.md"].map(PathBuf::from).into();
@@ -14,15 +16,6 @@ fn documents() -> Vec<PathBuf> {
         found.extend(names.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
     }
     found
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(root().join(path))
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// What stands between two marks, anywhere in a text without a line break in between.

@@ -1,19 +1,19 @@
 //! The project's own rules, held by reading its files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use budget_authority::domain::dialect::Dialect;
+
+use super::{files, read, root};
 
 /// What each module of the library may use besides itself; `domain` and `telemetry` use nothing above them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("driver", &["domain"]),
     ("store", &["domain", "driver"]),
-    ("listing", &["domain"]),
-    ("ledger", &["domain", "listing", "store"]),
+    ("ledger", &["domain", "store"]),
     ("egress", &["domain"]),
-    ("admin", &["domain", "egress", "listing", "store"]),
+    ("admin", &["domain", "egress", "store"]),
     ("shutdown", &[]),
     ("config", &["domain", "egress", "store"]),
     ("telemetry", &["config", "store"]),
@@ -25,7 +25,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "domain",
             "egress",
             "ledger",
-            "listing",
             "serve",
             "shutdown",
             "store",
@@ -115,31 +114,6 @@ const WRITERS: &[&str] = &[
     "failing_write(",
     "strained_write(",
 ];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false if path.extension().is_some_and(|found| found == ending) => found.push(path),
-                false => {}
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 #[test]
 fn every_module_uses_only_the_layers_below_it() {
