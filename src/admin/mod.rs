@@ -19,14 +19,12 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
-pub use crate::admin::budgets::list::{
-    BudgetFilter, BudgetPage, BudgetPlace, BudgetQuery, BudgetSort,
-};
+pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
 pub use crate::admin::budgets::states::BudgetUpdate;
 pub use crate::admin::tenants::update::{TenantUpdate, UpdatedTenant};
 pub use api_keys::{
-    ApiKeyChanges, ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted,
-    NewApiKey, ValidatedApiKey,
+    ApiKeyChanges, ApiKeyFilter, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted, NewApiKey,
+    ValidatedApiKey,
 };
 pub use audit::Failure;
 pub use budgets::{Funded, Funding, NewBudget};
@@ -34,7 +32,7 @@ pub use bulk_actions::BulkRequest;
 pub use overview::{
     FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
 };
-pub use policies::{NewPolicy, PolicyChanges, PolicyPage, PolicyQuery};
+pub use policies::{NewPolicy, PolicyChanges, PolicyFilter, PolicyQuery};
 pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use crate::domain::api_key::secret::KeyId;

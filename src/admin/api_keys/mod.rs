@@ -3,7 +3,7 @@
 mod list;
 mod validate;
 
-pub use list::{ApiKeyPage, ApiKeyPlace, ApiKeyQuery, ApiKeySort};
+pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
 use std::fmt;

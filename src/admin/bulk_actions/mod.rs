@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::budgets::list::walk::BudgetWalk;
 use super::tenants::list::TenantWalk;
 use super::webhooks::WebhookFilter;
 use super::webhooks::list::WebhookWalk;
 use super::{Admin, AdminError, BudgetFilter, Request, TenantFilter, refuse};
 use crate::admin::bulk_actions::run::{LEASE, REQUEST_PART, Runner, Turn};
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::bulk::{
     Bulk, BulkAction, BulkFunding, ROWS_MAX, Row, TenantAction, WebhookAction,
 };
+use crate::domain::caller::{AdminCaller, Caller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::NO_TENANT;
@@ -247,14 +250,14 @@ impl Admin {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(AdminRefusal::TenantNotFound);
         }
+        let caller = Caller::Admin(AdminCaller::vouched());
+        let mut walk = BudgetWalk::new(&self.store, &caller, filter, Some(tenant.clone()));
         let mut matches = Matches::default();
-        self.each_budget(tenant, filter, |ledger| {
-            matches.push(|| Row {
-                id: ledger.ledger_id.clone(),
-                place: format!("{} {}", ledger.unit, ledger.scope),
-            });
-        })
-        .await?;
+        let row = |ledger: BudgetLedger| Row {
+            place: format!("{} {}", ledger.unit, ledger.scope),
+            id: ledger.ledger_id,
+        };
+        each(&mut walk, |ledger| matches.push(|| row(ledger))).await?;
         Ok(matches)
     }
 }

@@ -1,20 +1,20 @@
 //! Policies: made, listed, changed; by a tenant's key within its tenant, by the admin key for any.
 
+mod list;
 mod members;
 
+pub use list::{PolicyFilter, PolicyQuery};
 pub use members::{NewPolicy, PolicyChanges};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-
-use tracing::error;
 
 use super::audit::entry;
 use super::budgets::push_actor_type;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::policy::{Policy, PolicyId, PolicyStatus};
+use crate::domain::policy::{Policy, PolicyId};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::store::ExtraTrip;
 use crate::store::admin::policies::{PolicyCreation, PolicyRecord};
@@ -22,35 +22,6 @@ use members::{field_changes, fields, push_changes};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
-/// Policies that one page looks at; with a sparse filter it may be short, and its cursor goes on.
-const PAGE_ROWS_MAX: usize = 5_000;
-
-/// Policies that one look brings at least, if there are as many: a key's own scopes may leave few of them.
-const STEP_ROWS_MIN: usize = 20;
-
-/// Policies that are asked for.
-#[derive(Debug, Clone)]
-pub struct PolicyQuery {
-    /// As it was sent: for the admin key alone, ignored from a tenant's.
-    pub tenant_id: Option<String>,
-    /// With exactly this pattern, whatever the case.
-    pub scope_pattern: Option<String>,
-    /// Of this status.
-    pub status: Option<PolicyStatus>,
-    /// The id where the last page ended.
-    pub after: Option<String>,
-    /// Rows at most, at least 1.
-    pub limit: usize,
-}
-
-/// A page of policies.
-#[derive(Debug)]
-pub struct PolicyPage {
-    /// In the order of their ids.
-    pub policies: Vec<Policy>,
-    /// Behind which id the next page starts, when there may be one.
-    pub next: Option<String>,
-}
 
 impl Admin {
     /// Makes a policy. The very next request on any replica is under it.
@@ -160,91 +131,6 @@ impl Admin {
             )
             .await?;
         Ok(Policy::from_record(&record)?)
-    }
-
-    /// A page of one tenant's policies that the key may see.
-    ///
-    /// # Errors
-    /// Refusals: of the key and its scopes; a `tenant_id` that is missing.
-    pub async fn list_policies(
-        &self,
-        caller: &Caller,
-        query: &PolicyQuery,
-    ) -> Result<PolicyPage, AdminError> {
-        let mut page = PolicyPage {
-            policies: Vec::new(),
-            next: None,
-        };
-        let tenant = match (caller, query.tenant_id.as_deref()) {
-            (Caller::Tenant(caller), _) => caller.tenant.clone(),
-            (Caller::Admin(_), None) => return refuse(AdminRefusal::TenantIdMissing),
-            (Caller::Admin(_), Some(text)) => match TenantId::parse(text) {
-                Some(tenant) => tenant,
-                // No tenant has such an id, so it owns no policy.
-                None => return Ok(page),
-            },
-        };
-        let pattern = query.scope_pattern.as_ref();
-        let pattern = pattern.map(|pattern| pattern.to_ascii_lowercase());
-        // Without filters a page is one look; with them it may take many.
-        let filtered = pattern.is_some() || query.status.is_some();
-        let rows_max = if filtered {
-            usize::MAX
-        } else {
-            query.limit.max(STEP_ROWS_MIN) + 1
-        };
-        let (mut after, mut examined) = (query.after.clone(), 0);
-        loop {
-            let rows = self
-                .store
-                .list_policies(
-                    caller,
-                    &tenant,
-                    pattern.as_deref(),
-                    after.as_deref(),
-                    rows_max,
-                )
-                .await?;
-            examined += rows.records.len();
-            for record in &rows.records {
-                let policy = match Policy::from_record(record) {
-                    Ok(policy) => policy,
-                    Err(damage) => {
-                        // One damaged record must not take a tenant's whole list away.
-                        let id = record.get("policy_id").unwrap_or_default();
-                        error!(
-                            policy.id = id,
-                            error = %damage,
-                            "the policy `{id}` is left out of a list: {damage}"
-                        );
-                        continue;
-                    }
-                };
-                let own = &policy.scope_pattern;
-                let shown = rows.scope_filter.admits_any(own.segments())
-                    && query.status.is_none_or(|status| status == policy.status)
-                    && pattern
-                        .as_deref()
-                        .is_none_or(|pattern| pattern == own.as_str());
-                if !shown {
-                    continue;
-                }
-                if page.policies.len() == query.limit {
-                    let last = page.policies.last();
-                    page.next = last.map(|policy| policy.policy_id.to_string());
-                    return Ok(page);
-                }
-                page.policies.push(policy);
-            }
-            if rows.complete {
-                return Ok(page);
-            }
-            if examined >= PAGE_ROWS_MAX {
-                page.next = Some(rows.last);
-                return Ok(page);
-            }
-            after = Some(rows.last);
-        }
     }
 
     /// An id that names no policy, or one in another partition than the caller's: so it is foreign, or there is none.

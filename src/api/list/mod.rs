@@ -43,8 +43,8 @@ macro_rules! list_response {
         $(#[$rows_attr:meta])* $rows:ident: $row:ty,
         $(#[$has_more_attr:meta])* has_more $(,)?
     }) => {
-        $(#[$attr])*
         #[derive(Debug, serde::Serialize, utoipa::ToSchema)]
+        $(#[$attr])*
         pub struct $name {
             $(#[$rows_attr])*
             pub $rows: Vec<$row>,

@@ -1,14 +1,13 @@
-//! Walking ledgers in the order of tenants and scopes: one tenant's by a script that judges the caller's key, those of all
+//! Walking ledgers in the order of tenants and scopes: one tenant's by a script that checks the caller's key, those of all
 //! tenants by the directory.
 
-use tracing::error;
-
-use super::{BudgetPlace, BudgetQuery};
-use crate::admin::AdminError;
+use super::{BudgetFilter, BudgetQuery, too_many};
+use crate::admin::{AdminError, records};
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordError};
+use crate::listing::{Entry, Position, Step, Walk, readable};
 use crate::store::admin::budget_lists::LedgerRange;
 use crate::store::{ExtraTrip, Store};
 
@@ -17,281 +16,214 @@ const SCRIPT_ROWS: usize = 200;
 /// Tenants, and ledgers of several, that one pipeline reads.
 const PIPELINE_ROWS: usize = 500;
 /// Tenants that are looked at to see whether their ledgers can be sorted.
-const TENANTS_MAX: usize = 50_000;
+pub(super) const TENANTS_MAX: usize = 50_000;
 
-/// One entry of an index.
-pub(super) struct Row {
-    /// Where it stands.
-    pub place: BudgetPlace,
-    /// The ledger, if it can be read and the key may see it.
-    pub ledger: Option<BudgetLedger>,
-}
-
-/// What a step of a walk comes to.
-pub(super) enum Step {
-    /// The next entries, in order; perhaps none of many tenants.
-    Rows(Vec<Row>),
-    /// All in all there are more than were asked for.
-    TooMany,
-    /// There are no more.
-    End,
-}
-
-/// A walk that remembers where it is.
-pub(super) struct Walk<'a> {
+/// A walk along the ledgers of one tenant, or of all.
+pub(in crate::admin) struct BudgetWalk<'a> {
     store: &'a Store,
     caller: &'a Caller,
-    /// Whose ledgers; `None` for all tenants'.
+    filter: &'a BudgetFilter,
+    /// The one tenant; `None`: all.
     owner: Option<TenantId>,
-    scope_prefix: &'a str,
     descending: bool,
-    reached: Option<BudgetPlace>,
-    /// Rows of the next step.
+    reached: Option<Position>,
+    /// Entries of the next step.
     rows: usize,
-    steps: usize,
-    looked_at: usize,
-    complete: bool,
+    /// More ledgers than this in the whole range are refused.
+    bound: Option<usize>,
+    has_begun: bool,
 }
 
-impl<'a> Walk<'a> {
-    /// From the query's place on. Without a filter, the first step brings a page and one more, to know whether another
-    /// follows.
+impl<'a> BudgetWalk<'a> {
+    /// From the first entry on.
     pub fn new(
         store: &'a Store,
         caller: &'a Caller,
-        query: &'a BudgetQuery,
+        filter: &'a BudgetFilter,
         owner: Option<TenantId>,
     ) -> Self {
-        let all = if owner.is_some() {
-            SCRIPT_ROWS
-        } else {
-            PIPELINE_ROWS
-        };
-        Self {
+        let mut walk = Self {
             store,
             caller,
+            filter,
             owner,
-            scope_prefix: query.filter.scope_prefix.as_deref().unwrap_or_default(),
-            descending: query.descending,
-            reached: query.after.clone(),
-            rows: if query.filter.is_open() {
-                query.limit + 1
-            } else {
-                all
-            },
-            steps: 0,
-            looked_at: 0,
-            complete: false,
-        }
-    }
-
-    /// From the beginning to the end.
-    pub fn gathering(
-        store: &'a Store,
-        caller: &'a Caller,
-        query: &'a BudgetQuery,
-        owner: Option<TenantId>,
-    ) -> Self {
-        let rows = if owner.is_some() {
-            SCRIPT_ROWS
-        } else {
-            PIPELINE_ROWS
-        };
-        Self {
+            descending: false,
             reached: None,
-            rows,
-            ..Self::new(store, caller, query, owner)
-        }
+            rows: 0,
+            bound: None,
+            has_begun: false,
+        };
+        walk.rows = walk.step_rows();
+        walk
     }
 
-    /// Where the walk is.
-    pub fn reached(&self) -> Option<BudgetPlace> {
-        self.reached.clone()
+    /// Starts after the query's position, in its direction.
+    pub fn start_at(&mut self, query: &BudgetQuery) {
+        self.descending = query.sort.descending;
+        self.reached = query.after.clone();
+        self.rows = query.first_step(!self.filter.is_open(), self.step_rows());
     }
 
-    /// Ledgers, and tenants, that were looked at.
-    pub fn looked_at(&self) -> usize {
-        self.looked_at
-    }
-
-    /// Whether nothing is left.
-    pub fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    /// Whether all tenants together may have at most so many ledgers. What one tenant has, its first step tells.
-    pub async fn holds_at_most(&self, bound: usize) -> Result<bool, AdminError> {
+    /// Refuses to walk along more than so many ledgers. What one tenant has, the steps say.
+    pub async fn check_count(&mut self, bound: usize) -> Result<(), AdminError> {
+        self.bound = Some(bound);
         if self.owner.is_some() {
-            return Ok(true);
+            return Ok(());
         }
         let (mut count, mut tenants, mut after) = (0, 0, None::<String>);
         loop {
             let page = self
                 .store
                 .directory_page(after.as_deref(), false, PIPELINE_ROWS);
-            let ids = page.await?;
-            let parsed: Vec<_> = ids.iter().filter_map(|id| TenantId::parse(id)).collect();
-            count += self.store.count_ledgers(&parsed, self.scope_prefix).await?;
-            tenants += ids.len();
+            let entries = page.await?;
+            let ids = records::ids(&entries, TenantId::parse);
+            count += self.store.count_ledgers(&ids, self.scope_prefix()).await?;
+            tenants += entries.len();
             if count > bound || tenants > TENANTS_MAX {
-                return Ok(false);
+                return Err(too_many(bound).into());
             }
-            after = ids.last().filter(|_| ids.len() == PIPELINE_ROWS).cloned();
+            after = entries
+                .last()
+                .filter(|_| entries.len() == PIPELINE_ROWS)
+                .cloned();
             if after.is_none() {
-                return Ok(true);
+                return Ok(());
             }
         }
     }
 
-    /// The next rows, if there are at most `bound` in all.
-    pub async fn step(&mut self, bound: Option<usize>) -> Result<Step, AdminError> {
-        if self.complete {
-            return Ok(Step::End);
+    fn step_rows(&self) -> usize {
+        match self.owner {
+            Some(_) => SCRIPT_ROWS,
+            None => PIPELINE_ROWS,
         }
-        if self.steps > 0 {
-            self.store.metrics().extra_trip(ExtraTrip::Paging);
-        }
-        self.steps += 1;
-        let step = match self.owner.clone() {
-            Some(owner) => self.step_of_tenant(&owner, bound).await?,
-            None => Step::Rows(self.step_of_all().await?),
-        };
-        self.rows = if self.owner.is_some() {
-            SCRIPT_ROWS
-        } else {
-            PIPELINE_ROWS
-        };
-        // They may have become more since they were counted.
-        let grown = bound.is_some_and(|bound| self.looked_at > bound + TENANTS_MAX);
-        Ok(if grown { Step::TooMany } else { step })
+    }
+
+    fn scope_prefix(&self) -> &'a str {
+        self.filter.scope_prefix.as_deref().unwrap_or_default()
     }
 
     async fn step_of_tenant(
         &mut self,
         owner: &TenantId,
-        bound: Option<usize>,
-    ) -> Result<Step, AdminError> {
-        let after = self.reached.take().map(|place| place.id);
+        rows: usize,
+    ) -> Result<Step<BudgetLedger>, AdminError> {
+        let after = self.reached.take().map(|position| position.id);
         let range = LedgerRange {
-            scope_prefix: self.scope_prefix,
+            scope_prefix: self.scope_prefix(),
             after: after.as_deref(),
             descending: self.descending,
         };
         let listed = self
             .store
-            .list_budgets(self.caller, owner, range, self.rows, bound)
-            .await?;
-        let Some(listed) = listed else {
-            return Ok(Step::TooMany);
+            .list_budgets(self.caller, owner, range, rows, self.bound);
+        let listed = listed.await?;
+        let listed = listed.ok_or_else(|| too_many(self.bound.unwrap_or_default()))?;
+        let entry = |(entry, record): (String, Option<Record>)| {
+            let row = readable("ledger", &entry, read(record)).flatten();
+            Entry {
+                position: Position::new(owner.as_str(), entry),
+                row: row.filter(|row| {
+                    listed.scope_filter.admits(&row.scope) && self.filter.matches(row)
+                }),
+            }
         };
-        self.complete = listed.complete;
-        self.looked_at += listed.ledgers.len();
-        let mut rows = Vec::with_capacity(listed.ledgers.len());
-        for (entry, record) in listed.ledgers {
-            let ledger = readable(owner, &entry, record);
-            rows.push(Row {
-                place: place(owner, entry),
-                ledger: ledger.filter(|ledger| listed.scope_filter.admits(&ledger.scope)),
-            });
-        }
-        self.reached = rows.last().map(|row| row.place.clone());
-        Ok(Step::Rows(rows))
+        let entries: Vec<_> = listed.ledgers.into_iter().map(entry).collect();
+        self.reached = entries.last().map(|entry| entry.position.clone());
+        Ok(Step::new(entries, listed.complete))
     }
 
     /// Some tenants on from where the walk is, as many of their ledgers as one pipeline reads.
-    async fn step_of_all(&mut self) -> Result<Vec<Row>, AdminError> {
-        let within = self.reached.take();
-        let (mut tenants, mut entry) = (Vec::new(), None);
-        let mut beyond = None;
-        if let Some(place) = within {
-            // Behind an entry, its tenant may have more.
-            if !place.id.is_empty() {
-                tenants.extend(TenantId::parse(&place.value));
-                entry = Some(place.id);
+    async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, AdminError> {
+        let (mut tenants, mut within, mut beyond) = (Vec::new(), None, None);
+        if let Some(position) = self.reached.take() {
+            let tenant = position.text().unwrap_or_default();
+            // After an entry, its tenant may have more.
+            if !position.id.is_empty() {
+                tenants.extend(TenantId::parse(tenant));
+                within = Some(position.id.clone());
             }
-            beyond = Some(place.value);
+            beyond = Some(tenant.to_owned());
         }
-        let ids = self
+        let page = self
             .store
-            .directory_page(beyond.as_deref(), self.descending, self.rows)
-            .await?;
-        self.complete = ids.len() < self.rows;
-        let mut behind = ids.last().cloned().or(beyond);
-        tenants.extend(ids.iter().filter_map(|id| TenantId::parse(id)));
+            .directory_page(beyond.as_deref(), self.descending, rows);
+        let directory = page.await?;
+        let mut complete = directory.len() < rows;
+        let mut behind = directory.last().cloned().or(beyond);
+        tenants.extend(records::ids(&directory, TenantId::parse));
         let range = LedgerRange {
-            scope_prefix: self.scope_prefix,
-            after: entry.as_deref(),
+            scope_prefix: self.scope_prefix(),
+            after: within.as_deref(),
             descending: self.descending,
         };
-        let lists = self
-            .store
-            .ledger_entries(&tenants, range, self.rows)
-            .await?;
+        let lists = self.store.ledger_entries(&tenants, range, rows).await?;
         let mut names = Vec::new();
         for (tenant, list) in tenants.iter().zip(lists) {
-            let (full, room) = (list.len() == self.rows, self.rows - names.len());
+            let (full, room) = (list.len() == rows, rows - names.len());
             let cut = list.len() > room;
-            names.extend(
-                list.into_iter()
-                    .take(room)
-                    .map(|entry| (tenant.clone(), entry)),
-            );
-            if full || cut || names.len() == self.rows {
+            let named = list.into_iter().take(room);
+            names.extend(named.map(|entry| (tenant.clone(), entry)));
+            if full || cut || names.len() == rows {
                 // There may be more of this tenant.
-                self.complete = false;
-                behind = None;
+                (complete, behind) = (false, None);
                 break;
             }
         }
-        self.looked_at += names.len().max(tenants.len());
-        let records = self.store.ledger_records(&names).await?;
-        let rows: Vec<Row> = names
-            .into_iter()
-            .zip(records)
-            .map(|((tenant, entry), record)| Row {
-                ledger: readable(&tenant, &entry, record),
-                place: place(&tenant, entry),
-            })
-            .collect();
-        let end = |tenant: String| BudgetPlace {
-            value: tenant,
-            id: String::new(),
+        let ledgers = self.store.ledger_records(&names).await?;
+        let entry = |((tenant, entry), record): ((TenantId, String), Option<Record>)| {
+            let row = readable("ledger", &entry, read(record)).flatten();
+            Entry {
+                position: Position::new(tenant.as_str(), entry),
+                row: row.filter(|row| self.filter.matches(row)),
+            }
         };
-        self.reached = behind
-            .map(end)
-            .or_else(|| rows.last().map(|row| row.place.clone()));
-        Ok(rows)
+        let entries: Vec<_> = names.into_iter().zip(ledgers).map(entry).collect();
+        let end = behind.map(|tenant| Position::new(tenant.as_str(), ""));
+        self.reached = end.or_else(|| entries.last().map(|entry| entry.position.clone()));
+        Ok(Step {
+            passed: tenants.len().saturating_sub(entries.len()),
+            reached: self.reached.clone(),
+            complete,
+            entries,
+        })
     }
 }
 
-fn place(tenant: &TenantId, entry: String) -> BudgetPlace {
-    BudgetPlace {
-        value: tenant.to_string(),
-        id: entry,
+impl Walk for BudgetWalk<'_> {
+    type Row = BudgetLedger;
+    type Error = AdminError;
+
+    async fn step(&mut self) -> Result<Step<BudgetLedger>, AdminError> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.store.metrics().extra_trip(ExtraTrip::Paging);
+        }
+        let further = self.step_rows();
+        let rows = std::mem::replace(&mut self.rows, further);
+        match self.owner.clone() {
+            Some(owner) => self.step_of_tenant(&owner, rows).await,
+            None => self.step_of_all(rows).await,
+        }
     }
 }
 
-/// The ledger of a record; none where the index is ahead of it. One damaged record must not take the whole list away.
-fn readable(tenant: &TenantId, entry: &str, record: Option<Record>) -> Option<BudgetLedger> {
-    if record.as_ref().is_some_and(Record::is_empty) {
-        return None;
+/// The ledger of a record, `None` where the index is ahead of it.
+fn read(record: Option<Record>) -> Result<Option<BudgetLedger>, RecordError> {
+    // A key that holds no hash has no field at all.
+    let record = record.ok_or_else(|| RecordError::of("ledger_id"))?;
+    if record.is_empty() {
+        return Ok(None);
     }
-    let ledger = record.and_then(|record| BudgetLedger::from_record(&record).ok());
-    let sound = ledger.filter(|ledger| {
-        let figures = [
-            ledger.allocated,
-            ledger.reserved,
-            ledger.spent,
-            ledger.debt,
-            ledger.overdraft_limit,
-        ];
-        figures.iter().all(|figure| *figure >= 0)
-    });
-    if sound.is_none() {
-        error!(
-            tenant.id = %tenant, ledger = entry,
-            "the ledger `{entry}` of `{tenant}` is corrupt and left out of a list"
-        );
+    let ledger = BudgetLedger::from_record(&record)?;
+    let figures = [
+        ("allocated", ledger.allocated),
+        ("reserved", ledger.reserved),
+        ("spent", ledger.spent),
+        ("debt", ledger.debt),
+        ("overdraft_limit", ledger.overdraft_limit),
+    ];
+    match figures.into_iter().find(|(_, figure)| *figure < 0) {
+        Some((name, _)) => Err(RecordError::of(name)),
+        None => Ok(Some(ledger)),
     }
-    sound
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::list::{ApiKeyListQuery, ApiKeyListResponse};
+use super::list::{ApiKeyListResponse, ApiKeys};
 use super::update::ApiKeyUpdateRequest;
 use super::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyRevokeQuery};
 use crate::admin::{AdminError, NewApiKey, Request};
@@ -12,6 +12,7 @@ use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::shown;
 use crate::api::errors::ApiError;
 use crate::api::extract::{Answer, RawQuery};
+use crate::api::list::ListRequest;
 use crate::api::refusals::store_error;
 use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
@@ -91,15 +92,12 @@ pub async fn list_api_keys(
     State(state): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Answer<ApiKeyListResponse>, ApiError> {
-    let query = ApiKeyListQuery::parse(&query)?;
+    let list = ListRequest::<ApiKeys>::parse(&query)?;
     let secret = state.store.secret().await.map_err(store_error)?;
-    let (asked, sort) = query.asked(secret)?;
-    let page = state.admin.list_api_keys(&asked).await;
+    let page = state.admin.list_api_keys(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &Asked::default()))?;
-    let next = page
-        .next
-        .map(|place| query.next_cursor(sort, place, secret));
-    let keys = page.keys.into_iter().map(shown::api_key).collect();
+    let next = list.next_cursor(&page, secret);
+    let keys = page.rows.into_iter().map(shown::api_key).collect();
     Ok(Answer(StatusCode::OK, ApiKeyListResponse::new(keys, next)))
 }
 

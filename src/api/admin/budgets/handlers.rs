@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 
-use super::list::{BudgetListQuery, BudgetListResponse};
+use super::list::{BudgetListResponse, Budgets};
 use super::{
     BudgetCreateRequest, BudgetFundingRequest, BudgetFundingResponse, BudgetLedger, BudgetTarget,
 };
@@ -11,10 +11,11 @@ use crate::admin::{Funding, NewBudget, Request};
 use crate::api::admin::extract::{AdminJson, Because, KeyHeader, Outcome};
 use crate::api::admin::refusals::{Asked, error_of};
 use crate::api::admin::shown;
-use crate::api::admin::tenants::handlers::{answered, owner};
+use crate::api::admin::tenants::handlers::{answered, owner, owner_as_sent};
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::{ByEither, RawQuery};
+use crate::api::list::ListRequest;
 use crate::api::refusals::store_error;
 use crate::api::state::AppState;
 use crate::domain::amount::Amount;
@@ -155,19 +156,24 @@ pub async fn list_budgets(
     ByEither(caller): ByEither,
     RawQuery(query): RawQuery,
 ) -> Result<Outcome<BudgetListResponse>, ApiError> {
-    let query = BudgetListQuery::parse(&query, &caller)?;
+    let mut list = ListRequest::<Budgets>::parse(&query)?;
+    let named = list.filter.tenant_id.clone();
+    list.bind("tenant", owner_as_sent(&caller, named.as_deref()));
     let secret = state.store.secret().await.map_err(store_error)?;
-    let asked = query.asked(secret)?;
-    let tenant = owner(&caller, query.tenant_id());
-    let page = state.admin.list_budgets(&caller, &asked).await;
+    let page = state
+        .admin
+        .list_budgets(&caller, &list.query(secret)?)
+        .await;
     let shown = page
         .map_err(|error| error_of(error, &Asked::default()))
         .and_then(|page| {
-            let next = page
-                .next
-                .map(|place| query.next_cursor(page.sort, asked.descending, place, secret));
-            let ledgers: Result<Vec<_>, _> = page.ledgers.into_iter().map(shown::ledger).collect();
+            let next = list.next_cursor(&page, secret);
+            let ledgers: Result<Vec<_>, _> = page.rows.into_iter().map(shown::ledger).collect();
             Ok(BudgetListResponse::new(ledgers?, next))
         });
-    Ok(answered(StatusCode::OK, shown, tenant))
+    Ok(answered(
+        StatusCode::OK,
+        shown,
+        owner(&caller, named.as_deref()),
+    ))
 }

@@ -15,6 +15,7 @@ use crate::domain::bulk::{BulkActionRowOutcome, TenantAction, WebhookAction};
 use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;
+use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 
@@ -171,6 +172,7 @@ impl BudgetBulkActionRequest {
 impl From<&BudgetBulkFilter> for BudgetFilter {
     fn from(filter: &BudgetBulkFilter) -> Self {
         Self {
+            tenant_id: Some(filter.tenant_id.clone()),
             scope_prefix: filter.scope_prefix.clone(),
             unit: filter.unit,
             status: filter.status,
@@ -178,7 +180,7 @@ impl From<&BudgetBulkFilter> for BudgetFilter {
             has_debt: filter.has_debt,
             utilization_min: filter.utilization_min,
             utilization_max: filter.utilization_max,
-            search: filter.search.clone(),
+            search: filter.search.as_deref().map(Search::new),
         }
     }
 }

@@ -3,15 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::{
-    Policy, PolicyCreateRequest, PolicyListQuery, PolicyListResponse, PolicyUpdateRequest,
-};
-use crate::admin::{PolicyQuery, Request};
+use super::{Policies, Policy, PolicyCreateRequest, PolicyListResponse, PolicyUpdateRequest};
+use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, Because, KeyHeader, Named, Outcome};
 use crate::api::admin::refusals::{Asked, error_of};
-use crate::api::admin::tenants::handlers::{answered, owner};
+use crate::api::admin::tenants::handlers::{answered, owner, owner_as_sent};
 use crate::api::errors::ApiError;
 use crate::api::extract::{ByEither, RawQuery};
+use crate::api::list::ListRequest;
 use crate::api::refusals::store_error;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -54,28 +53,25 @@ pub async fn list_policies(
     ByEither(caller): ByEither,
     RawQuery(query): RawQuery,
 ) -> Result<Outcome<PolicyListResponse>, ApiError> {
-    let query = PolicyListQuery::parse(&query)?;
-    let listed = match &caller {
-        Caller::Tenant(caller) => caller.tenant.as_str(),
-        Caller::Admin(_) => query.tenant_id.as_deref().unwrap_or_default(),
-    };
+    let mut list = ListRequest::<Policies>::parse(&query)?;
+    let named = list.filter.tenant_id.clone();
+    list.bind("tenant", owner_as_sent(&caller, named.as_deref()));
     let secret = state.store.secret().await.map_err(store_error)?;
-    let asked = PolicyQuery {
-        tenant_id: query.tenant_id.clone(),
-        scope_pattern: query.scope_pattern.clone(),
-        status: query.status,
-        after: query.after(listed, secret)?,
-        limit: query.limit,
-    };
-    let page = state.admin.list_policies(&caller, &asked).await;
-    let page = page.map_err(|error| error_of(error, &Asked::default()));
-    let response = page.map(|page| PolicyListResponse {
-        policies: page.policies.into_iter().map(shown).collect(),
-        has_more: page.next.is_some(),
-        next_cursor: page.next.map(|id| query.cursor_after(id, listed, secret)),
+    let page = state
+        .admin
+        .list_policies(&caller, &list.query(secret)?)
+        .await;
+    let response = page.map(|page| {
+        let next = list.next_cursor(&page, secret);
+        let policies = page.rows.into_iter().map(shown).collect();
+        PolicyListResponse::new(policies, next)
     });
-    let tenant = owner(&caller, query.tenant_id.as_deref());
-    Ok(answered(StatusCode::OK, response, tenant))
+    let response = response.map_err(|error| error_of(error, &Asked::default()));
+    Ok(answered(
+        StatusCode::OK,
+        response,
+        owner(&caller, named.as_deref()),
+    ))
 }
 
 /// `PATCH /v1/admin/policies/{policy_id}`

@@ -3,7 +3,7 @@
 pub mod handlers;
 mod list;
 
-pub use list::{PolicyListQuery, PolicyListResponse};
+pub use list::{Policies, PolicyListResponse};
 
 use serde::Serialize;
 use utoipa::ToSchema;

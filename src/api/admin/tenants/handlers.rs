@@ -103,6 +103,17 @@ pub(in crate::api::admin) fn owner(caller: &Caller, named: Option<&str>) -> Opti
     }
 }
 
+/// The same as a text, perhaps no id; empty where the admin names none.
+pub(in crate::api::admin) fn owner_as_sent<'a>(
+    caller: &'a Caller,
+    named: Option<&'a str>,
+) -> &'a str {
+    match caller {
+        Caller::Tenant(caller) => caller.tenant.as_str(),
+        Caller::Admin(_) => named.unwrap_or_default(),
+    }
+}
+
 /// The answer, or the refusal with the tenant that the request was about.
 pub(in crate::api::admin) fn answered<T>(
     status: StatusCode,

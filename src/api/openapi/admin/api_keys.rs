@@ -1,19 +1,15 @@
 //! The operations on API keys, and the questions about credentials.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{idempotency_header, page_limit};
-use crate::admin::ApiKeySort;
-use crate::api::admin::api_keys::list::ApiKeyListResponse;
+use super::idempotency_header;
+use crate::api::admin::api_keys::list::{ApiKeyListResponse, ApiKeys};
 use crate::api::admin::api_keys::update::ApiKeyUpdateRequest;
 use crate::api::admin::api_keys::{ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse};
 use crate::api::admin::credentials::introspect::AuthIntrospectResponse;
 use crate::api::admin::credentials::validate::{ApiKeyValidationRequest, ApiKeyValidationResponse};
-use crate::api::openapi::operation::{
-    Key, Operation, cursor, path, query, schema_of, text, words, words_or,
-};
-use crate::api::query::SEARCH_CHARS_MAX;
-use crate::domain::api_key::permission::ApiKeyStatus;
+use crate::api::list;
+use crate::api::openapi::operation::{Key, Operation, path, query, schema_of, text};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -53,7 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
             id: "listApiKeys",
             summary: "Lists API keys, of one tenant or of all",
             keys: &[Key::Admin],
-            parameters: list_parameters(),
+            parameters: list::parameters::<ApiKeys>(),
             request: None,
             answers: &[(200, "A page of API keys.", schema_of::<ApiKeyListResponse>)],
             errors: &[400],
@@ -98,33 +94,5 @@ pub(super) fn operations() -> Vec<Operation> {
             answers: &[(200, "The caller.", schema_of::<AuthIntrospectResponse>)],
             errors: &[400],
         },
-    ]
-}
-
-fn list_parameters() -> Vec<Value> {
-    vec![
-        query("tenant_id", "Whose keys. Absent: of all tenants.", text()),
-        query(
-            "status",
-            "Whether they are good, by the present clock.",
-            words(ApiKeyStatus::WORDS),
-        ),
-        query(
-            "search",
-            "What id or name must contain, whatever the case.",
-            json!({"type": "string", "maxLength": SEARCH_CHARS_MAX}),
-        ),
-        query(
-            "sort_by",
-            "What the rows are sorted by.",
-            words_or(ApiKeySort::WORDS, "created_at"),
-        ),
-        query(
-            "sort_dir",
-            "Which come first.",
-            words_or(&["asc", "desc"], "desc"),
-        ),
-        page_limit(),
-        cursor(),
     ]
 }

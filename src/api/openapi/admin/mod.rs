@@ -5,7 +5,7 @@ mod budgets;
 mod bulk_actions;
 mod policies;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::operation::{Key, Operation, path, query, required_query, schema_of, text, words};
 use crate::api::admin::budgets::states::{BudgetStatusTransitionRequest, BudgetUpdateRequest};
@@ -15,7 +15,6 @@ use crate::api::admin::budgets::{
 use crate::api::admin::tenants::update::TenantUpdateRequest;
 use crate::api::admin::tenants::{Tenant, TenantCreateRequest, TenantListResponse, Tenants};
 use crate::api::list;
-use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT};
 use crate::domain::amount::Unit;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -164,20 +163,6 @@ pub(super) fn idempotency_header() -> Value {
         `idempotency_key` too, the two must be equal."
             .into();
     header
-}
-
-fn page_limit() -> Value {
-    let limit = json!({
-        "type": "integer",
-        "minimum": 1,
-        "maximum": ADMIN_PAGE_LIMIT_MAX,
-        "default": PAGE_LIMIT_DEFAULT,
-    });
-    query(
-        "limit",
-        "Most rows on the page; what is outside the bounds is cut to them.",
-        limit,
-    )
 }
 
 fn target_parameters() -> Vec<Value> {

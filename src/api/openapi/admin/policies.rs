@@ -1,13 +1,11 @@
 //! The operations on policies.
 
-use serde_json::{Value, json};
-
-use super::{idempotency_header, page_limit};
+use super::idempotency_header;
 use crate::api::admin::policies::{
-    Policy, PolicyCreateRequest, PolicyListResponse, PolicyUpdateRequest,
+    Policies, Policy, PolicyCreateRequest, PolicyListResponse, PolicyUpdateRequest,
 };
-use crate::api::openapi::operation::{Key, Operation, cursor, path, query, schema_of, text, words};
-use crate::domain::policy::PolicyStatus;
+use crate::api::list;
+use crate::api::openapi::operation::{Key, Operation, path, schema_of, text};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -28,7 +26,7 @@ pub(super) fn operations() -> Vec<Operation> {
             id: "listPolicies",
             summary: "Lists the policies of a tenant",
             keys: &[Key::Api, Key::Admin],
-            parameters: list_parameters(),
+            parameters: list::parameters::<Policies>(),
             request: None,
             answers: &[(200, "A page of policies.", schema_of::<PolicyListResponse>)],
             errors: &[400],
@@ -47,37 +45,5 @@ pub(super) fn operations() -> Vec<Operation> {
             answers: &[(200, "The policy as it is now.", schema_of::<Policy>)],
             errors: &[400, 404, 409, 413, 415],
         },
-    ]
-}
-
-fn list_parameters() -> Vec<Value> {
-    vec![
-        query(
-            "tenant_id",
-            "Whose policies. Required with the admin key; without effect with an API key.",
-            text(),
-        ),
-        query(
-            "scope_pattern",
-            "Their pattern, exactly, whatever the case.",
-            text(),
-        ),
-        query(
-            "status",
-            "Whether they take part in decisions.",
-            words(PolicyStatus::WORDS),
-        ),
-        query(
-            "has_action_quotas",
-            "Without effect.",
-            json!({"type": "boolean"}),
-        ),
-        query(
-            "references_action_kind",
-            "Without effect.",
-            json!({"type": "string", "maxLength": 64}),
-        ),
-        page_limit(),
-        cursor(),
     ]
 }

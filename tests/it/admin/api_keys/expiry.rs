@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::NewApiKey;
+use budget_authority::admin::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, NewApiKey};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::dispatcher::{Emitted, KeyExpiry};
 use budget_authority::domain::moment::Moment;
@@ -202,17 +202,13 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once(
     assert_eq!(pass(&worker, lease).await.emitted, 1);
     assert_eq!(pass(&worker, lease).await.emitted, 0);
     assert_eq!(told(&fixture.events("acme")), ids);
-    let query = budget_authority::admin::ApiKeyQuery {
+    let filter = ApiKeyFilter {
         tenant_id: Some("acme".to_owned()),
-        status: None,
-        search: None,
-        sort: budget_authority::admin::ApiKeySort::CreatedAt,
-        descending: true,
-        after: None,
-        limit: 10,
+        ..ApiKeyFilter::default()
     };
+    let query = ApiKeyQuery::new(filter, ApiKeySort::CreatedAt, true, 10);
     let listed = fixture.admin.list_api_keys(&query).await.expect("a list");
-    assert_eq!(listed.keys[0].status.as_str(), "EXPIRED");
+    assert_eq!(listed.rows[0].status.as_str(), "EXPIRED");
 }
 
 #[tokio::test]

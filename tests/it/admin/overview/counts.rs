@@ -325,20 +325,12 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
     );
     let admin = fixture.admin.clone().cross_tenant_list(true);
     for sort in [BudgetSort::Scope, BudgetSort::Utilization] {
-        let query = BudgetQuery {
-            tenant_id: None,
-            filter: BudgetFilter::default(),
-            sort,
-            descending: false,
-            any_order: false,
-            after: None,
-            limit: 20,
-        };
+        let query = BudgetQuery::new(BudgetFilter::default(), sort, false, 20);
         let page = admin
             .list_budgets(&admin_key(), &query)
             .await
             .expect("a page");
-        assert_eq!((page.ledgers.len(), page.next), (18, None));
+        assert_eq!((page.rows.len(), page.next), (18, None));
     }
     follow(&fixture.store).await;
     let shown = fixture.admin.overview_now().await.expect("an overview");

@@ -1,0 +1,123 @@
+//! Lists of a tenant's policies, in the order of their ids.
+
+use crate::admin::{Admin, AdminError, refuse};
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::policy::{Policy, PolicyStatus};
+use crate::domain::record::Record;
+use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::scope::ScopeFilter;
+use crate::listing::{
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
+};
+use crate::store::Store;
+
+/// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
+const STEP_ROWS_MIN: usize = 20;
+
+/// Which policies are asked for; all of it must hold.
+#[derive(Debug, Clone)]
+pub struct PolicyFilter {
+    /// As it was sent: for the admin key alone, ignored from a tenant's.
+    pub tenant_id: Option<String>,
+    /// With exactly this pattern, whatever the case.
+    pub scope_pattern: Option<String>,
+    /// Of this status.
+    pub status: Option<PolicyStatus>,
+}
+
+/// What is asked of the list of policies.
+pub type PolicyQuery = ListQuery<PolicyFilter, OneOrder>;
+
+impl Admin {
+    /// A page of one tenant's policies that the key may see.
+    ///
+    /// # Errors
+    /// Refusals: of the key and its scopes; a `tenant_id` that is missing.
+    pub async fn list_policies(
+        &self,
+        caller: &Caller,
+        query: &PolicyQuery,
+    ) -> Result<Page<Policy, OneOrder>, AdminError> {
+        let filter = &query.filter;
+        let tenant = match (caller, filter.tenant_id.as_deref()) {
+            (Caller::Tenant(caller), _) => caller.tenant.clone(),
+            (Caller::Admin(_), None) => return refuse(AdminRefusal::TenantIdMissing),
+            (Caller::Admin(_), Some(text)) => match TenantId::parse(text) {
+                Some(tenant) => tenant,
+                // No tenant has such an id, so it owns no policy.
+                None => return Ok(query.empty_page()),
+            },
+        };
+        let is_filtered = filter.scope_pattern.is_some() || filter.status.is_some();
+        let pattern = filter.scope_pattern.as_ref();
+        let mut walk = PolicyWalk {
+            store: &self.store,
+            caller,
+            tenant,
+            pattern: pattern.map(|pattern| pattern.to_ascii_lowercase()),
+            status: filter.status,
+            after: query.after.as_ref().map(|after| after.id.clone()),
+            rows: match is_filtered {
+                true => usize::MAX,
+                false => query.limit.max(STEP_ROWS_MIN) + 1,
+            },
+        };
+        page_along(&mut walk, query, OneOrder, Bounds::default()).await
+    }
+}
+
+/// A walk along a tenant's policies.
+struct PolicyWalk<'a> {
+    store: &'a Store,
+    caller: &'a Caller,
+    tenant: TenantId,
+    /// In lower case.
+    pattern: Option<String>,
+    status: Option<PolicyStatus>,
+    /// The last id that was looked at.
+    after: Option<String>,
+    /// Policies that one step reads at most.
+    rows: usize,
+}
+
+impl PolicyWalk<'_> {
+    fn matches(&self, policy: &Policy, keys: &ScopeFilter) -> bool {
+        let pattern = &policy.scope_pattern;
+        let asked = self.pattern.as_deref();
+        keys.admits_any(pattern.segments())
+            && self.status.is_none_or(|status| status == policy.status)
+            && asked.is_none_or(|asked| asked == pattern.as_str())
+    }
+}
+
+impl Walk for PolicyWalk<'_> {
+    type Row = Policy;
+    type Error = AdminError;
+
+    async fn step(&mut self) -> Result<Step<Policy>, AdminError> {
+        let (pattern, after) = (self.pattern.as_deref(), self.after.as_deref());
+        let listed = self
+            .store
+            .list_policies(self.caller, &self.tenant, pattern, after, self.rows)
+            .await?;
+        let entry = |record: &Record| {
+            // A record that has lost its id has no position.
+            let id = record.get("policy_id").unwrap_or_default();
+            let policy = readable("policy", id, Policy::from_record(record));
+            (!id.is_empty()).then(|| Entry {
+                position: Position::of_id(id),
+                row: policy.filter(|policy| self.matches(policy, &listed.scope_filter)),
+            })
+        };
+        let entries: Vec<_> = listed.records.iter().filter_map(entry).collect();
+        let step = Step {
+            passed: listed.records.len() - entries.len(),
+            reached: (!listed.last.is_empty()).then(|| Position::of_id(&listed.last)),
+            complete: listed.complete,
+            entries,
+        };
+        self.after = Some(listed.last);
+        Ok(step)
+    }
+}
