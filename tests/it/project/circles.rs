@@ -11,6 +11,7 @@ const PENDING_FILES: &[&str] = &[
     "api::access_log api::trace",
     "api::admin::budgets::states api::admin::credentials::validate api::admin::extract api::admin::tenants::update",
     "api::auth::failures api::state",
+    "domain::fields::described domain::fields::field domain::fields::member",
     "domain::scope domain::subject",
     "ledger::list ledger::walk",
     "store::dispatcher::auth_failed store::dispatcher::rollups",
