@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod dev;
+mod http;
 pub mod locate;
 pub mod operator;
 pub mod verify;

@@ -21,14 +21,10 @@ pub use tail::{Tail, TailEntry};
 use super::due::partitions;
 use super::metrics::ViewMetrics;
 use super::workers::{LeaseWorker, Next};
-use crate::domain::audit::query::stands_for_no_tenant;
 use crate::domain::ids::Partition;
-use crate::domain::log_entry::EntryId;
-use crate::store::dispatcher::audit_chain::{Chain, NewSeals, Sealed};
-use crate::store::dispatcher::views::{
-    KEY_ID, NewRow, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, View, id_digest,
-};
-use crate::store::{Day, Lease, Store, StoreError};
+use crate::store::dispatcher::audit_chain::{Chain, Sealed};
+use crate::store::dispatcher::views::View;
+use crate::store::{Lease, Store, StoreError};
 
 /// Pages of one chain in one pass, so that a long chain does not delay the others.
 const PAGES_PER_CHAIN: usize = 10;
@@ -279,7 +275,7 @@ impl Sealer {
         let rows: Vec<_> = tail
             .entries
             .iter()
-            .map(|entry| row(partition, name, entry))
+            .map(|entry| tail::row(partition, name, entry))
             .collect();
         self.store.index_rows(View::Audit, &rows, self.keep).await?;
         let added = self.view.added.with_label_values(&[View::Audit.as_str()]);
@@ -298,7 +294,7 @@ impl Sealer {
         let mut chain = chain.clone();
         let mut outcome = None;
         for entries in tail.entries.chunk_by(|a, b| a.day == b.day) {
-            let new = seals(name, &chain.sealed_hash, entries);
+            let new = tail::seals(name, &chain.sealed_hash, entries);
             let sealed = self.store.seal(lease, name, &chain, Some(&new)).await?;
             let Sealed::UpTo { sequence, .. } = sealed else {
                 return Ok(sealed);
@@ -353,51 +349,5 @@ impl LeaseWorker for Sealer {
         lost: impl FnMut(Lease) + Send,
     ) -> Result<Next, StoreError> {
         Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
-
-/// The seals of entries of one day that follow an entry with `hash`.
-fn seals(name: &str, hash: &str, entries: &[TailEntry]) -> NewSeals {
-    let mut hash = hash.to_owned();
-    let mut new = NewSeals {
-        day: entries.first().map_or(Day::of_ms(0), |entry| entry.day),
-        seals: Vec::with_capacity(entries.len()),
-        last: EntryId::ZERO,
-        hash: String::new(),
-    };
-    for entry in entries {
-        let next = entry.stored.hash(name, &hash);
-        new.seals
-            .push((entry.sequence, std::mem::replace(&mut hash, next)));
-        new.last = entry.id;
-    }
-    new.hash = hash;
-    new
-}
-
-/// The row of an entry in the view, with the ids that it is indexed by.
-fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
-    let named = [
-        (REQUEST_ID, "request_id"),
-        (TRACE_ID, "trace_id"),
-        (RESOURCE_ID, "resource_id"),
-        (KEY_ID, "key_id"),
-    ];
-    let ids = named
-        .into_iter()
-        .filter_map(|(letter, field)| Some(id_digest(letter, entry.stored.get(field)?)));
-    NewRow {
-        day: entry.day,
-        at_ms: entry.at_ms,
-        row: Row {
-            partition,
-            entry: entry.id,
-            tenant: name.to_owned(),
-            kind: None,
-        },
-        // Entries of no tenant are in every partition, so they have an index of their own.
-        kinds: Vec::from_iter(stands_for_no_tenant(name).then(|| name.to_owned())),
-        ids: ids.collect(),
-        denials: None,
     }
 }

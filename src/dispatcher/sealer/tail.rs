@@ -8,10 +8,14 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::domain::audit::StoredEntry;
+use crate::domain::audit::query::stands_for_no_tenant;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::store::dispatcher::audit_chain::Chain;
+use crate::store::dispatcher::audit_chain::{Chain, NewSeals};
 use crate::store::dispatcher::audit_log::Stretch;
+use crate::store::dispatcher::views::{
+    KEY_ID, NewRow, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, id_digest,
+};
 use crate::store::{Day, Store, StoreError};
 
 /// Entries of one page.
@@ -194,5 +198,51 @@ impl TailEntry {
             at_ms: stored.get("at_ms")?.parse().ok()?,
             stored,
         })
+    }
+}
+
+/// The seals of entries of one day that follow an entry with `hash`.
+pub(super) fn seals(name: &str, hash: &str, entries: &[TailEntry]) -> NewSeals {
+    let mut hash = hash.to_owned();
+    let mut new = NewSeals {
+        day: entries.first().map_or(Day::of_ms(0), |entry| entry.day),
+        seals: Vec::with_capacity(entries.len()),
+        last: EntryId::ZERO,
+        hash: String::new(),
+    };
+    for entry in entries {
+        let next = entry.stored.hash(name, &hash);
+        new.seals
+            .push((entry.sequence, std::mem::replace(&mut hash, next)));
+        new.last = entry.id;
+    }
+    new.hash = hash;
+    new
+}
+
+/// The row of an entry in the view, with the ids that it is indexed by.
+pub(super) fn row(partition: Partition, name: &str, entry: &TailEntry) -> NewRow {
+    let named = [
+        (REQUEST_ID, "request_id"),
+        (TRACE_ID, "trace_id"),
+        (RESOURCE_ID, "resource_id"),
+        (KEY_ID, "key_id"),
+    ];
+    let ids = named
+        .into_iter()
+        .filter_map(|(letter, field)| Some(id_digest(letter, entry.stored.get(field)?)));
+    NewRow {
+        day: entry.day,
+        at_ms: entry.at_ms,
+        row: Row {
+            partition,
+            entry: entry.id,
+            tenant: name.to_owned(),
+            kind: None,
+        },
+        // Entries of no tenant are in every partition, so they have an index of their own.
+        kinds: Vec::from_iter(stands_for_no_tenant(name).then(|| name.to_owned())),
+        ids: ids.collect(),
+        denials: None,
     }
 }

@@ -1,13 +1,15 @@
-//! What to measure, and against what.
+//! The settings of a benchmark.
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
+use url::Url;
 
 use super::error::BenchError;
-use super::target::Target;
 use crate::domain::dialect::Dialect;
+use crate::tools::http::base_url;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -17,12 +19,13 @@ pub struct BenchArgs {
         long,
         env = "BUDGET_URL",
         value_name = "URL",
-        default_value = "http://127.0.0.1:7878"
+        default_value = "http://127.0.0.1:7878",
+        value_parser = base_url
     )]
-    pub(super) url: Target,
+    pub(super) url: Url,
     /// Where the admin plane is, if it has an address of its own
-    #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL")]
-    pub(super) admin_url: Option<Target>,
+    #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL", value_parser = base_url)]
+    pub(super) admin_url: Option<Url>,
     /// A key of the admin plane: the benchmark makes a tenant of its own
     #[arg(
         long,
@@ -89,21 +92,20 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// Refuses what would outlive its own holds: they would be gone from the ledgers, as if the service had lost them.
+    /// Refuses a run that would outlive its own holds: the ledgers would lack them, as if the service had lost them.
     ///
     /// # Errors
     /// [`BenchError::TooLong`].
     pub(super) fn refuse_too_long(&self) -> Result<(), BenchError> {
         let (what, minutes) = if self.bare || self.compare {
-            // Settled by a later run, which takes about as long as the ones before it.
-            ("a run that settles what it has reserved", 15)
+            // A later run commits the holds, and takes about as long as the ones before it.
+            ("a run that commits what it has reserved", 15)
         } else if self.load.workload == Workload::Reserve && self.compare_stored.is_empty() {
             ("--workload reserve", 55)
         } else {
             return Ok(());
         };
-        let took = self.load.warmup + self.load.duration;
-        match took <= Duration::from_secs(minutes * 60) {
+        match self.load.warmup + self.load.duration <= Duration::from_secs(minutes * 60) {
             true => Ok(()),
             false => Err(BenchError::TooLong { what, minutes }),
         }
@@ -132,7 +134,7 @@ pub(super) struct LoadArgs {
     pub workload: Workload,
 }
 
-/// What each client does, over and over. Every operation is measured by itself.
+/// What each client repeats. Every operation is measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Workload {
@@ -181,7 +183,8 @@ impl Operation {
 }
 
 impl Workload {
-    /// One round. A commit or release settles the reserve just before it, so clients may start at any even step.
+    /// The operations that a client repeats. A commit or release finishes the reservation of the step before it, so clients
+    /// may start at any even step.
     pub fn steps(self) -> &'static [Operation] {
         use Operation::{Commit, Decide, Event, Release, Reserve};
         match self {
@@ -195,20 +198,16 @@ impl Workload {
             Self::Event => &[Event],
         }
     }
+}
 
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reserve => "reserve",
-            Self::Commit => "commit",
-            Self::Release => "release",
-            Self::Mixed => "mixed",
-            Self::Decide => "decide",
-            Self::Event => "event",
-        }
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("every workload has a name");
+        f.write_str(value.get_name())
     }
 }
 
-/// A number and its unit, `ms`, `s` or `m`.
+/// Reads a number with its unit, `ms`, `s` or `m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit())
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_settles_follows_a_reserve_wherever_a_client_starts() {
+    fn a_commit_or_release_follows_a_reserve_wherever_a_client_starts() {
         use Workload::{Commit, Decide, Event, Mixed, Release, Reserve};
         for workload in [Reserve, Commit, Release, Mixed, Decide, Event] {
             let steps = workload.steps();

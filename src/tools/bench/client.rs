@@ -1,23 +1,25 @@
-//! One client: a connection, one request in flight, and the books of what it was told.
+//! One client: a connection with one request in flight.
 //!
-//! An answer that is lost, or that leaves the outcome open (any 5xx), is asked for again under the same key. Then the
-//! request is sent once more: two answers to one key must be the same.
+//! When a response is lost or leaves the outcome open (any 5xx), the client repeats the request under the same key. Then it
+//! sends the request once more, because two responses to one key must be the same.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
 use tokio::time::sleep;
 
-use super::answer::{self, Failure, Outcome};
 use super::args::{Operation, Workload};
-use super::connection::{Connection, Lost};
-use super::ledger::Sums;
+use super::ledger::Totals;
 use super::recorder::Recorder;
-use super::requests::{Prepared, Requests};
-use super::target::Target;
+use super::requests::Requests;
+use super::response::{self, Failure, Outcome};
+use crate::tools::http::{Connection, NoResponse};
 
-/// After this long without an answer that settles it, an operation is given up; its outcome stays unknown.
+/// After this long without a known outcome, an operation is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -25,50 +27,49 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What all clients of a run share.
 pub(super) struct Shared {
-    pub target: Arc<Target>,
     pub requests: Requests,
     pub workload: Workload,
-    /// Random, and part of every idempotency key.
+    /// A random part of every idempotency key.
     pub run: String,
-    /// What is finished before is warm-up.
+    /// Operations that finish before are warm-up.
     pub measure_from: Instant,
-    /// Nothing is started after.
+    /// No operation starts after this.
     pub until: Instant,
-    pub books: Mutex<Books>,
+    pub results: Mutex<Results>,
 }
 
-/// What all clients were told. They run on one thread, so the lock is always free.
+/// What all clients measured. They run on one thread, so the lock is always free.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Results {
     pub recorder: Recorder,
-    pub sums: Sums,
+    pub totals: Totals,
 }
 
 impl Shared {
-    /// Enters something into the books.
-    pub fn book<T>(&self, entry: impl FnOnce(&mut Books) -> T) -> T {
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        entry(&mut books)
+    /// Changes the results.
+    pub fn record<T>(&self, change: impl FnOnce(&mut Results) -> T) -> T {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut results)
     }
 
     fn contradict(&self, example: impl FnOnce() -> String) {
-        self.book(|books| books.recorder.contradict(example));
+        self.record(|results| results.recorder.contradict(example));
     }
 }
 
-/// What is asked for.
+/// An operation to perform.
 #[derive(Debug)]
 struct Order {
     operation: Operation,
     /// The estimate or the actual; a release has none.
     amount: i64,
-    /// The reservation that is settled, and what it holds.
+    /// The reservation to commit or release, and its hold.
     reservation: String,
     held: i64,
 }
 
 impl Order {
-    /// Whether the service did what it was asked, no more and no less: budgets are ample.
+    /// Whether the service did exactly what was requested, given that budgets are ample.
     fn is_fulfilled_by(&self, outcome: &Outcome) -> bool {
         match *outcome {
             Outcome::Reserved { amount, .. } => amount == self.amount,
@@ -76,7 +77,7 @@ impl Order {
                 charged == self.amount && released == self.held - charged
             }
             Outcome::Released { amount } => amount == self.held,
-            Outcome::Posted { charged, .. } => charged == self.amount,
+            Outcome::Charged { amount, .. } => amount == self.amount,
             Outcome::Allowed => true,
         }
     }
@@ -86,28 +87,23 @@ pub(super) struct Client {
     shared: Arc<Shared>,
     number: u64,
     connection: Connection,
-    key: String,
-    key_stem: usize,
     sequence: u64,
-    /// What the next commit or release settles.
+    /// What the next commit or release finishes.
     hold: Option<(String, i64)>,
 }
 
 impl Client {
     pub fn new(shared: Arc<Shared>, number: u16) -> Self {
-        let key = format!("{}.{number}.", shared.run);
         Self {
-            connection: Connection::new(Arc::clone(&shared.target)),
+            connection: Connection::new(Arc::clone(&shared.requests.url)),
             number: number.into(),
-            key_stem: key.len(),
-            key,
             sequence: 0,
             hold: None,
             shared,
         }
     }
 
-    /// Works until the time is over and the last request is answered.
+    /// Works until the time is over and the last request has its response.
     pub async fn run(mut self) {
         let steps = self.shared.workload.steps();
         // Clients start at different steps, so that a mix is mixed at any moment.
@@ -116,22 +112,21 @@ impl Client {
             if Instant::now() >= self.shared.until {
                 break;
             }
-            // Without an order the reserve before was refused; the next step is another.
+            // A commit or release has nothing to do when the reserve before it was refused.
             if let Some(order) = self.order(*operation) {
-                self.fill(&order).await;
+                self.perform(&order).await;
             }
         }
     }
 
     fn order(&mut self, operation: Operation) -> Option<Order> {
         self.sequence += 1;
-        let settles = matches!(operation, Operation::Commit | Operation::Release);
-        let (reservation, held) = match settles {
-            true => self.hold.take()?,
-            false => Default::default(),
+        let (reservation, held) = match operation {
+            Operation::Commit | Operation::Release => self.hold.take()?,
+            _ => Default::default(),
         };
         let amount = match operation {
-            // Now and then all of it.
+            // Sometimes the whole hold.
             Operation::Commit => held - self.sequence as i64 % 101,
             _ => 1_000 + (self.sequence * 7_919 + self.number * 31) as i64 % 997,
         };
@@ -143,22 +138,21 @@ impl Client {
         })
     }
 
-    async fn fill(&mut self, order: &Order) {
-        self.key.truncate(self.key_stem);
+    async fn perform(&mut self, order: &Order) {
+        let mut key = String::with_capacity(32);
         // Writing to a string cannot fail.
-        let _ = write!(self.key, "{}", self.sequence);
+        let _ = write!(key, "{}.{}.{}", self.shared.run, self.number, self.sequence);
         let requests = &self.shared.requests;
-        let prepared =
-            requests.prepare(order.operation, &self.key, order.amount, &order.reservation);
-        let Some(prepared) = prepared else {
+        let request = requests.build(order.operation, &key, order.amount, &order.reservation);
+        let Some(request) = request else {
             self.shared
                 .contradict(|| format!("an id that fits no path: {:?}", order.reservation));
             return;
         };
-        let Some(outcome) = self.settle(order, &prepared).await else {
+        let Some(outcome) = self.complete(order, &request).await else {
             return;
         };
-        self.shared.book(|books| books.sums.book(&outcome));
+        self.shared.record(|results| results.totals.count(&outcome));
         if !order.is_fulfilled_by(&outcome) {
             self.shared.contradict(|| format!("{order:?}: {outcome:?}"));
         }
@@ -171,19 +165,20 @@ impl Client {
         }
     }
 
-    /// Sends a request until its outcome is known. `None` when it was refused or given up.
-    async fn settle(&mut self, order: &Order, prepared: &Prepared) -> Option<Outcome> {
+    /// Sends a request until its outcome is known; `None` when it was refused or given up.
+    async fn complete(&mut self, order: &Order, request: &Request<Full<Bytes>>) -> Option<Outcome> {
         let begun = Instant::now();
         let mut pause = PAUSE_MIN;
         let mut uncertain = false;
         let outcome = loop {
-            match self.attempt(order, prepared).await {
+            match self.attempt(order, request).await {
                 Ok(outcome) => break outcome,
-                Err(settled) if !settled.uncertain => return None,
+                Err(failure) if !failure.uncertain => return None,
                 Err(_) => uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
-                self.shared.book(|books| books.recorder.unresolved += 1);
+                self.shared
+                    .record(|results| results.recorder.unresolved += 1);
                 return None;
             }
             sleep(pause).await;
@@ -193,9 +188,9 @@ impl Client {
         let measured = finished >= self.shared.measure_from;
         let took = measured.then(|| finished - begun);
         self.shared
-            .book(|books| books.recorder.finish(order.operation, took));
+            .record(|results| results.recorder.finish(order.operation, took));
         if uncertain
-            && let Ok(again) = self.attempt(order, prepared).await
+            && let Ok(again) = self.attempt(order, request).await
             && again != outcome
         {
             self.shared
@@ -204,35 +199,36 @@ impl Client {
         Some(outcome)
     }
 
-    /// Sends a request once. A failure is in the books already.
-    async fn attempt(&mut self, order: &Order, prepared: &Prepared) -> Result<Outcome, Failure> {
-        let request = self.shared.requests.request(prepared);
-        let answered = match self.connection.send(request).await {
-            Ok(reply) => answer::read(order.operation, order.amount, &reply),
-            Err(lost) => Err(failure(&lost)),
+    /// Sends a request once and counts the attempt and its failure.
+    async fn attempt(
+        &mut self,
+        order: &Order,
+        request: &Request<Full<Bytes>>,
+    ) -> Result<Outcome, Failure> {
+        let outcome = match self.connection.send(request.clone()).await {
+            Ok(response) => response::read(order.operation, order.amount, &response),
+            Err(error) => Err(no_response(&error)),
         };
-        self.shared.book(|books| {
-            books.recorder.attempts += 1;
-            if let Err(failure) = &answered {
-                books.recorder.fail(failure);
+        self.shared.record(|results| {
+            results.recorder.attempts += 1;
+            if let Err(failure) = &outcome {
+                results.recorder.fail(failure);
             }
         });
-        answered
+        outcome
     }
 }
 
-fn failure(lost: &Lost) -> Failure {
-    let code = match lost {
-        Lost::NotConnected(_) => "NOT_CONNECTED",
-        Lost::Broken => "CONNECTION_LOST",
-        Lost::Late => "NO_ANSWER",
+fn no_response(error: &NoResponse) -> Failure {
+    let code = match error {
+        NoResponse::NotConnected(_) => "NOT_CONNECTED",
+        NoResponse::Broken => "CONNECTION_LOST",
+        NoResponse::Late => "NO_RESPONSE",
     };
-    let source = std::error::Error::source(lost);
-    let cause = source.map_or(String::new(), |source| format!(": {source}"));
     Failure {
         status: 0,
         code: code.to_owned(),
-        message: format!("{lost}{cause}"),
+        message: super::with_causes(error),
         uncertain: true,
     }
 }

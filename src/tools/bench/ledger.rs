@@ -1,25 +1,26 @@
-//! Keeps account of what the answers said, to the unit, and holds it against what the service says afterwards.
+//! Adds up what the responses said, and compares it with the ledgers, to the unit.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::answer::Outcome;
+use super::response::Outcome;
 
-/// What the answers said in sum. Every request names the same subject, so each of its scopes has these sums.
+/// What the responses said in total. Every request names the same subject, so each of its scopes has these totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct Totals {
     /// Held by reserves.
     pub reserved: i128,
     /// Charged by commits.
     pub charged: i128,
     /// Returned by commits and releases.
     pub released: i128,
-    /// Charged by events.
-    pub posted: i128,
+    /// Charged by events, without a hold.
+    pub charged_by_events: i128,
 }
 
-impl Sums {
-    /// Books one outcome, once.
-    pub fn book(&mut self, outcome: &Outcome) {
+impl Totals {
+    /// Adds one outcome.
+    pub fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Reserved { amount, .. } => self.reserved += i128::from(*amount),
             Outcome::Committed { charged, released } => {
@@ -27,23 +28,24 @@ impl Sums {
                 self.released += i128::from(*released);
             }
             Outcome::Released { amount } => self.released += i128::from(*amount),
-            Outcome::Posted { charged, .. } => self.posted += i128::from(*charged),
+            Outcome::Charged { amount, .. } => self.charged_by_events += i128::from(*amount),
             Outcome::Allowed => {}
         }
     }
 
-    /// Books what somebody else did on the same ledgers.
+    /// Adds the totals of another run on the same ledgers.
     pub fn add(&mut self, other: &Self) {
         self.reserved += other.reserved;
         self.charged += other.charged;
         self.released += other.released;
-        self.posted += other.posted;
+        self.charged_by_events += other.charged_by_events;
     }
 
-    /// What a ledger must show that started with `allocated` and nothing else. Budgets are ample and nothing is charged
+    /// The figures of a ledger that started with `allocated` and nothing else. Budgets are ample and nothing is charged
     /// beyond its hold, so there is no debt.
     pub fn expected(&self, allocated: i64) -> Figures {
-        let (allocated, spent) = (i128::from(allocated), self.charged + self.posted);
+        let allocated = i128::from(allocated);
+        let spent = self.charged + self.charged_by_events;
         let reserved = self.reserved - self.charged - self.released;
         Figures {
             allocated,
@@ -65,85 +67,66 @@ pub(super) struct Figures {
     pub debt: i128,
 }
 
-/// One ledger as either plane tells it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Told {
-    /// The full path on the admin plane; on the runtime plane the last segment.
-    scope: String,
-    scope_path: Option<String>,
-    allocated: Amount,
-    remaining: Amount,
-    #[serde(default)]
-    reserved: Amount,
-    #[serde(default)]
-    spent: Amount,
-    #[serde(default)]
-    debt: Amount,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Amount {
-    amount: i64,
-}
-
-impl Told {
-    /// The full path of the scope.
-    pub fn path(&self) -> &str {
-        self.scope_path.as_deref().unwrap_or(&self.scope)
-    }
-
-    pub fn figures(&self) -> Figures {
-        Figures {
-            allocated: self.allocated.amount.into(),
-            remaining: self.remaining.amount.into(),
-            reserved: self.reserved.amount.into(),
-            spent: self.spent.amount.into(),
-            debt: self.debt.amount.into(),
+impl Figures {
+    /// The figures of a ledger as either plane returns it; absent ones are 0.
+    fn of(ledger: &Value) -> Self {
+        let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
+        Self {
+            allocated: amount("allocated"),
+            remaining: amount("remaining"),
+            reserved: amount("reserved"),
+            spent: amount("spent"),
+            debt: amount("debt"),
         }
     }
 }
 
-/// A ledger that does not show what the answers add up to.
+/// The full path of a ledger's scope; on the runtime plane `scope` is only the last segment.
+fn path(ledger: &Value) -> Option<&str> {
+    let path = ledger.get("scope_path").or_else(|| ledger.get("scope"))?;
+    path.as_str()
+}
+
+/// A ledger whose figures are not the totals of the responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Difference {
     pub scope: String,
-    /// Where it was read.
+    /// The operation that returned it.
     pub source: &'static str,
     pub expected: Figures,
-    /// `None` when the scope is not there at all.
+    /// `None` when the ledger is missing.
     pub found: Option<Figures>,
 }
 
-/// Compares the ledgers of `scopes` as `source` tells them.
+/// Compares the ledgers of `scopes` with the figures that each must have.
 pub(super) fn differences(
     source: &'static str,
     scopes: &[String],
     expected: Figures,
-    told: &[(String, Figures)],
+    ledgers: &[Value],
 ) -> Vec<Difference> {
-    let mut differences = Vec::new();
-    for scope in scopes {
-        let found = told.iter().find(|(path, _)| path == scope);
-        let found = found.map(|(_, figures)| *figures);
-        if found != Some(expected) {
-            differences.push(Difference {
-                scope: scope.clone(),
-                source,
-                expected,
-                found,
-            });
-        }
-    }
-    differences
+    let difference = |scope: &String| {
+        let found = ledgers.iter().find(|ledger| path(ledger) == Some(scope));
+        let found = found.map(Figures::of);
+        (found != Some(expected)).then(|| Difference {
+            scope: scope.clone(),
+            source,
+            expected,
+            found,
+        })
+    };
+    scopes.iter().filter_map(difference).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn sums_predict_every_figure() {
-        let mut sums = Sums::default();
+    fn totals_predict_every_figure() {
+        let mut totals = Totals::default();
         let reserved = |amount| Outcome::Reserved {
             reservation: String::new(),
             amount,
@@ -157,54 +140,57 @@ mod tests {
                 released: 40,
             },
             Outcome::Released { amount: 50 },
-            Outcome::Posted {
+            Outcome::Charged {
                 event: String::new(),
-                charged: 9,
+                amount: 9,
             },
             Outcome::Allowed,
         ] {
-            sums.book(&outcome);
+            totals.count(&outcome);
         }
-        let figures = sums.expected(1_000);
+        let figures = totals.expected(1_000);
         assert_eq!(
             (figures.reserved, figures.spent, figures.remaining),
             (7, 69, 924)
         );
-        assert_eq!(sums.expected(i64::MAX).remaining, i128::from(i64::MAX) - 76);
+        assert_eq!(
+            totals.expected(i64::MAX).remaining,
+            i128::from(i64::MAX) - 76
+        );
     }
 
     #[test]
     fn a_unit_too_many_is_a_difference() {
-        let sums = Sums::default();
         let scopes = ["tenant:t".to_owned(), "tenant:t/app:a".to_owned()];
-        let expected = sums.expected(10);
-        let compare = |told: &[(String, Figures)]| differences("x", &scopes, expected, told).len();
-        let off = Figures {
-            spent: 1,
-            remaining: 9,
-            ..expected
+        let expected = Totals::default().expected(10);
+        let ledger = |scope: &String, spent: i64| {
+            json!({"scope": scope, "allocated": {"amount": 10}, "remaining": {"amount": 10 - spent},
+                "spent": {"amount": spent}})
         };
-        let told = |second| [(scopes[0].clone(), expected), (scopes[1].clone(), second)];
-        assert_eq!(compare(&told(expected)), 0);
-        assert_eq!(compare(&told(off)), 1);
+        let compare = |ledgers: &[Value]| differences("x", &scopes, expected, ledgers).len();
+        let both = |spent| [ledger(&scopes[0], 0), ledger(&scopes[1], spent)];
+        assert_eq!(compare(&both(0)), 0);
+        assert_eq!(compare(&both(1)), 1);
         assert_eq!(compare(&[]), 2);
     }
 
     #[test]
-    fn both_planes_are_read() {
+    fn ledgers_of_both_planes_are_read() {
         let runtime = r#"{"scope":"app:a","scope_path":"tenant:t/app:a","remaining":{"unit":"TOKENS","amount":-3},
             "reserved":{"unit":"TOKENS","amount":0},"spent":{"unit":"TOKENS","amount":1},
             "allocated":{"unit":"TOKENS","amount":1},"debt":{"unit":"TOKENS","amount":3}}"#;
         let admin = r#"{"ledger_id":"x","scope":"tenant:t/app:a","allocated":{"amount":1},"remaining":{"amount":-3},
             "spent":{"amount":1},"debt":{"amount":3}}"#;
         for text in [admin, runtime] {
-            let told: Told = serde_json::from_str(text).expect("a ledger");
-            assert_eq!(told.path(), "tenant:t/app:a");
-            let figures = told.figures();
-            assert_eq!(
-                (figures.remaining, figures.debt, figures.reserved),
-                (-3, 3, 0)
-            );
+            let ledger: Value = serde_json::from_str(text).expect("a ledger");
+            assert_eq!(path(&ledger), Some("tenant:t/app:a"));
+            let Figures {
+                remaining,
+                debt,
+                reserved,
+                ..
+            } = Figures::of(&ledger);
+            assert_eq!((remaining, debt, reserved), (-3, 3, 0));
         }
     }
 }

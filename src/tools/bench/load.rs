@@ -1,5 +1,5 @@
-//! Runs the clients, all on one thread: one core makes some 80,000 requests a second, more than a Redis serves, and
-//! leaves the others to the service.
+//! Runs the clients, all on one thread: one core sends some 80,000 requests a second, more than a Redis serves, and leaves
+//! the other cores to the service.
 
 use std::io::{IsTerminal, stderr};
 use std::mem;
@@ -11,58 +11,64 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::interval;
 
 use super::args::LoadArgs;
-use super::client::{Books, Client, Shared};
+use super::client::{Client, Results, Shared};
 use super::error::BenchError;
-use super::provision::{Service, Tenant};
 use super::requests::Requests;
+use super::service::{Service, Tenant};
 
-/// What came of a run.
+/// The results of a run.
 pub(super) struct Measured {
-    pub books: Books,
-    /// From the end of the warm-up to the last answer.
+    pub results: Results,
+    /// From the end of the warm-up to the last response.
     pub elapsed: Duration,
-    /// Processor time of the generator, as far as the system tells.
+    /// Processor time of the generator; `None` where the system does not report it.
     pub generator_cpu: Option<Duration>,
 }
 
-/// Runs the load to its end. `progress` prints a line per second even where nobody watches.
+/// Runs the load to its end. `progress` prints a line per second even without a terminal.
 pub(super) async fn run(
     service: &Service,
     tenant: &Tenant,
     load: &LoadArgs,
     progress: bool,
 ) -> Result<Measured, BenchError> {
-    let base = &service.runtime.base;
-    let headers = service.headers(tenant)?;
-    let requests = Requests::new(base, headers, &tenant.id, load.scopes)?;
-    let (target, load) = (Arc::clone(&service.runtime), load.clone());
+    let (url, headers) = (Arc::clone(&service.runtime), service.headers(tenant)?);
+    let requests = Requests::new(url, headers, &tenant.id, load.scopes);
+    let load = load.clone();
     let progress = progress || stderr().is_terminal();
-    let worker = move || {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+    on_one_thread(async move || {
         let started = Instant::now();
         let cpu_before = thread_cpu();
         let measure_from = started + load.warmup;
         let shared = Arc::new(Shared {
-            target,
             requests,
             workload: load.workload,
             run: format!("{:08x}", rand::random::<u32>()),
             measure_from,
             until: measure_from + load.duration,
-            books: Mutex::default(),
+            results: Mutex::default(),
         });
-        runtime.block_on(all_clients(&shared, load.clients, progress));
+        all_clients(&shared, load.clients, progress).await;
         let cpu = thread_cpu().zip(cpu_before);
         Ok(Measured {
-            books: shared.book(mem::take),
+            results: shared.record(mem::take),
             elapsed: measure_from.elapsed(),
             generator_cpu: cpu.map(|(after, before)| after.saturating_sub(before)),
         })
+    })
+    .await
+}
+
+/// Runs `work` on a thread of its own, which leaves the other cores to what is measured.
+pub(super) async fn on_one_thread<T: Send + 'static>(
+    work: impl AsyncFnOnce() -> Result<T, BenchError> + Send + 'static,
+) -> Result<T, BenchError> {
+    let worker = move || {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.map_err(BenchError::Generator)?.block_on(work())
     };
     let ended = spawn_blocking(worker).await;
-    ended
-        .map_err(|panic| BenchError::Generator(panic.into()))?
-        .map_err(BenchError::Generator)
+    ended.map_err(|panic| BenchError::Generator(panic.into()))?
 }
 
 async fn all_clients(shared: &Arc<Shared>, clients: u16, progress: bool) {
@@ -70,19 +76,18 @@ async fn all_clients(shared: &Arc<Shared>, clients: u16, progress: bool) {
     for number in 0..clients {
         running.spawn(Client::new(Arc::clone(shared), number).run());
     }
-    let watching = tokio::spawn(watch(Arc::clone(shared), progress));
+    let watching = progress.then(|| tokio::spawn(print_progress(Arc::clone(shared))));
     while let Some(ended) = running.join_next().await {
-        // A client that failed takes with it what it was about to be told.
-        shared.book(|books| books.recorder.unresolved += u64::from(ended.is_err()));
+        // The outcome of a client's last request is lost when the client panics.
+        shared.record(|results| results.recorder.unresolved += u64::from(ended.is_err()));
     }
-    watching.abort();
+    if let Some(watching) = watching {
+        watching.abort();
+    }
 }
 
 /// Prints a line per second.
-async fn watch(shared: Arc<Shared>, progress: bool) {
-    if !progress {
-        return;
-    }
+async fn print_progress(shared: Arc<Shared>) {
     let begun = Instant::now();
     let mut every_second = interval(Duration::from_secs(1));
     every_second.tick().await;
@@ -90,10 +95,10 @@ async fn watch(shared: Arc<Shared>, progress: bool) {
     loop {
         every_second.tick().await;
         let (finished, failed) =
-            shared.book(|books| (books.recorder.finished, books.recorder.failed));
+            shared.record(|results| (results.recorder.finished, results.recorder.failed));
         let phase = match Instant::now() {
             now if now < shared.measure_from => ", warming up",
-            now if now >= shared.until => ", waiting for the last answers",
+            now if now >= shared.until => ", waiting for the last responses",
             _ => "",
         };
         eprintln!(
@@ -105,7 +110,7 @@ async fn watch(shared: Arc<Shared>, progress: bool) {
     }
 }
 
-/// Processor time that the calling thread has taken so far.
+/// Processor time that the calling thread has used.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library has no such clock")]
 fn thread_cpu() -> Option<Duration> {
@@ -114,10 +119,10 @@ fn thread_cpu() -> Option<Duration> {
         tv_nsec: 0,
     };
     // SAFETY: `time` is valid for the write, and nothing keeps the pointer.
-    let told = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     let seconds = u64::try_from(time.tv_sec).ok()?;
     let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
-    (told == 0).then(|| Duration::new(seconds, nanoseconds))
+    (status == 0).then(|| Duration::new(seconds, nanoseconds))
 }
 
 #[cfg(not(unix))]

@@ -1,33 +1,28 @@
-//! `budget-authority bench`: a load generator that knows nothing of the service but its protocol, and keeps books.
+//! `budget-authority bench`: a load generator that checks the ledgers.
 //!
-//! It makes a tenant of its own, sends a mix of requests over keep-alive connections, and says how many a second were
-//! answered and how fast. Afterwards the ledgers must show, to the unit, what the answers said.
+//! It knows the service only by its protocol. It makes a tenant of its own, sends a mix of requests over keep-alive
+//! connections, and reports rates and times. Afterwards the ledgers must agree with the responses, to the unit.
 
-mod answer;
 mod args;
 mod bare;
 mod client;
 mod compare;
-mod connection;
 mod error;
 #[cfg(test)]
 mod fake;
+mod growth;
 mod ledger;
-mod listed;
 mod load;
 mod monitor;
-mod policed;
-mod provision;
 mod recorder;
 mod report;
 mod requests;
-mod scaling;
+mod response;
 mod script;
+mod service;
 mod session;
 mod stack;
-mod stored;
 mod table;
-mod target;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,13 +31,12 @@ pub use args::BenchArgs;
 
 use args::LoadArgs;
 use error::BenchError;
-use load::Measured;
-use provision::{Service, Tenant};
-use report::Report;
+use report::{Outcome, Report};
+use service::Service;
 
 /// Runs the benchmark and prints its report to standard output.
 ///
-/// The exit code is 0 when all is well, 1 when the ledgers differ from the answers or more requests failed than
+/// The exit code is 0 when all is well, 1 when a ledger disagrees with the responses or more requests failed than
 /// `--max-error-rate` allows, and 2 when nothing could be measured; then the reason is on standard error.
 pub async fn run(args: BenchArgs) -> ExitCode {
     match measure(&args).await {
@@ -55,47 +49,33 @@ pub async fn run(args: BenchArgs) -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs what `args` select; whether all is well.
 async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
     args.refuse_too_long()?;
-    if args.bare {
-        let bare = bare::run(args).await?;
-        print(&bare, args.json);
-        return Ok(bare.is_well());
-    }
-    if args.compare {
-        let comparison = compare::run(args).await?;
-        print(&comparison, args.json);
-        return Ok(comparison.is_well(args.max_error_rate));
-    }
-    if !args.compare_stored.is_empty() {
-        let scaling = stored::run(args).await?;
-        print(&scaling, args.json);
-        return Ok(scaling.is_well(args.max_error_rate));
-    }
-    if !args.compare_listed.is_empty() {
-        print(&listed::run(args).await?, args.json);
-        return Ok(true);
-    }
-    if !args.compare_policies.is_empty() {
-        let scaling = policed::run(args).await?;
-        print(&scaling, args.json);
-        return Ok(scaling.is_well(args.max_error_rate));
-    }
-    let runtime = Arc::new(args.url.clone());
-    let admin = args.admin_url.clone().map(Arc::new);
-    let service = Service {
-        admin: admin.unwrap_or_else(|| Arc::clone(&runtime)),
-        runtime,
-        admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
-        dialect: args.dialect,
-    };
-    let report = run_load(&service, &args.load, args.progress).await?;
-    print(&report, args.json);
-    Ok(report.ledger.agrees && report.error_rate <= args.max_error_rate)
+    Ok(if args.bare {
+        print(&bare::run(args).await?, args)
+    } else if args.compare {
+        print(&compare::run(args).await?, args)
+    } else if !args.compare_stored.is_empty() {
+        print(&growth::with_reservations(args).await?, args)
+    } else if !args.compare_listed.is_empty() {
+        print(&growth::with_budgets(args).await?, args)
+    } else if !args.compare_policies.is_empty() {
+        print(&growth::with_policies(args).await?, args)
+    } else {
+        let runtime = Arc::new(args.url.clone());
+        let admin = args.admin_url.clone().map(Arc::new);
+        let service = Service {
+            admin: admin.unwrap_or_else(|| Arc::clone(&runtime)),
+            runtime,
+            admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
+            dialect: args.dialect,
+        };
+        print(&run_load(&service, &args.load, args.progress).await?, args)
+    })
 }
 
-/// One run with a tenant of its own, and the check of its ledgers.
+/// Runs the load with a tenant of its own, and compares the tenant's ledgers with the responses.
 async fn run_load(
     service: &Service,
     load: &LoadArgs,
@@ -103,19 +83,9 @@ async fn run_load(
 ) -> Result<Report, BenchError> {
     let tenant = service.provision(load.scopes).await?;
     let measured = load::run(service, &tenant, load, progress).await?;
-    check(service, load, tenant, measured).await
-}
-
-/// Compares the tenant's ledgers with what was answered.
-async fn check(
-    service: &Service,
-    load: &LoadArgs,
-    tenant: Tenant,
-    measured: Measured,
-) -> Result<Report, BenchError> {
-    let sums = measured.books.sums;
-    let differences = service.check(&tenant, &sums).await?;
-    let expected = sums.expected(provision::ALLOCATED);
+    let totals = measured.results.totals;
+    let differences = service.check(&tenant, &totals).await?;
+    let expected = totals.expected(service::ALLOCATED);
     Ok(Report::new(
         load,
         tenant.id,
@@ -125,13 +95,16 @@ async fn check(
     ))
 }
 
-fn print<T: serde::Serialize + std::fmt::Display>(report: &T, json: bool) {
+/// Prints a report; whether all is well.
+fn print(report: &impl Outcome, args: &BenchArgs) -> bool {
     match serde_json::to_string_pretty(report) {
-        Ok(text) if json => println!("{text}"),
+        Ok(text) if args.json => println!("{text}"),
         _ => print!("{report}"),
     }
+    report.is_well(args.max_error_rate)
 }
 
+/// An error and its causes, on one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -150,18 +123,21 @@ mod tests {
     use fake::Fault;
 
     use super::*;
+    use crate::tools::http::base_url;
 
-    /// Runs a short load against a service that misbehaves like that.
-    async fn measured(fault: Fault, workload: Workload) -> Report {
-        let address = fake::start(fault).await;
-        let target: target::Target = format!("http://{address}").parse().expect("a URL");
-        let target = Arc::new(target);
-        let service = Service {
-            runtime: Arc::clone(&target),
-            admin: target,
+    fn service_at(url: &str) -> Service {
+        let url = Arc::new(base_url(url).expect("a URL"));
+        Service {
+            runtime: Arc::clone(&url),
+            admin: url,
             admin_key: "admin".to_owned().into(),
             dialect: crate::domain::dialect::Dialect::Service,
-        };
+        }
+    }
+
+    /// Runs a short load against a service with this fault.
+    async fn measured(fault: Fault, workload: Workload) -> Report {
+        let service = service_at(&format!("http://{}", fake::start(fault).await));
         let load = LoadArgs {
             clients: 4,
             duration: Duration::from_millis(150),
@@ -174,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_books_of_a_good_service_agree_under_any_workload() {
+    async fn the_ledgers_of_a_good_service_agree_under_any_workload() {
         use Workload::{Commit, Decide, Event, Mixed, Release, Reserve};
         for workload in [Reserve, Commit, Release, Mixed, Decide, Event] {
             let report = measured(Fault::None, workload).await;
@@ -195,8 +171,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_answer_is_recovered_and_booked_once() {
-        for fault in [Fault::LosesAnswers, Fault::SaysUnavailable] {
+    async fn a_lost_response_is_recovered_and_counted_once() {
+        for fault in [Fault::LosesResponses, Fault::RespondsUnavailable] {
             let report = measured(fault, Workload::Mixed).await;
             assert!(report.ledger.agrees, "{fault:?}\n{report}");
             assert!(report.error_rate > 0.05, "{fault:?}\n{report}");
@@ -204,8 +180,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_ledger_is_told() {
-        for fault in [Fault::ChargesRepetitions, Fault::LosesAUnit] {
+    async fn a_wrong_ledger_is_reported() {
+        for fault in [Fault::ChargesReplays, Fault::LosesAUnit] {
             let report = measured(fault, Workload::Commit).await;
             // Three scopes, on both planes.
             assert_eq!(report.ledger.differences.len(), 6, "{fault:?}\n{report}");
@@ -223,16 +199,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_measured_where_nobody_serves() {
-        let nobody: target::Target = "http://127.0.0.1:1".parse().expect("a URL");
-        let nobody = Arc::new(nobody);
-        let service = Service {
-            runtime: Arc::clone(&nobody),
-            admin: nobody,
-            admin_key: "admin".to_owned().into(),
-            dialect: crate::domain::dialect::Dialect::Service,
-        };
-        let error = service.provision(1).await.expect_err("nobody is there");
+    async fn nothing_is_measured_without_a_service() {
+        let service = service_at("http://127.0.0.1:1");
+        let error = service.provision(1).await.expect_err("no service");
         let text = with_causes(&error);
         assert!(
             text.starts_with("making a tenant: the service cannot be reached: cannot connect: "),

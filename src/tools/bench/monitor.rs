@@ -1,4 +1,4 @@
-//! Counts every command that clients send to a Redis of ours, whatever it is; what scripts do inside is none of them.
+//! Counts the commands that clients send to Redis, without those that scripts call.
 //!
 //! `MONITOR` slows Redis down, so nothing is timed while it runs.
 
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::error::BenchError;
 
-/// How long Redis may take to show what it was sent.
+/// How long Redis may take to report the last command.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Watches from its start to its end.
+/// Counts from its start to its end.
 pub(super) struct Monitor {
     port: u16,
     mark: String,
@@ -23,7 +23,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// On the Redis at this local port, which asks for no password.
+    /// Starts to count on the Redis at this local port, which has no password.
     pub async fn start(port: u16) -> Result<Self, BenchError> {
         let opened = async {
             let mut lines = BufReader::new(connect(port, b"MONITOR\r\n").await?);
@@ -41,7 +41,7 @@ impl Monitor {
         })
     }
 
-    /// How many commands clients have sent since.
+    /// The number of commands that clients have sent since the start.
     pub async fn end(self) -> Result<u64, BenchError> {
         let ended = async {
             let echo = format!("ECHO {}\r\n", self.mark);
@@ -59,7 +59,7 @@ async fn connect(port: u16, command: &[u8]) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Counts lines up to the mark, but for those of scripts.
+/// Counts lines up to the mark, without those of scripts.
 async fn count(mut lines: BufReader<TcpStream>, mark: String) -> io::Result<u64> {
     let (mut commands, mut line) = (0, Vec::new());
     loop {

@@ -1,5 +1,5 @@
-//! Counts and times what all clients do. They share one recorder: a set of histograms per client would keep the
-//! generator busy with cache misses.
+//! Counts and times the operations of all clients. They share one recorder, because a set of histograms per client would
+//! cost the generator cache misses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,35 +7,35 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::answer::Failure;
 use super::args::Operation;
+use super::response::Failure;
 
-/// Longest time that is told apart, in nanoseconds.
+/// The longest time recorded, in nanoseconds; longer ones count as this long.
 const LONGEST_NS: u64 = 120_000_000_000;
 
-/// Three digits are exact.
+/// Exact digits of a recorded time.
 const DIGITS: u8 = 3;
 
-/// What the clients did.
+/// Counts and times of operations.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     latency: [Option<Histogram<u32>>; Operation::ALL.len()],
     errors: BTreeMap<(u16, String), (u64, String)>,
-    /// Requests sent, warm-up and repetitions included.
+    /// Requests sent, warm-up and retries included.
     pub attempts: u64,
-    /// Operations with the outcome that was wanted, warm-up included.
+    /// Operations with the expected outcome, warm-up included.
     pub finished: u64,
-    /// Attempts without the answer that was wanted.
+    /// Requests without the expected response.
     pub failed: u64,
-    /// Operations whose outcome stayed unknown to the end.
+    /// Operations whose outcome stayed unknown.
     pub unresolved: u64,
-    /// Answers that say something else than was asked for, or differ from the first answer to the same key.
+    /// Responses that contradict the request, or the first response to the same key.
     pub wrong: u64,
-    /// The first of them.
+    /// The first such response.
     pub wrong_example: Option<String>,
 }
 
-/// How long operations took.
+/// Counts and times of one operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Summary {
     pub operation: &'static str,
@@ -48,10 +48,10 @@ pub(super) struct Summary {
     pub max_us: f64,
 }
 
-/// How often something failed, and what was said at first.
+/// How often an error occurred, with its first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ErrorCount {
-    /// The HTTP status; 0 without an answer.
+    /// The HTTP status; 0 without a response.
     pub status: u16,
     pub code: String,
     pub count: u64,
@@ -59,15 +59,17 @@ pub(super) struct ErrorCount {
 }
 
 impl Recorder {
-    /// Counts one operation that succeeded, and times it unless it was warm-up.
+    /// Counts an operation that succeeded, and records its time unless it was warm-up.
     pub fn finish(&mut self, operation: Operation, took: Option<Duration>) {
         self.finished += 1;
         let Some(took) = took else { return };
-        let histogram = self.latency[operation as usize].get_or_insert_with(histogram);
-        record(histogram, took);
+        record(
+            self.latency[operation as usize].get_or_insert_with(histogram),
+            took,
+        );
     }
 
-    /// Counts an attempt that failed.
+    /// Counts a request that failed.
     pub fn fail(&mut self, failure: &Failure) {
         self.failed += 1;
         let key = (failure.status, failure.code.clone());
@@ -75,19 +77,20 @@ impl Recorder {
         self.errors.entry(key).or_insert_with(first).0 += 1;
     }
 
-    /// Counts an answer that contradicts the request or an earlier answer.
+    /// Counts a response that contradicts the request or an earlier response.
     pub fn contradict(&mut self, example: impl FnOnce() -> String) {
         self.wrong += 1;
         self.wrong_example.get_or_insert_with(example);
     }
 
-    /// Each operation that occurred, then all of them together, over the time that was measured.
+    /// A summary of each operation that occurred, then of all together, over the measured time.
     pub fn summaries(&self, measured: Duration) -> Vec<Summary> {
         let mut all = histogram();
         let mut summaries = Vec::new();
         for operation in Operation::ALL {
             if let Some(histogram) = &self.latency[operation as usize] {
-                absorb(&mut all, histogram);
+                all.add(histogram)
+                    .expect("all histograms have the same bounds");
                 summaries.push(summary(operation.as_str(), histogram, measured));
             }
         }
@@ -95,7 +98,7 @@ impl Recorder {
         summaries
     }
 
-    /// What failed, by status and code.
+    /// Errors by status and code.
     pub fn errors(&self) -> Vec<ErrorCount> {
         let count =
             |((status, code), (count, message)): (&(u16, String), &(u64, String))| ErrorCount {
@@ -108,22 +111,18 @@ impl Recorder {
     }
 }
 
+/// An empty histogram of nanoseconds.
 pub(super) fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are fixed and valid")
 }
 
-/// Adds a time to a histogram of [`histogram`]'s bounds.
+/// Records a time; one beyond the bounds counts as the longest.
 pub(super) fn record(histogram: &mut Histogram<u32>, took: Duration) {
     let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     histogram.saturating_record(took_ns.max(1));
 }
 
-fn absorb(mine: &mut Histogram<u32>, theirs: &Histogram<u32>) {
-    mine.add(theirs)
-        .expect("all histograms have the same bounds");
-}
-
-/// Percentiles of a histogram of nanoseconds.
+/// Summarizes a histogram of nanoseconds over the measured time.
 pub(super) fn summary(
     operation: &'static str,
     histogram: &Histogram<u32>,
@@ -134,11 +133,7 @@ pub(super) fn summary(
     Summary {
         operation,
         count: histogram.len(),
-        per_second: if seconds > 0.0 {
-            histogram.len() as f64 / seconds
-        } else {
-            0.0
-        },
+        per_second: histogram.len() as f64 / seconds.max(1e-9),
         p50_us: us(0.5),
         p90_us: us(0.9),
         p99_us: us(0.99),
@@ -186,7 +181,7 @@ mod tests {
         assert_eq!((summaries[2].count, all.finished), (1_001, 1_002));
         assert!(
             summaries[2].max_us >= 120e6,
-            "what is too long still counts"
+            "a time beyond the bounds still counts"
         );
     }
 
@@ -199,13 +194,11 @@ mod tests {
         recorder.contradict(|| "one".to_owned());
         recorder.contradict(|| "two".to_owned());
         let errors = recorder.errors();
-        let told = |e: &ErrorCount| (e.code.clone(), e.count, e.message.clone());
-        let told: Vec<_> = errors.iter().map(told).collect();
-        let expected = [("A", 1, "third"), ("B", 2, "first")];
-        assert_eq!(
-            told,
-            expected.map(|(code, n, message)| (code.into(), n, message.into()))
-        );
+        let found: Vec<_> = errors
+            .iter()
+            .map(|e| (e.code.as_str(), e.count, e.message.as_str()))
+            .collect();
+        assert_eq!(found, [("A", 1, "third"), ("B", 2, "first")]);
         assert_eq!((recorder.failed, recorder.wrong), (3, 2));
         assert_eq!(recorder.wrong_example.as_deref(), Some("one"));
     }

@@ -1,6 +1,6 @@
-//! Prints what was measured, for people or as JSON.
+//! Prints measurements, for people or as JSON.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,35 +9,45 @@ use super::args::{LoadArgs, Workload};
 use super::ledger::{Difference, Figures};
 use super::load::Measured;
 use super::recorder::{ErrorCount, Summary};
+use super::table::Table;
 
-/// One run of the load, and what the ledgers showed afterwards.
+/// What a report says of ledgers whose figures are not the totals of the responses.
+pub(super) const DISAGREES: &str = "does NOT agree with the responses";
+
+/// A report that ends the process with an exit code.
+pub(super) trait Outcome: Serialize + fmt::Display {
+    /// Whether every ledger agrees, and no more requests failed than allowed.
+    fn is_well(&self, max_error_rate: f64) -> bool;
+}
+
+/// One run of the load, and the ledgers afterwards.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub workload: Workload,
     pub clients: u16,
     pub scopes: u8,
     pub tenant: String,
-    /// Measured, without warm-up.
+    /// Measured time, without warm-up.
     pub seconds: f64,
     pub operations: Vec<Summary>,
     pub requests: u64,
     pub errors: Vec<ErrorCount>,
     pub error_rate: f64,
     pub ledger: LedgerReport,
-    /// Processor time of the generator per request; `None` where the system does not tell.
+    /// Processor time of the generator per request; `None` where the system does not report it.
     pub generator_us_per_request: Option<f64>,
 }
 
-/// Whether the ledgers show what the answers said.
+/// Whether the ledgers agree with the responses.
 #[derive(Debug, Serialize)]
 pub(super) struct LedgerReport {
     pub agrees: bool,
-    /// What every scope must show.
+    /// The figures that every scope must have.
     pub expected: Figures,
     pub differences: Vec<Difference>,
-    /// Operations whose outcome stayed unknown; what they did cannot be accounted for.
+    /// Operations whose outcome stayed unknown, so that their effect cannot be accounted for.
     pub unresolved: u64,
-    /// Answers that contradict their request or an earlier answer.
+    /// Responses that contradict their request or an earlier response.
     pub contradictions: u64,
     pub first_contradiction: Option<String>,
 }
@@ -50,7 +60,7 @@ impl Report {
         expected: Figures,
         differences: Vec<Difference>,
     ) -> Self {
-        let recorder = measured.books.recorder;
+        let recorder = measured.results.recorder;
         let requests = recorder.attempts.max(1) as f64;
         let cpu_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / requests;
         Self {
@@ -81,42 +91,40 @@ impl Report {
     }
 }
 
+impl Outcome for Report {
+    fn is_well(&self, max_error_rate: f64) -> bool {
+        self.ledger.agrees && self.error_rate <= max_error_rate
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, scopes) = (clients(self.workload.as_str(), self.clients), self.scopes);
-        let seconds = self.seconds;
+        let (name, scopes) = (clients(self.workload, self.clients), self.scopes);
+        let (seconds, tenant) = (self.seconds, &self.tenant);
         writeln!(
             f,
-            "{name}, {scopes} scopes, {seconds:.1} s, tenant {}\n",
-            self.tenant
+            "{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n"
         )?;
-        writeln!(
-            f,
-            "{:<10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
-            "operation", "count", "per s", "p50", "p90", "p99", "p99.9", "max"
-        )?;
+        let columns = ["count", "per s", "p50", "p90", "p99", "p99.9", "max"];
+        let mut table = Table::new("operation", &columns);
         for summary in &self.operations {
-            let Summary {
-                operation,
-                count,
-                per_second,
-                ..
-            } = summary;
-            write!(f, "{operation:<10}{count:>10}{per_second:>10.0}")?;
-            let Summary {
-                p50_us,
-                p90_us,
-                p99_us,
-                p999_us,
-                max_us,
-                ..
-            } = *summary;
-            for us in [p50_us, p90_us, p99_us, p999_us, max_us] {
-                write!(f, "{:>10}", time(us))?;
-            }
-            writeln!(f)?;
+            let mut cells = vec![
+                summary.count.to_string(),
+                format!("{:.0}", summary.per_second),
+            ];
+            cells.extend(
+                [
+                    summary.p50_us,
+                    summary.p90_us,
+                    summary.p99_us,
+                    summary.p999_us,
+                    summary.max_us,
+                ]
+                .map(time),
+            );
+            table.row(summary.operation, cells);
         }
-        writeln!(f)?;
+        writeln!(f, "{table}")?;
         self.write_errors(f)?;
         self.ledger.write(f, self.scopes)?;
         if let Some(us) = self.generator_us_per_request {
@@ -157,37 +165,33 @@ impl LedgerReport {
                 "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})"
             );
         }
-        writeln!(f, "ledger: does NOT agree with the answers")?;
+        writeln!(f, "ledger: {DISAGREES}")?;
         if self.unresolved > 0 {
             writeln!(f, "  {} operations have no known outcome", self.unresolved)?;
         }
         if self.contradictions > 0 {
-            let example = self.first_contradiction.as_deref().unwrap_or("");
-            writeln!(
-                f,
-                "  {} answers contradict, first {example}",
-                self.contradictions
-            )?;
+            let (count, example) = (self.contradictions, self.first_contradiction.as_deref());
+            let example = example.unwrap_or_default();
+            writeln!(f, "  {count} responses contradict, first {example}")?;
         }
         write_differences(f, &self.differences)
     }
 }
 
-/// Each ledger that shows something else than it must.
+/// Writes each ledger that disagrees.
 pub(super) fn write_differences(
     f: &mut fmt::Formatter<'_>,
     differences: &[Difference],
 ) -> fmt::Result {
-    for Difference {
-        scope,
-        source,
-        expected,
-        found,
-    } in differences
-    {
-        writeln!(f, "  {scope} in {source}\n    expected {}", line(expected))?;
-        let found = found.as_ref().map_or("nothing".to_owned(), line);
-        writeln!(f, "    found    {found}")?;
+    for difference in differences {
+        let (scope, source) = (&difference.scope, difference.source);
+        let expected = line(&difference.expected);
+        let found = difference.found.as_ref();
+        let found = found.map_or("nothing".to_owned(), line);
+        writeln!(
+            f,
+            "  {scope} in {source}\n    expected {expected}\n    found    {found}"
+        )?;
     }
     Ok(())
 }
@@ -200,19 +204,18 @@ fn line(figures: &Figures) -> String {
         spent,
         debt,
     } = figures;
-    let mut text = format!("allocated {allocated}, remaining {remaining}, reserved {reserved}");
-    // Writing to a string cannot fail.
-    let _ = write!(text, ", spent {spent}, debt {debt}");
-    text
+    format!(
+        "allocated {allocated}, remaining {remaining}, reserved {reserved}, spent {spent}, debt {debt}"
+    )
 }
 
 /// The name of a run.
-pub(super) fn clients(what: &str, clients: u16) -> String {
+pub(super) fn clients(what: impl fmt::Display, clients: u16) -> String {
     let plural = if clients == 1 { "" } else { "s" };
     format!("{what}, {clients} client{plural}")
 }
 
-/// Microseconds in the unit that reads best, three digits.
+/// Microseconds with three digits, in the unit that fits.
 pub(super) fn time(us: f64) -> String {
     let (number, unit) = match us {
         us if us < 1e3 => (us, "µs"),
@@ -231,22 +234,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_well() {
-        let texts = [
-            3.456,
-            34.56,
-            345.6,
-            3456.0,
-            34_560.0,
-            345_600.0,
-            3_456_000.0,
-        ]
-        .map(time);
-        assert_eq!(
-            texts,
-            [
-                "3.46 µs", "34.6 µs", "346 µs", "3.46 ms", "34.6 ms", "346 ms", "3.46 s"
-            ]
-        );
+    fn times_have_three_digits() {
+        for (us, text) in [
+            (3.456, "3.46 µs"),
+            (34.56, "34.6 µs"),
+            (345.6, "346 µs"),
+            (3_456.0, "3.46 ms"),
+            (34_560.0, "34.6 ms"),
+            (345_600.0, "346 ms"),
+            (3_456_000.0, "3.46 s"),
+        ] {
+            assert_eq!(time(us), text);
+        }
     }
 }

@@ -1,43 +1,94 @@
-//! The scripts without HTTP around them: what the service adds is measured against this.
+//! Runs the scripts without HTTP, as the baseline for what the service adds.
 //!
-//! Calls are put together and encoded before the clock runs, and their replies are not decoded beyond the status word, so
-//! that it is Redis that is measured and not this process. How busy Redis was meanwhile tells whether that came true.
+//! Calls are encoded before the clock runs, and replies are decoded only up to the status word, so that the figures measure
+//! Redis and not this process. The time that Redis was busy shows whether they do.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use redis::Value;
 use serde::Serialize;
-use tokio::runtime::Builder;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 
 use super::error::BenchError;
-use super::ledger::Sums;
+use super::ledger::Totals;
+use super::load::on_one_thread;
 use super::recorder::{Summary, histogram, record, summary};
-use super::session::{Bare, Session};
-use crate::domain::ids::{IdempotencyKey, ReservationId};
+use super::report::{clients, time};
+use super::service::Tenant;
+use super::session::{ACTUAL, Deployment, ESTIMATE, Held, Session};
+use crate::domain::ids::IdempotencyKey;
 use crate::store::{Call, Line};
 
-const ESTIMATE: i64 = 1_000;
-const ACTUAL: i64 = 950;
-
-/// Calls that are encoded at a time, some 2 KB each. The clock stops while the next ones are.
+/// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
 const ROUND: usize = 10_000;
 
-/// A hold that was made, and the key under which.
-pub(super) type Held = (ReservationId, IdempotencyKey);
-
-/// Which script is called for what.
+/// What to call.
 #[derive(Debug)]
 pub(super) enum Script {
-    /// Makes new holds for so long.
-    Reserve(Duration),
-    /// Makes so many new holds.
-    Fill(u64),
-    /// Settles these.
+    /// `reserve.lua`, until so many holds are made or the time is over.
+    Reserve {
+        /// How many at most.
+        count: usize,
+        /// How long at most.
+        limit: Duration,
+    },
+    /// `commit.lua`, for each of these.
     Commit(Vec<Held>),
+}
+
+impl Script {
+    /// Makes holds for so long.
+    pub fn reserve_for(limit: Duration) -> Self {
+        let count = usize::MAX;
+        Self::Reserve { count, limit }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Reserve { .. } => "reserve",
+            Self::Commit(_) => "commit",
+        }
+    }
+
+    /// The status word of a reply that did it.
+    fn expected(&self) -> &'static str {
+        match self {
+            Self::Reserve { .. } => "reserved",
+            Self::Commit(_) => "committed",
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Reserve { count, .. } => *count,
+            Self::Commit(held) => held.len(),
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        match self {
+            Self::Reserve { limit, .. } => *limit,
+            Self::Commit(_) => Duration::MAX,
+        }
+    }
+
+    /// The totals of so many calls.
+    fn totals(&self, calls: usize) -> Totals {
+        let calls = calls as i128;
+        match self {
+            Self::Reserve { .. } => Totals {
+                reserved: calls * i128::from(ESTIMATE),
+                ..Totals::default()
+            },
+            Self::Commit(_) => Totals {
+                charged: calls * i128::from(ACTUAL),
+                released: calls * i128::from(ESTIMATE - ACTUAL),
+                ..Totals::default()
+            },
+        }
+    }
 }
 
 /// One script, called by so many clients at once over one connection.
@@ -48,242 +99,201 @@ pub(super) struct ScriptRun {
     pub calls: Summary,
     /// Time that one call takes of Redis's one thread.
     pub redis_us_per_call: f64,
-    /// Share of the time in which Redis ran the script. Well below what reading and writing leave of it, this
-    /// process or the machine was the limit, and not Redis.
+    /// Share of the time in which Redis ran the script. When it is far below 1, this process or the machine was the limit.
     pub redis_busy: f64,
-    /// The holds that were made.
+    /// The reservations of all calls.
     #[serde(skip)]
     pub held: Vec<Held>,
-    /// What the ledgers must show of it.
     #[serde(skip)]
-    pub sums: Sums,
+    pub totals: Totals,
 }
 
-impl Bare {
-    /// Calls a script until there is no more to do.
+/// The columns of [`ScriptRun::cells`].
+pub(super) const COLUMNS: [&str; 5] = ["per s", "p50", "p99", "in Redis", "busy"];
+
+impl ScriptRun {
+    pub fn name(&self) -> String {
+        clients(self.calls.operation, self.clients)
+    }
+
+    pub fn cells(&self) -> [String; 5] {
+        [
+            format!("{:.0}", self.calls.per_second),
+            time(self.calls.p50_us),
+            time(self.calls.p99_us),
+            time(self.redis_us_per_call),
+            format!("{:.0} %", self.redis_busy * 100.0),
+        ]
+    }
+}
+
+/// The scripts, called for one tenant.
+#[derive(Debug, Clone)]
+pub(super) struct Scripts {
+    pub deployment: Deployment,
+    pub tenant: Tenant,
+}
+
+impl Scripts {
+    /// Calls a script until it is done.
     pub async fn run(&self, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
-        let bare = self.clone();
-        // As the clients over HTTP: on one thread, which leaves the other cores to Redis.
-        let worker = move || {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(BenchError::Generator)?;
-            runtime.block_on(all_clients(&bare, clients, script))
-        };
-        let ended = spawn_blocking(worker).await;
-        ended.map_err(|panic| BenchError::Generator(panic.into()))?
+        let scripts = self.clone();
+        on_one_thread(async move || {
+            let session = Session::open(&scripts.deployment, &scripts.tenant).await?;
+            run(&session, clients, script).await
+        })
+        .await
     }
 }
 
-async fn all_clients(bare: &Bare, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
-    let mut work = Work::new(Session::open(bare).await?, script)?;
-    // A call that is not counted, because it loads the script.
-    let mut first = work.next_round(1, Duration::ZERO).await?;
-    let line = match first.pop() {
-        Some(order) => {
-            let reply = work.session.store().send(&order.call).await?;
-            check(&order.call, reply, work.word())?;
-            let line = work.session.store().line(&order.call).await?;
-            work.done.push(order.held);
-            Some(line)
+async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
+    let mut orders = Orders::new(session, &script);
+    let (mut done, mut times, mut elapsed) = (Vec::new(), histogram(), Duration::ZERO);
+    // The first call loads the script, and is not measured.
+    if let Some(first) = orders.next_round(1).await?.pop() {
+        let reply = session.store.send(&first.call).await?;
+        check(&first.call, reply, script.expected())?;
+        let line = session.store.line(&first.call).await?;
+        done.push(first.held);
+        session.store.reset_statistics().await?;
+        while elapsed < script.limit() {
+            let round = orders.next_round(ROUND).await?;
+            if round.is_empty() {
+                break;
+            }
+            let begun = Instant::now();
+            let round = Arc::new(Round {
+                expected: script.expected(),
+                line: line.clone(),
+                until: begun.checked_add(script.limit() - elapsed),
+                progress: Mutex::new(Progress {
+                    orders: round.into_iter(),
+                    done,
+                    times,
+                }),
+            });
+            let mut running = JoinSet::new();
+            for _ in 0..clients {
+                running.spawn(Arc::clone(&round).client());
+            }
+            while let Some(ended) = running.join_next().await {
+                ended.map_err(|panic| BenchError::Generator(panic.into()))??;
+            }
+            elapsed += begun.elapsed();
+            let round = Arc::into_inner(round).expect("all clients have ended");
+            let progress = round.progress.into_inner();
+            let progress = progress.unwrap_or_else(PoisonError::into_inner);
+            (done, times) = (progress.done, progress.times);
         }
-        None => None,
-    };
-    work.session.store().reset_statistics().await?;
-    let (mut times, mut elapsed) = (histogram(), Duration::ZERO);
-    while let Some(line) = &line {
-        let orders = work.next_round(ROUND, elapsed).await?;
-        if orders.is_empty() {
-            break;
-        }
-        let begun = Instant::now();
-        let round = Arc::new(Round {
-            word: work.word(),
-            line: line.clone(),
-            orders,
-            taken: AtomicUsize::new(0),
-            until: work
-                .limit()
-                .map(|limit| begun + limit.saturating_sub(elapsed)),
-            times: Mutex::new(times),
-        });
-        let mut running = JoinSet::new();
-        for _ in 0..clients {
-            running.spawn(Arc::clone(&round).client());
-        }
-        while let Some(ended) = running.join_next().await {
-            ended.map_err(|panic| BenchError::Generator(panic.into()))??;
-        }
-        elapsed += begun.elapsed();
-        let round = Arc::into_inner(round).expect("all clients have ended");
-        let taken = round.taken.into_inner();
-        work.done
-            .extend(round.orders.into_iter().take(taken).map(|order| order.held));
-        times = round
-            .times
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
     }
-    let statistics = work.session.store().statistics().await?;
+    let statistics = session.store.statistics().await?;
     let redis_us = statistics.command("evalsha").us as f64;
-    let calls = times.len().max(1) as f64;
     Ok(ScriptRun {
         clients,
-        calls: summary(work.name(), &times, elapsed),
-        redis_us_per_call: redis_us / calls,
+        calls: summary(script.name(), &times, elapsed),
+        redis_us_per_call: redis_us / times.len().max(1) as f64,
         redis_busy: redis_us / 1e6 / elapsed.as_secs_f64().max(1e-6),
-        sums: work.sums(),
-        held: match work.script {
-            Script::Commit(_) => Vec::new(),
-            Script::Reserve(_) | Script::Fill(_) => work.done,
-        },
+        totals: script.totals(done.len()),
+        held: done,
     })
 }
 
-/// A call and the hold that it is about.
+/// An encoded call and its reservation.
 struct Order {
     call: Call,
     held: Held,
 }
 
 /// Whether the script did what it is for.
-fn check(call: &Call, reply: Value, word: &'static str) -> Result<(), BenchError> {
+fn check(call: &Call, reply: Value, expected: &'static str) -> Result<(), BenchError> {
     match call.word(reply)? {
-        answer if answer == word => Ok(()),
-        answer => Err(BenchError::Script { word, answer }),
+        reply if reply == expected => Ok(()),
+        reply => Err(BenchError::Script { expected, reply }),
     }
 }
 
-/// What is left to do, and what was done.
-struct Work {
-    session: Session,
-    script: Script,
-    run: IdempotencyKey,
-    /// Calls put together so far.
-    ordered: usize,
-    /// The holds of all calls that were answered.
-    done: Vec<Held>,
+/// Encodes the calls of a script.
+struct Orders<'a> {
+    session: &'a Session,
+    script: &'a Script,
+    /// A random part of every idempotency key.
+    run: String,
+    encoded: usize,
 }
 
-impl Work {
-    fn new(session: Session, script: Script) -> Result<Self, BenchError> {
-        let run = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
-        Ok(Self {
+impl<'a> Orders<'a> {
+    fn new(session: &'a Session, script: &'a Script) -> Self {
+        Self {
             session,
             script,
-            run: run.ok_or(BenchError::Key)?,
-            ordered: 0,
-            done: Vec::new(),
-        })
-    }
-
-    fn name(&self) -> &'static str {
-        match self.script {
-            Script::Reserve(_) | Script::Fill(_) => "reserve",
-            Script::Commit(_) => "commit",
+            run: format!("{:016x}", rand::random::<u64>()),
+            encoded: 0,
         }
     }
 
-    /// What a reply begins with when the script did what it is for.
-    fn word(&self) -> &'static str {
-        match self.script {
-            Script::Reserve(_) | Script::Fill(_) => "reserved",
-            Script::Commit(_) => "committed",
-        }
-    }
-
-    fn limit(&self) -> Option<Duration> {
-        match self.script {
-            Script::Reserve(limit) => Some(limit),
-            Script::Fill(_) | Script::Commit(_) => None,
-        }
-    }
-
-    /// What the ledgers must show of what was done.
-    fn sums(&self) -> Sums {
-        let calls = self.done.len() as i128;
-        match self.script {
-            Script::Reserve(_) | Script::Fill(_) => Sums {
-                reserved: calls * i128::from(ESTIMATE),
-                ..Sums::default()
-            },
-            Script::Commit(_) => Sums {
-                charged: calls * i128::from(ACTUAL),
-                released: calls * i128::from(ESTIMATE - ACTUAL),
-                ..Sums::default()
-            },
-        }
-    }
-
-    /// The next calls, at most `most`; none when all is done.
-    async fn next_round(
-        &mut self,
-        most: usize,
-        elapsed: Duration,
-    ) -> Result<Vec<Order>, BenchError> {
-        let left = match &self.script {
-            Script::Reserve(limit) if elapsed >= *limit => 0,
-            Script::Reserve(_) => most,
-            Script::Fill(count) => usize::try_from(*count).unwrap_or(usize::MAX) - self.ordered,
-            Script::Commit(held) => held.len() - self.ordered,
-        };
-        let mut orders = Vec::with_capacity(most.min(left));
-        for number in (self.ordered..).take(most.min(left)) {
+    /// The next calls, at most `most`.
+    async fn next_round(&mut self, most: usize) -> Result<Vec<Order>, BenchError> {
+        let count = most.min(self.script.count() - self.encoded);
+        let mut orders = Vec::with_capacity(count);
+        for number in (self.encoded..).take(count) {
             orders.push(self.order(number).await?);
         }
-        self.ordered += orders.len();
+        self.encoded += count;
         Ok(orders)
     }
 
     async fn order(&self, number: usize) -> Result<Order, BenchError> {
-        if let Script::Commit(held) = &self.script {
-            let (id, key) = held[number].clone();
-            let call = self.session.commit(&id, &key, ACTUAL);
-            return Ok(Order {
-                call,
-                held: (id, key),
-            });
-        }
-        let key = IdempotencyKey::parse(&format!("{}.{number}", self.run.as_str()));
-        let key = key.ok_or(BenchError::Key)?;
-        let id = self.session.reservation_id(&key).await?;
-        let call = self.session.reserve(&id, &key, ESTIMATE);
-        Ok(Order {
-            call,
-            held: (id, key),
-        })
+        let session = self.session;
+        let (held, call) = match self.script {
+            Script::Commit(all) => {
+                let held = all[number].clone();
+                let call = session.commit(&held);
+                (held, call)
+            }
+            Script::Reserve { .. } => {
+                let key = IdempotencyKey::parse(&format!("{}.{number}", self.run));
+                let key = key.ok_or(BenchError::Key)?;
+                let held = (session.reservation_id(&key).await?, key);
+                let call = session.reserve(&held);
+                (held, call)
+            }
+        };
+        Ok(Order { call, held })
     }
 }
 
-/// Calls that are ready to be sent, and the clients that send them.
+/// Encoded calls, and the clients that send them.
 struct Round {
-    word: &'static str,
+    expected: &'static str,
     line: Line,
-    orders: Vec<Order>,
-    taken: AtomicUsize,
     until: Option<Instant>,
-    times: Mutex<Histogram<u32>>,
+    /// All clients run on one thread, so the lock is always free.
+    progress: Mutex<Progress>,
+}
+
+struct Progress {
+    orders: std::vec::IntoIter<Order>,
+    done: Vec<Held>,
+    times: Histogram<u32>,
 }
 
 impl Round {
     async fn client(self: Arc<Self>) -> Result<(), BenchError> {
+        let progress = || self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let begun = Instant::now();
             if self.until.is_some_and(|until| begun >= until) {
                 return Ok(());
             }
-            let next = self.taken.load(Ordering::Relaxed);
-            let Some(order) = self.orders.get(next) else {
+            let Some(Order { call, held }) = progress().orders.next() else {
                 return Ok(());
             };
-            // All clients run on one thread: nobody else takes it meanwhile, and the lock is always free.
-            self.taken.store(next + 1, Ordering::Relaxed);
-            let reply = self.line.send(&order.call).await?;
+            let reply = self.line.send(&call).await?;
             let took = begun.elapsed();
-            record(
-                &mut self.times.lock().unwrap_or_else(PoisonError::into_inner),
-                took,
-            );
-            check(&order.call, reply, self.word)?;
+            check(&call, reply, self.expected)?;
+            let mut progress = progress();
+            record(&mut progress.times, took);
+            progress.done.push(held);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! One tenant's session with the store itself, as a replica of the service has it, without HTTP around it.
+//! One tenant's session with the store, as a replica of the service has it, without HTTP.
 
 use prometheus::Registry;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::BenchError;
-use super::provision::Tenant;
+use super::requests::TTL_MS;
+use super::service::Tenant;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
@@ -17,40 +18,27 @@ use crate::store::runtime::commit::Settlement;
 use crate::store::runtime::reserve::{Hold, Subjected};
 use crate::store::{Call, Keys, RedisOptions, Store, StoreMetrics};
 
-/// What a real digest looks like.
+/// The estimate of every reservation.
+pub(super) const ESTIMATE: i64 = 1_000;
+/// The actual of every commit.
+pub(super) const ACTUAL: i64 = 950;
+
+/// A digest of the right length.
 const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 
-/// Where the scripts run, and for whom.
+/// A reservation, and the idempotency key that made it.
+pub(super) type Held = (ReservationId, IdempotencyKey);
+
+/// Where the data of a service is.
 #[derive(Debug, Clone)]
-pub(super) struct Bare {
+pub(super) struct Deployment {
     pub redis_url: SecretString,
     pub key_prefix: String,
     pub dialect: Dialect,
-    pub tenant: String,
-    pub key: SecretString,
-    /// The subject's own scope.
-    pub scope: String,
 }
 
-impl Bare {
-    /// For one tenant of a deployment.
-    pub fn of(
-        tenant: &Tenant,
-        redis_url: SecretString,
-        key_prefix: &str,
-        dialect: Dialect,
-    ) -> Self {
-        Self {
-            redis_url,
-            key_prefix: key_prefix.to_owned(),
-            dialect,
-            tenant: tenant.id.clone(),
-            key: tenant.key.clone(),
-            scope: tenant.scopes.last().cloned().unwrap_or_default(),
-        }
-    }
-
-    /// A store of its own; its connections live in the runtime that calls.
+impl Deployment {
+    /// A store, whose connections live in the runtime of the caller.
     pub fn store(&self) -> Result<Store, BenchError> {
         let keys = Keys::new(&self.key_prefix)?;
         let metrics = StoreMetrics::register(&Registry::new())?;
@@ -59,9 +47,9 @@ impl Bare {
     }
 }
 
-/// Puts calls of the scripts together, with the keys and arguments that requests of the load lead to.
+/// Encodes calls with the keys and arguments that requests of the load lead to.
 pub(super) struct Session {
-    store: Store,
+    pub store: Store,
     caller: RuntimeCaller,
     scope: ScopePath,
     cause: String,
@@ -70,20 +58,16 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects; the first call of each script loads it.
-    pub async fn open(bare: &Bare) -> Result<Self, BenchError> {
-        let store = bare.store()?;
-        let prefixes = bare.dialect.words().api_key_prefixes;
-        let key = ApiKeyText::parse(bare.key.expose_secret(), prefixes).ok_or(BenchError::Key)?;
-        let tenant = TenantId::parse(&bare.tenant).ok_or(BenchError::Key)?;
-        let caller = RuntimeCaller {
-            key_id: key.key_id().clone(),
-            key_hash: key.hash(),
-            partition: tenant.partition(),
-            tenant,
-        };
+    pub async fn open(deployment: &Deployment, tenant: &Tenant) -> Result<Self, BenchError> {
+        let store = deployment.store()?;
+        let words = deployment.dialect.words();
+        let Tenant { id, key, scopes } = tenant;
+        let key = ApiKeyText::parse(key.expose_secret(), words.api_key_prefixes);
+        let (key, tenant) = key.zip(TenantId::parse(id)).ok_or(BenchError::Key)?;
+        let scope = scopes.last().and_then(|scope| ScopePath::parse(scope));
         let cause = Cause {
-            source: bare.dialect.words().runtime_source,
-            actor: Actor::ApiKey(caller.key_id.clone()),
+            source: words.runtime_source,
+            actor: Actor::ApiKey(key.key_id().clone()),
             source_ip: Some("127.0.0.1".to_owned()),
             request_id: Some(RequestId::mint()),
             trace_id: TraceId::mint(),
@@ -92,8 +76,13 @@ impl Session {
         store.deployment().await?;
         Ok(Self {
             store,
-            caller,
-            scope: ScopePath::parse(&bare.scope).ok_or(BenchError::Key)?,
+            caller: RuntimeCaller {
+                key_id: key.key_id().clone(),
+                key_hash: key.hash(),
+                partition: tenant.partition(),
+                tenant,
+            },
+            scope: scope.ok_or(BenchError::Key)?,
             cause: cause.lines(),
             facts: [
                 ("action_kind", "llm.completion".to_owned()),
@@ -102,11 +91,7 @@ impl Session {
         })
     }
 
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// The id that a create under this key gets.
+    /// The id of the reservation that `key` makes.
     pub async fn reservation_id(&self, key: &IdempotencyKey) -> Result<ReservationId, BenchError> {
         let deployment = self.store.deployment().await?;
         let tenant = &self.caller.tenant;
@@ -114,43 +99,32 @@ impl Session {
     }
 
     /// A call of `reserve.lua`.
-    pub fn reserve(
-        &self,
-        reservation_id: &ReservationId,
-        key: &IdempotencyKey,
-        tokens: i64,
-    ) -> Call {
-        let kept = [("idempotency_key", key.as_str().to_owned())];
+    pub fn reserve(&self, (reservation_id, key): &Held) -> Call {
         let hold = Hold {
             request: Subjected {
                 payload_hash: PAYLOAD_HASH,
                 scope_path: &self.scope,
-                amount: amount(tokens),
+                amount: tokens(ESTIMATE),
                 cause: &self.cause,
                 facts: &self.facts,
                 swept_until_ms: None,
             },
             reservation_id,
-            ttl_ms: Some(super::requests::TTL_MS.into()),
+            ttl_ms: Some(TTL_MS.into()),
             grace_ms: 5_000,
             overage_policy: None,
             policy: &PolicySelection::default(),
             denied_per_minute: 600,
-            kept: &kept,
+            kept: &[("idempotency_key", key.as_str().to_owned())],
         };
         self.store.reserve_call(&self.caller, &hold)
     }
 
     /// A call of `commit.lua`, under the key of the reservation.
-    pub fn commit(
-        &self,
-        reservation_id: &ReservationId,
-        key: &IdempotencyKey,
-        tokens: i64,
-    ) -> Call {
+    pub fn commit(&self, (reservation_id, key): &Held) -> Call {
         let settlement = Settlement {
             reservation_id,
-            actual: amount(tokens),
+            actual: tokens(ACTUAL),
             payload_hash: PAYLOAD_HASH,
             key_digest: &key.digest(),
             cause: &self.cause,
@@ -161,6 +135,6 @@ impl Session {
     }
 }
 
-fn amount(tokens: i64) -> Amount {
-    Amount::new(Unit::Tokens, tokens).unwrap_or(Amount::zero(Unit::Tokens))
+fn tokens(amount: i64) -> Amount {
+    Amount::new(Unit::Tokens, amount).unwrap_or(Amount::zero(Unit::Tokens))
 }

@@ -11,7 +11,7 @@ pub(super) struct Table {
 
 impl Table {
     pub fn new(title: &str, columns: &[&str]) -> Self {
-        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        let columns = columns.iter().map(ToString::to_string).collect();
         Self {
             rows: vec![(title.to_owned(), columns)],
         }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_under_their_heads() {
+    fn columns_are_aligned_with_their_headings() {
         let mut table = Table::new("", &["p50", "count"]);
         table.row("reserve", ["12 µs".to_owned(), "7".to_owned()]);
         let expected = "               p50      count\nreserve      12 µs          7\n";

@@ -1,22 +1,22 @@
 //! Child processes that do not outlive this one, however it ends.
 
 use std::io;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// The kernel kills a child when the *thread* that forked it ends, so all are forked by one that never does.
+/// The kernel kills a child when the *thread* that forked it ends, so one thread that never ends forks all of them.
 static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
     let (jobs, inbox) = mpsc::channel::<Job>();
     let keeper = thread::Builder::new().name("child-keeper".to_owned());
     let started = keeper.spawn(move || {
         for (mut command, answer) in inbox {
-            apart(&mut command);
+            detach(&mut command);
             tie_to_parent(&mut command);
-            // A caller that has gone away leaves a child that nobody holds: dropped, it goes on until we end.
+            // When the caller is gone, the child runs until this process ends.
             let _ = answer.send(command.spawn());
         }
     });
@@ -26,7 +26,7 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
 });
 
 /// Starts `command`; the kernel kills it when this process ends, even by `SIGKILL` (on Linux).
-/// Ctrl-C in the terminal does not reach it: it ends when its owner says so.
+/// Ctrl-C in the terminal does not reach it.
 ///
 /// # Errors
 /// As for [`Command::spawn`].
@@ -42,15 +42,15 @@ pub fn spawn(command: Command) -> io::Result<Child> {
     outcome.recv().map_err(no_keeper)?
 }
 
-/// Asks a child to end (`SIGTERM`) and waits for it, at most `patience`; then kills it.
+/// Asks a child to end (`SIGTERM`), waits for it at most `limit`, then kills it.
 #[expect(
     unsafe_code,
     reason = "the standard library sends no signal but SIGKILL"
 )]
-pub fn stop(child: &mut Child, patience: Duration) {
+pub fn stop(child: &mut Child, limit: Duration) {
     // SAFETY: the child is ours and has not been waited for, so the id is still its own.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
@@ -61,8 +61,49 @@ pub fn stop(child: &mut Child, patience: Duration) {
     let _ = child.wait();
 }
 
-/// In a process group of its own, so that the terminal's signals go to us alone.
-fn apart(command: &mut Command) {
+/// A child process that is stopped when it is dropped.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// How long a process may take to end by itself.
+    const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+    /// Starts `command` as [`spawn`] does.
+    ///
+    /// # Errors
+    /// As for [`spawn`]; a program that is not found is named.
+    pub fn start(command: Command) -> io::Result<Self> {
+        let program = command.get_program().to_owned();
+        spawn(command)
+            .map(Self)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    io::Error::other(format!("{} is not installed", program.display()))
+                }
+                _ => error,
+            })
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The exit status, if the process has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        stop(&mut self.0, Self::STOP_LIMIT);
+    }
+}
+
+/// Puts the child into a process group of its own, so that the terminal's signals reach only this process.
+fn detach(command: &mut Command) {
     use std::os::unix::process::CommandExt;
 
     command.process_group(0);

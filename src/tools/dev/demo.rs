@@ -1,17 +1,20 @@
-//! A tenant to play with: a tree of three budgets and a key, made by our own admin API.
+//! The demo tenant: a tree of three budgets and a key, made through the admin API.
 
-use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Method;
-use secrecy::{ExposeSecret, SecretString};
+use hyper::header::{HeaderMap, HeaderName};
+use hyper::{Method, StatusCode};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use url::Url;
 
-use super::client::send;
 use super::folder::Folder;
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::domain::dialect::Dialect;
+use crate::tools::http::{self, JsonClient, NoResponse};
 
 /// The demo tenant's id.
 pub(super) const TENANT: &str = "demo";
@@ -23,10 +26,10 @@ const BUDGETS: [(&str, i64); 3] = [
     ("tenant:demo/app:chat/agent:helper", 50_000),
 ];
 
-/// Where the key of the demo tenant is kept.
+/// The file of the demo tenant's key.
 const KEY_FILE: &str = "demo-key";
 
-/// The demo tenant could not be made.
+/// Why the demo tenant could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The API did not become ready.
@@ -35,41 +38,58 @@ pub enum DemoError {
     /// The API cannot be reached.
     #[error("{step}: the API cannot be reached")]
     Http {
-        /// What was being done.
+        /// What was made or checked.
         step: &'static str,
-        /// What went wrong.
+        /// The failure.
         #[source]
-        source: io::Error,
+        source: NoResponse,
     },
     /// The API refused.
-    #[error("{step}: the API answered {status}: {body}")]
+    #[error("{step}: the API responded {status}: {body}")]
     Refused {
-        /// What was being done.
+        /// What was made or checked.
         step: &'static str,
-        /// Its status.
-        status: u16,
-        /// Its body.
+        /// The status.
+        status: StatusCode,
+        /// The body.
         body: Value,
     },
+    /// A key holds characters that a header must not hold.
+    #[error("a key holds characters that a header must not hold")]
+    Key,
     /// The key cannot be kept.
     #[error("the demo key cannot be kept: {0}")]
     Keep(String),
 }
 
-/// Makes what is missing of the demo tenant, and returns its key: the one that an earlier start kept in the folder, if
-/// that still works, else a new one.
+/// Makes the missing parts of the demo tenant and returns its key: the one that an earlier start kept in the folder, if it
+/// still works, else a new one.
 pub(super) async fn prepare(
     address: SocketAddr,
     dialect: Dialect,
     admin_key: &SecretString,
     folder: Option<&Folder>,
 ) -> Result<SecretString, DemoError> {
-    let admin = Admin { address, admin_key };
-    if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE))
-        && admin.works(&key, dialect).await?
-    {
-        return Ok(key);
+    let api = |header: &HeaderName, key: &SecretString| {
+        let url = Arc::new(local_url(address));
+        let headers = http::headers(header, key).map_err(|_| DemoError::Key)?;
+        Ok::<_, DemoError>(Api(JsonClient::new(url, headers)))
+    };
+    if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE)) {
+        let mut runtime = api(&dialect.header_names().api_key, &key)?;
+        let path = format!("/v1/balances?tenant={TENANT}");
+        let balances = runtime.send(
+            "the kept demo key",
+            Method::GET,
+            &path,
+            None,
+            &[200, 401, 403],
+        );
+        if balances.await?.0 == StatusCode::OK {
+            return Ok(key);
+        }
     }
+    let mut admin = api(&ADMIN_KEY, admin_key)?;
     let tenant = json!({"tenant_id": TENANT, "name": "Demo"});
     admin
         .post("the demo tenant", "/v1/admin/tenants", &tenant, &[200, 201])
@@ -81,15 +101,14 @@ pub(super) async fn prepare(
             "unit": "TOKENS",
             "allocated": {"unit": "TOKENS", "amount": tokens},
         });
-        // 409: an earlier start has made it.
+        // 409 when an earlier start made it.
         admin
             .post("a demo budget", "/v1/admin/budgets", &budget, &[201, 409])
             .await?;
     }
-    let step = "the demo key";
     let request = json!({"tenant_id": TENANT, "name": "demo key"});
     let made = admin
-        .post(step, "/v1/admin/api-keys", &request, &[201])
+        .post("the demo key", "/v1/admin/api-keys", &request, &[201])
         .await?;
     let Some(secret) = made["key_secret"].as_str() else {
         return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
@@ -106,8 +125,9 @@ pub(super) async fn prepare(
 pub(super) async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
     let limit = Duration::from_secs(60);
     let deadline = Instant::now() + limit;
+    let mut api = JsonClient::new(Arc::new(local_url(address)), HeaderMap::new());
     while Instant::now() < deadline {
-        if let Ok((200, _)) = send(address, Method::GET, "/ready", &[], None).await {
+        if let Ok((StatusCode::OK, _)) = api.send(Method::GET, "/ready", None).await {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -115,45 +135,45 @@ pub(super) async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoErro
     Err(DemoError::NotReady(limit))
 }
 
-struct Admin<'a> {
-    address: SocketAddr,
-    admin_key: &'a SecretString,
+fn local_url(address: SocketAddr) -> Url {
+    Url::parse(&format!("http://{address}")).expect("an address makes a URL")
 }
 
-impl Admin<'_> {
+/// The API under one key.
+struct Api(JsonClient);
+
+impl Api {
+    async fn send(
+        &mut self,
+        step: &'static str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        expected: &[u16],
+    ) -> Result<(StatusCode, Value), DemoError> {
+        let sent = self.0.send(method, path, body).await;
+        let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
+        match expected.contains(&status.as_u16()) {
+            true => Ok((status, body)),
+            false => Err(DemoError::Refused { step, status, body }),
+        }
+    }
+
     async fn post(
-        &self,
+        &mut self,
         step: &'static str,
         path: &str,
         body: &Value,
         expected: &[u16],
     ) -> Result<Value, DemoError> {
-        let headers = [("x-admin-api-key", self.admin_key.expose_secret())];
-        let sent = send(self.address, Method::POST, path, &headers, Some(body)).await;
-        let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
-        match expected.contains(&status) {
-            true => Ok(body),
-            false => Err(DemoError::Refused { step, status, body }),
-        }
-    }
-
-    /// Whether a key that was kept still opens the runtime plane.
-    async fn works(&self, key: &SecretString, dialect: Dialect) -> Result<bool, DemoError> {
-        let step = "the kept demo key";
-        let headers = [(dialect.words().api_key_header, key.expose_secret())];
-        let path = format!("/v1/balances?tenant={TENANT}");
-        let sent = send(self.address, Method::GET, &path, &headers, None).await;
-        let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
-        match status {
-            200 => Ok(true),
-            401 | 403 => Ok(false),
-            _ => Err(DemoError::Refused { step, status, body }),
-        }
+        let sent = self.send(step, Method::POST, path, Some(body), expected);
+        sent.await.map(|(_, body)| body)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
@@ -166,7 +186,7 @@ mod tests {
 
     type Calls = Arc<Mutex<Vec<String>>>;
 
-    /// Answers as the API would, and notes what it is asked.
+    /// Responds as the API would, and records the requests.
     async fn answer(State(calls): State<Calls>, request: Request) -> Response {
         let path = request.uri().to_string();
         let has_key = request

@@ -1,7 +1,6 @@
 //! The development stack in one command: a private Redis, the API and the workers in one process, and a demo tenant.
 
 pub mod child;
-mod client;
 mod demo;
 mod folder;
 mod redis;

@@ -3,26 +3,27 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::DevError;
+use super::child::Process;
 use super::folder::Folder;
-use super::{DevError, child};
 
 /// The system's limit for the path of a socket is 108 bytes.
 const SOCKET_PATH_MAX: usize = 100;
 
 pub(super) struct PrivateRedis {
-    child: Mutex<Child>,
+    process: Mutex<Process>,
     socket: PathBuf,
-    /// Holds the socket where the data folder's path is too long for one.
+    /// Holds the socket when the data folder's path is too long for one.
     short_folder: Option<PathBuf>,
     log: PathBuf,
 }
 
 impl PrivateRedis {
-    /// Starts the server on the data of `folder`; it answers a moment later.
+    /// Starts the server on the data of `folder`; it accepts connections a moment later.
     pub(super) fn start(folder: &Folder) -> Result<Self, DevError> {
         let failed = |what: &str, error: io::Error| DevError::Redis(format!("{what}: {error}"));
         let mut socket = folder.path().join("redis.sock");
@@ -30,14 +31,15 @@ impl PrivateRedis {
         if socket.as_os_str().len() > SOCKET_PATH_MAX {
             let short = std::env::temp_dir().join(format!("ba-{:08x}", rand::random::<u32>()));
             std::fs::create_dir(&short)
-                .map_err(|error| failed("no folder for the socket of Redis", error))?;
+                .map_err(|error| failed("cannot create a folder for the socket of Redis", error))?;
             socket = short.join("redis.sock");
             short_folder = Some(short);
         }
-        // Left behind by a stack that was killed; ours alone, since we hold the folder's lock.
+        // A stack that was killed left it behind; the folder's lock proves that no other stack uses it.
         let _ = std::fs::remove_file(&socket);
         let log = folder.path().join("redis.log");
-        let output = File::create(&log).map_err(|error| failed("no log file for Redis", error))?;
+        let output = File::create(&log)
+            .map_err(|error| failed("cannot create the log file of Redis", error))?;
         let mut command = Command::new("redis-server");
         command
             .args(["--port", "0", "--unixsocketperm", "700", "--unixsocket"])
@@ -57,16 +59,14 @@ impl PrivateRedis {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(Stdio::null());
-        let child = child::spawn(command).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => DevError::Redis(
-                "redis-server is not installed: install Redis 7 or later (Debian: apt-get install redis-server), \
-                 or name a running one with --redis-url"
-                    .to_owned(),
-            ),
-            _ => failed("redis-server does not start", error),
+        let process = Process::start(command).map_err(|error| {
+            DevError::Redis(format!(
+                "{error}: install Redis 7 or later (Debian: apt-get install redis-server), or name a running one with \
+                 --redis-url"
+            ))
         })?;
         Ok(Self {
-            child: Mutex::new(child),
+            process: Mutex::new(process),
             socket,
             short_folder,
             log,
@@ -84,31 +84,23 @@ impl PrivateRedis {
         format!("redis+unix://{}", path.unwrap_or_default())
     }
 
-    /// Waits until the server ends by itself, which it should not.
+    /// Waits until the server ends unexpectedly.
     pub(super) async fn ended(&self) -> DevError {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let state = self.child().try_wait();
-            if let Ok(Some(status)) = state {
+            let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(status) = process.ended() {
                 return DevError::Redis(format!(
-                    "redis-server has ended ({status}); {} says why",
+                    "redis-server has ended ({status}); see {}",
                     self.log.display()
                 ));
             }
         }
     }
-
-    fn child(&self) -> std::sync::MutexGuard<'_, Child> {
-        self.child
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }
 
 impl Drop for PrivateRedis {
     fn drop(&mut self) {
-        // It writes its append-only file out before it ends.
-        child::stop(&mut self.child(), Duration::from_secs(5));
         if let Some(folder) = &self.short_folder {
             let _ = std::fs::remove_dir_all(folder);
         }

@@ -1,0 +1,229 @@
+//! The scenarios: ever more reservations, policies or budgets.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::cost::{READS, Reader};
+use super::{Growth, Stage};
+use crate::tools::bench::args::BenchArgs;
+use crate::tools::bench::error::BenchError;
+use crate::tools::bench::ledger::Totals;
+use crate::tools::bench::script::Script;
+use crate::tools::bench::service::Tenant;
+use crate::tools::bench::session::Held;
+use crate::tools::bench::stack::Stack;
+
+/// Rows of a page.
+const PAGE: usize = 50;
+
+/// Clients that fill the store at the same time.
+const FILLERS: u16 = 50;
+
+/// How long the views of all tenants may take to show the last budget.
+const VIEW_LIMIT: Duration = Duration::from_secs(600);
+
+/// Measures reads and reserves of a tenant with each of these numbers of reservations.
+pub(in crate::tools::bench) async fn with_reservations(
+    args: &BenchArgs,
+) -> Result<Growth, BenchError> {
+    let stack = Stack::start(args.dialect).await?;
+    let tenant = stack.service.provision(args.load.scopes).await?;
+    let (scripts, store) = (stack.scripts(&tenant), stack.deployment.store()?);
+    let mut growth = Growth {
+        scopes: args.load.scopes,
+        ..Growth::default()
+    };
+    let (mut stored, mut totals) = (0, Totals::default());
+    let mut known: Vec<Held> = Vec::new();
+    for size in sorted(&args.compare_stored) {
+        let missing = size.saturating_sub(stored);
+        eprintln!("{size} reservations: making {missing}");
+        if missing > 0 {
+            let fill = Script::Reserve {
+                count: usize::try_from(missing).unwrap_or(usize::MAX),
+                limit: Duration::MAX,
+            };
+            let filled = scripts.run(FILLERS, fill).await?;
+            totals.add(&filled.totals);
+            stored += filled.held.len() as u64;
+            known.extend(filled.held.into_iter().take(READS));
+        }
+        // Reads first, because a reserve stores more.
+        let mut reader = Reader {
+            stack: &stack,
+            store: &store,
+            caller: stack.service.caller(&tenant)?,
+            limit: args.load.duration,
+        };
+        let path = |(id, _): &Held| format!("/v1/reservations/{}", id.as_str());
+        let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
+        let balances = [format!("/v1/balances?tenant={}&limit={PAGE}", tenant.id)];
+        let list = [format!("/v1/reservations?limit={PAGE}")];
+        let mut costs = vec![
+            reader.cost("get", &gets, false).await?,
+            reader.cost("balances page", &balances, false).await?,
+            reader.cost("list, first page", &list, false).await?,
+            reader.cost("list, page by page", &list, true).await?,
+        ];
+        let reserves = growth.reserves(args, &stack, &store, &tenant).await?;
+        costs.push(reserves.cost);
+        totals.add(&reserves.totals);
+        growth.stages.push(Stage { stored, costs });
+        stored += reserves.made;
+    }
+    growth.differences = stack.service.check(&tenant, &totals).await?;
+    Ok(growth)
+}
+
+/// Measures a reserve under a tenant with each of these numbers of policies, in this order. All policies match every
+/// request, so each reserve selects among all of them.
+pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<Growth, BenchError> {
+    let stack = Stack::start(args.dialect).await?;
+    let store = stack.deployment.store()?;
+    let mut growth = Growth {
+        scopes: args.load.scopes,
+        ..Growth::default()
+    };
+    for &stored in &args.compare_policies {
+        let tenant = stack.service.provision(args.load.scopes).await?;
+        let mut admin = stack.service.admin()?;
+        for number in 0..stored {
+            let body = json!({
+                "tenant_id": tenant.id, "name": format!("policy {number}"), "priority": number,
+                "scope_pattern": format!("tenant:{}/*", tenant.id), "caps": {"max_tokens": 4000},
+                "commit_overage_policy": "REJECT", "reservation_ttl_override": {"max_extensions": 3},
+            });
+            let step = "making a policy";
+            admin.post(step, "/v1/admin/policies", &body).await?;
+        }
+        let reserves = growth.reserves(args, &stack, &store, &tenant).await?;
+        let differences = stack.service.check(&tenant, &reserves.totals).await?;
+        growth.differences.extend(differences);
+        let costs = vec![reserves.cost];
+        growth.stages.push(Stage { stored, costs });
+    }
+    Ok(growth)
+}
+
+/// Measures pages of the admin plane, of one tenant and of all, with each of these numbers of budgets. Each budget adds an
+/// event and an audit entry.
+pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Growth, BenchError> {
+    let stack = Stack::start(args.dialect).await?;
+    let tenant = stack.service.provision(1).await?;
+    let store = stack.deployment.store()?;
+    let mut growth = Growth {
+        scopes: 1,
+        ..Growth::default()
+    };
+    let mut stored = 0;
+    for size in sorted(&args.compare_listed) {
+        eprintln!("{size} budgets: making {}", size.saturating_sub(stored));
+        make_budgets(&stack, &tenant, stored, size).await?;
+        stored = stored.max(size);
+        // Only until the views are complete, because its commands must not count.
+        let dispatcher = stack.dispatcher()?;
+        wait_for_views(&stack).await?;
+        drop(dispatcher);
+        let mut reader = Reader {
+            stack: &stack,
+            store: &store,
+            caller: stack.service.admin()?,
+            limit: args.load.duration,
+        };
+        let mut costs = Vec::new();
+        let of_tenant = format!("tenant_id={}&limit={PAGE}", tenant.id);
+        let of_all = format!("limit={PAGE}");
+        for (names, path) in [
+            (
+                ["budgets, first page", "budgets, page by page"],
+                format!("budgets?{of_tenant}&sort_by=scope&sort_dir=asc"),
+            ),
+            (
+                [
+                    "events of a tenant, first page",
+                    "events of a tenant, page by page",
+                ],
+                format!("events?{of_tenant}"),
+            ),
+            (
+                ["events of all, first page", "events of all, page by page"],
+                format!("events?{of_all}"),
+            ),
+            (
+                [
+                    "audit of a tenant, first page",
+                    "audit of a tenant, page by page",
+                ],
+                format!("audit/logs?{of_tenant}"),
+            ),
+            (
+                ["audit of all, first page", "audit of all, page by page"],
+                format!("audit/logs?{of_all}"),
+            ),
+        ] {
+            let path = [format!("/v1/admin/{path}")];
+            for (name, follow) in names.into_iter().zip([false, true]) {
+                costs.push(reader.cost(name, &path, follow).await?);
+            }
+        }
+        growth.stages.push(Stage { stored, costs });
+    }
+    Ok(growth)
+}
+
+fn sorted(sizes: &[u64]) -> Vec<u64> {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// Makes the budgets numbered `from..to`.
+async fn make_budgets(
+    stack: &Stack,
+    tenant: &Tenant,
+    from: u64,
+    to: u64,
+) -> Result<(), BenchError> {
+    let mut fillers: JoinSet<Result<(), BenchError>> = JoinSet::new();
+    for filler in 0..FILLERS {
+        let mut admin = stack.service.admin()?;
+        let tenant = tenant.id.clone();
+        let own = (from..to).skip(filler.into()).step_by(FILLERS.into());
+        fillers.spawn(async move {
+            for number in own {
+                let scope = format!("tenant:{tenant}/app:a{number:08}");
+                admin.make_budget(&tenant, &scope).await?;
+            }
+            Ok(())
+        });
+    }
+    while let Some(made) = fillers.join_next().await {
+        made.expect("making budgets does not panic")?;
+    }
+    Ok(())
+}
+
+/// Makes one more tenant and waits until the views of all tenants show it.
+async fn wait_for_views(stack: &Stack) -> Result<(), BenchError> {
+    let step = "waiting for the views of all tenants";
+    let mut admin = stack.service.admin()?;
+    let id = admin.make_tenant().await?;
+    let deadline = Instant::now() + VIEW_LIMIT;
+    for (path, member) in [("events", "events"), ("audit/logs", "logs")] {
+        let path = format!("/v1/admin/{path}?limit=1");
+        loop {
+            let page = admin.get(step, &path).await?;
+            if page[member][0]["tenant_id"] == id.as_str() {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(BenchError::Unreadable { step });
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+    Ok(())
+}

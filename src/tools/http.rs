@@ -1,0 +1,207 @@
+//! An HTTP/1 client for the tools: one keep-alive connection with one request in flight.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::Url;
+
+/// A request without a response by then is given up, and its connection closed.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Reads the address of a service: plain HTTP, without query, fragment or credentials.
+///
+/// # Errors
+/// What to write instead.
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|_| "not a URL; write http://host:port")?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    match url.scheme() {
+        "http" if plain && url.query().is_none() && url.fragment().is_none() => Ok(url),
+        "http" => Err("a service's URL has no query, fragment or credentials".to_owned()),
+        _ => Err("only plain http:// can be measured, without TLS before the service".to_owned()),
+    }
+}
+
+/// The path of a service before `/v1`, without a slash at its end.
+pub(super) fn base_path(url: &Url) -> &str {
+    url.path().trim_end_matches('/')
+}
+
+/// The headers of every request under `key`.
+///
+/// # Errors
+/// When the key holds characters that a header must not hold.
+pub(super) fn headers(
+    key_header: &HeaderName,
+    key: &SecretString,
+) -> Result<HeaderMap, InvalidHeaderValue> {
+    let mut headers = HeaderMap::with_capacity(3);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let mut key = HeaderValue::from_str(key.expose_secret())?;
+    key.set_sensitive(true);
+    headers.insert(key_header.clone(), key);
+    Ok(headers)
+}
+
+/// Sends single requests with JSON bodies.
+pub(super) struct JsonClient {
+    connection: Connection,
+    headers: HeaderMap,
+}
+
+impl JsonClient {
+    /// A client that sends `headers` with each request to `url`.
+    pub fn new(url: Arc<Url>, headers: HeaderMap) -> Self {
+        Self {
+            connection: Connection::new(url),
+            headers,
+        }
+    }
+
+    /// Sends one request and returns status and JSON body; null where the body is no JSON.
+    ///
+    /// # Errors
+    /// [`NoResponse`].
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Value), NoResponse> {
+        let path = format!("{}{path}", base_path(&self.connection.url));
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path
+            .parse()
+            .map_err(|error| NoResponse::NotConnected(io::Error::other(error)))?;
+        *request.headers_mut() = self.headers.clone();
+        let response = self.connection.send(request).await?;
+        let body = serde_json::from_slice(&response.body).unwrap_or_default();
+        Ok((response.status, body))
+    }
+}
+
+/// A connection that opens when there is none.
+pub(super) struct Connection {
+    url: Arc<Url>,
+    host: HeaderValue,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// A response, read to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Response {
+    pub status: StatusCode,
+    pub body: Bytes,
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum NoResponse {
+    /// The request was not sent.
+    #[error("cannot connect")]
+    NotConnected(#[source] io::Error),
+    /// The service may have processed the request.
+    #[error("the connection broke")]
+    Broken,
+    /// The service may have processed the request, or may still do so.
+    #[error("no response within {RESPONSE_LIMIT:?}")]
+    Late,
+}
+
+impl Connection {
+    pub fn new(url: Arc<Url>) -> Self {
+        Self {
+            host: HeaderValue::from_str(url.authority()).expect("an authority is ASCII"),
+            url,
+            sender: None,
+        }
+    }
+
+    /// Sends a request and reads the response.
+    ///
+    /// # Errors
+    /// [`NoResponse`]; the next request opens a new connection.
+    pub async fn send(
+        &mut self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response, NoResponse> {
+        request.headers_mut().insert(HOST, self.host.clone());
+        let mut sender = match self.sender.take() {
+            Some(sender) if !sender.is_closed() => sender,
+            _ => connect(&self.url).await.map_err(NoResponse::NotConnected)?,
+        };
+        let exchange = async {
+            sender.ready().await?;
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            let body = response.into_body().collect().await?.to_bytes();
+            Ok::<_, hyper::Error>(Response { status, body })
+        };
+        let response = timeout(RESPONSE_LIMIT, exchange).await;
+        let response = response.map_err(|_| NoResponse::Late)?;
+        let response = response.map_err(|_| NoResponse::Broken)?;
+        self.sender = Some(sender);
+        Ok(response)
+    }
+}
+
+async fn connect(url: &Url) -> io::Result<SendRequest<Full<Bytes>>> {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port_or_known_default().unwrap_or(80);
+    let connecting = TcpStream::connect((host.trim_matches(['[', ']']), port));
+    let stream = timeout(RESPONSE_LIMIT, connecting).await??;
+    stream.set_nodelay(true)?;
+    let (sender, driver) = http1::Builder::new()
+        // Requests are small: one copy costs less than a gathering write.
+        .writev(false)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    tokio::spawn(driver);
+    Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_host_port_and_path() {
+        let parts = |text: &str| {
+            let url = base_url(text).expect(text);
+            (url.authority().to_owned(), base_path(&url).to_owned())
+        };
+        let expected = |authority: &str, path: &str| (authority.to_owned(), path.to_owned());
+        assert_eq!(parts("http://api.test"), expected("api.test", ""));
+        assert_eq!(
+            parts("http://[::1]:7878/budget/"),
+            expected("[::1]:7878", "/budget")
+        );
+    }
+
+    #[test]
+    fn other_urls_are_refused() {
+        for (text, reason) in [
+            ("127.0.0.1:7878", "not a URL"),
+            ("https://api.test", "plain http"),
+            ("http://me@api.test", "no query"),
+            ("http://api.test?x=1", "no query"),
+        ] {
+            let refusal = base_url(text).expect_err(text);
+            assert!(refusal.contains(reason), "{text}: {refusal}");
+        }
+    }
+}
