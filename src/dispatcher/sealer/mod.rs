@@ -16,7 +16,7 @@ use prometheus::{
 };
 use tracing::{error, info};
 
-pub use tail::{Tail, TailEntry};
+pub use tail::Tail;
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
