@@ -3,23 +3,24 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
+use serde::Serialize;
 
-use super::client::{Call, Client};
+use super::console::{Console, Listing};
 use super::error::OperatorError;
-use super::output::{Column, Output, plain};
+use super::output::plain;
 use super::time::past;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum Command {
     /// Show audit entries, the newest first
     Search(Search),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Search {
     /// Whose; all by default. __admin__ for what belongs to none, __unauth__ for unknown callers
     #[arg(long)]
+    #[serde(rename = "tenant_id")]
     tenant: Option<String>,
     /// Only this operation, such as fundBudget; comma-separated
     #[arg(long)]
@@ -41,52 +42,47 @@ pub(super) struct Search {
     error_code: Option<String>,
     /// Only refused requests
     #[arg(long)]
+    #[serde(skip)]
     refused: bool,
     /// Only since then: a time, or 15m, 2h, 7d
     #[arg(long, value_name = "TIME", value_parser = past)]
-    since: Option<Timestamp>,
+    #[serde(rename = "from")]
+    since: Option<String>,
     /// Only until then
     #[arg(long, value_name = "TIME", value_parser = past)]
-    until: Option<Timestamp>,
+    #[serde(rename = "to")]
+    until: Option<String>,
     /// Text in the object's id, the entry's id, the error or the operation
+    #[serde(rename = "search")]
     text: Option<String>,
     /// Rows at most
     #[arg(long, value_name = "N", default_value = "50")]
+    #[serde(skip)]
     limit: usize,
+    /// The lowest status of a refusal, for `refused`
+    #[arg(skip)]
+    status_min: Option<u16>,
 }
 
-const COLUMNS: &[Column] = &[
-    ("TIME", |row| plain(&row["timestamp"])),
-    ("STATUS", |row| plain(&row["status"])),
-    ("TENANT", |row| plain(&row["tenant_id"])),
-    ("OPERATION", |row| plain(&row["operation"])),
-    ("OBJECT", |row| plain(&row["resource_id"])),
-    ("ERROR", |row| plain(&row["error_code"])),
-    ("REQUEST", |row| plain(&row["request_id"])),
-];
+const ENTRIES: Listing = Listing {
+    path: &["admin", "audit", "logs"],
+    member: "logs",
+    columns: &[
+        ("TIME", "timestamp", plain),
+        ("STATUS", "status", plain),
+        ("TENANT", "tenant_id", plain),
+        ("OPERATION", "operation", plain),
+        ("OBJECT", "resource_id", plain),
+        ("ERROR", "error_code", plain),
+        ("REQUEST", "request_id", plain),
+    ],
+    nothing: "no audit entries",
+};
 
-impl Verb {
-    pub async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
-        let Self::Search(search) = self;
-        let page = || {
-            Call::get(&["admin", "audit", "logs"])
-                .with("tenant_id", search.tenant.as_ref())
-                .with("operation", search.operation.as_ref())
-                .with("resource_type", search.resource_type.as_ref())
-                .with("resource_id", search.resource_id.as_ref())
-                .with("key_id", search.key_id.as_ref())
-                .with("request_id", search.request_id.as_ref())
-                .with("error_code", search.error_code.as_ref())
-                .with("status_min", search.refused.then_some(400))
-                .with("from", search.since)
-                .with("to", search.until)
-                .with("search", search.text.as_ref())
-        };
-        let rows = client.rows(page, "logs", Some(search.limit)).await?;
-        output.table(COLUMNS, &rows, "no audit entries")
+impl Command {
+    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+        let Self::Search(mut search) = self;
+        search.status_min = search.refused.then_some(400);
+        console.list(&ENTRIES, &search, Some(search.limit)).await
     }
 }

@@ -4,15 +4,17 @@ use std::io::Write;
 
 use clap::{ArgGroup, Args, Subcommand};
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::json;
 
-use super::client::{Call, Client};
+use super::client::Call;
+use super::console::{Console, Listing};
 use super::error::OperatorError;
-use super::output::{Column, Output, number, plain};
+use super::output::{number, plain};
 use super::tree::Tree;
 
 /// One ledger.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Ledger {
     /// Its scope: tenant:acme/agent:writer
     scope: String,
@@ -22,60 +24,46 @@ pub(super) struct Ledger {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum Command {
     /// Make a budget
-    Create {
-        #[command(flatten)]
-        ledger: Ledger,
-        /// What may be spent
-        #[arg(long, value_name = "AMOUNT")]
-        allocated: i64,
-        /// Debt that is allowed
-        #[arg(long, value_name = "AMOUNT")]
-        overdraft_limit: Option<i64>,
-        /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT
-        #[arg(long, value_name = "POLICY")]
-        overage_policy: Option<String>,
-        /// Makes the command safe to repeat
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-    },
+    Create(Create),
     /// Show one budget
-    Show {
-        #[command(flatten)]
-        ledger: Ledger,
-    },
+    Show(Ledger),
     /// Show budgets as a list
     List(List),
     /// Show a tenant's budgets as a tree, each with what is used of it
-    Tree {
-        tenant: String,
-        /// Only this unit
-        #[arg(long)]
-        unit: Option<String>,
-    },
+    Tree(TreeArgs),
     /// Change what a budget has
     Fund(Fund),
     /// Stop new reservations and funding; what runs may end
-    Freeze {
-        #[command(flatten)]
-        ledger: Ledger,
-        #[arg(long)]
-        reason: Option<String>,
-    },
+    Freeze(Transition),
     /// Lift a freeze
-    Unfreeze {
-        #[command(flatten)]
-        ledger: Ledger,
-        #[arg(long)]
-        reason: Option<String>,
-    },
+    Unfreeze(Transition),
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Create {
+    #[command(flatten)]
+    ledger: Ledger,
+    /// What may be spent
+    #[arg(long, value_name = "AMOUNT")]
+    allocated: i64,
+    /// Debt that is allowed
+    #[arg(long, value_name = "AMOUNT")]
+    overdraft_limit: Option<i64>,
+    /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT
+    #[arg(long, value_name = "POLICY")]
+    overage_policy: Option<String>,
+    /// Makes the command safe to repeat
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args, Serialize)]
 pub(super) struct List {
     /// Whose; all tenants' where the service allows such a list
     #[arg(long)]
+    #[serde(rename = "tenant_id")]
     tenant: Option<String>,
     #[arg(long)]
     unit: Option<String>,
@@ -96,7 +84,29 @@ pub(super) struct List {
     utilization_min: Option<f64>,
     /// Rows at most
     #[arg(long, value_name = "N")]
+    #[serde(skip)]
     limit: Option<usize>,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(super) struct TreeArgs {
+    #[serde(rename = "tenant_id")]
+    tenant: String,
+    /// Only this unit
+    #[arg(long)]
+    unit: Option<String>,
+    #[arg(skip = "scope")]
+    sort_by: &'static str,
+    #[arg(skip = "asc")]
+    sort_dir: &'static str,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Transition {
+    #[command(flatten)]
+    ledger: Ledger,
+    #[arg(long)]
+    reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -129,149 +139,95 @@ pub(super) struct Fund {
     idempotency_key: Option<String>,
 }
 
-const COLUMNS: &[Column] = &[
-    ("SCOPE", |row| plain(&row["scope"])),
-    ("UNIT", |row| plain(&row["unit"])),
-    ("STATUS", |row| plain(&row["status"])),
-    ("ALLOCATED", |row| number(&row["allocated"])),
-    ("REMAINING", |row| number(&row["remaining"])),
-    ("RESERVED", |row| number(&row["reserved"])),
-    ("SPENT", |row| number(&row["spent"])),
-    ("DEBT", |row| number(&row["debt"])),
-];
+const BUDGETS: Listing = Listing {
+    path: &["admin", "budgets"],
+    member: "ledgers",
+    columns: &[
+        ("SCOPE", "scope", plain),
+        ("UNIT", "unit", plain),
+        ("STATUS", "status", plain),
+        ("ALLOCATED", "allocated", number),
+        ("REMAINING", "remaining", number),
+        ("RESERVED", "reserved", number),
+        ("SPENT", "spent", number),
+        ("DEBT", "debt", number),
+    ],
+    nothing: "no budgets; `admin budget create SCOPE --allocated N` makes one",
+};
 
 impl Ledger {
     /// The tenant that the scope names.
-    fn tenant(&self) -> Result<String, OperatorError> {
+    fn tenant(&self) -> Result<&str, OperatorError> {
         let first = self.scope.split('/').next().unwrap_or_default();
-        let tenant = first
-            .strip_prefix("tenant:")
-            .filter(|tenant| !tenant.is_empty());
-        tenant.map(str::to_owned).ok_or_else(|| {
-            OperatorError::Usage(format!(
+        let tenant = first.strip_prefix("tenant:").unwrap_or_default();
+        match tenant {
+            "" => Err(OperatorError::Usage(format!(
                 "the scope `{}` must begin with tenant:ID",
                 self.scope
-            ))
-        })
+            ))),
+            tenant => Ok(tenant),
+        }
     }
 
-    fn call(self, method: Method, verb: &str) -> Call {
-        Call::new(method, &["admin", "budgets", verb])
-            .with("scope", Some(self.scope))
-            .with("unit", Some(self.unit))
-    }
-
-    async fn transition(
-        self,
-        verb: &str,
-        reason: Option<String>,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
-        let body = reason.map_or_else(|| json!({}), |reason| json!({"reason": reason}));
-        let call = self.call(Method::POST, verb).body(body);
-        output.object(&client.send(call).await?)
+    fn call(&self, method: Method, operation: &str) -> Call {
+        Call::new(method, &["admin", "budgets", operation]).query(self)
     }
 }
 
-impl Verb {
-    pub async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+impl Command {
+    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
         match self {
-            Self::Create {
-                ledger,
-                allocated,
-                overdraft_limit,
-                overage_policy,
-                idempotency_key,
-            } => {
-                let amount = |amount: i64| json!({"unit": ledger.unit, "amount": amount});
-                let mut body = json!({
-                    "tenant_id": ledger.tenant()?, "scope": ledger.scope, "unit": ledger.unit,
-                    "allocated": amount(allocated),
-                });
-                if let Some(limit) = overdraft_limit {
-                    body["overdraft_limit"] = amount(limit);
-                }
-                if let Some(policy) = overage_policy {
-                    body["commit_overage_policy"] = json!(policy);
-                }
-                let call = Call::new(Method::POST, &["admin", "budgets"]).body(body);
-                output.object(&client.send(call.once(idempotency_key)).await?)
-            }
-            Self::Show { ledger } => {
-                output.object(&client.send(ledger.call(Method::GET, "lookup")).await?)
-            }
-            Self::List(list) => list.show(client, output).await,
-            Self::Tree { tenant, unit } => {
-                show_tree(&tenant, unit.as_deref(), client, output).await
-            }
-            Self::Fund(fund) => fund.run(client, output).await,
-            Self::Freeze { ledger, reason } => {
-                ledger.transition("freeze", reason, client, output).await
-            }
-            Self::Unfreeze { ledger, reason } => {
-                ledger.transition("unfreeze", reason, client, output).await
-            }
+            Self::Create(create) => create.run(console).await,
+            Self::Show(ledger) => console.show(ledger.call(Method::GET, "lookup")).await,
+            Self::List(list) => console.list(&BUDGETS, &list, list.limit).await,
+            Self::Tree(tree) => tree.show(console).await,
+            Self::Fund(fund) => fund.run(console).await,
+            Self::Freeze(args) => args.run("freeze", console).await,
+            Self::Unfreeze(args) => args.run("unfreeze", console).await,
         }
     }
 }
 
-impl List {
-    async fn show(
-        &self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
-        let page = || {
-            Call::get(&["admin", "budgets"])
-                .with("tenant_id", self.tenant.as_ref())
-                .with("unit", self.unit.as_ref())
-                .with("status", self.status.as_ref())
-                .with("scope_prefix", self.scope_prefix.as_ref())
-                .with("over_limit", self.over_limit.then_some(true))
-                .with("has_debt", self.has_debt.then_some(true))
-                .with("utilization_min", self.utilization_min)
-        };
-        let rows = client.rows(page, "ledgers", self.limit).await?;
-        output.table(COLUMNS, &rows, "no budgets")
+impl Create {
+    async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+        let Ledger { scope, unit } = &self.ledger;
+        let amount = |amount: i64| json!({"unit": unit, "amount": amount});
+        let body = json!({
+            "tenant_id": self.ledger.tenant()?, "scope": scope, "unit": unit, "allocated": amount(self.allocated),
+            "overdraft_limit": self.overdraft_limit.map(amount), "commit_overage_policy": self.overage_policy,
+        });
+        let call = Call::post(BUDGETS.path).body(&body);
+        console.show(call.once(self.idempotency_key)).await
     }
 }
 
-async fn show_tree(
-    tenant: &str,
-    unit: Option<&str>,
-    client: &Client,
-    output: &mut Output<impl Write>,
-) -> Result<(), OperatorError> {
-    let page = || {
-        Call::get(&["admin", "budgets"])
-            .with("tenant_id", Some(tenant))
-            .with("unit", unit)
-            .with("sort_by", Some("scope"))
-            .with("sort_dir", Some("asc"))
-    };
-    let rows = client.rows(page, "ledgers", None).await?;
-    if output.is_json() || rows.is_empty() {
-        let nothing =
-            format!("no budgets of {tenant}; `admin budget create SCOPE --allocated N` makes one");
-        return output.table(COLUMNS, &rows, &nothing);
+impl TreeArgs {
+    async fn show(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+        let rows = console.rows(&BUDGETS, &self, None).await?;
+        if console.output.is_json() || rows.is_empty() {
+            return console
+                .output
+                .table(BUDGETS.columns, &rows, BUDGETS.nothing);
+        }
+        let lines = Tree::of(&rows).lines();
+        lines.iter().try_for_each(|line| console.output.line(line))
     }
-    for line in Tree::of(&rows).lines() {
-        output.line(&line)?;
+}
+
+impl Transition {
+    async fn run(
+        self,
+        operation: &str,
+        console: &mut Console<impl Write>,
+    ) -> Result<(), OperatorError> {
+        let call = self.ledger.call(Method::POST, operation);
+        let body = json!({"reason": self.reason});
+        console.show(call.body(&body)).await
     }
-    Ok(())
 }
 
 impl Fund {
-    async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+    async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
         let operations = [
             ("CREDIT", self.credit),
             ("DEBIT", self.debit),
@@ -284,26 +240,17 @@ impl Fund {
             .find_map(|(operation, amount)| Some((operation, amount?)))
             .expect("clap requires one of the group");
         if self.spent.is_some() && self.reset_spent.is_none() {
-            let text = "--spent goes with --reset-spent alone".to_owned();
+            let text = "--spent requires --reset-spent".to_owned();
             return Err(OperatorError::Usage(text));
         }
         let value = |amount: i64| json!({"unit": self.ledger.unit, "amount": amount});
-        let mut body = json!({"operation": operation, "amount": value(amount)});
-        if let Some(spent) = self.spent {
-            body["spent"] = value(spent);
-        }
-        if let Some(reason) = self.reason {
-            body["reason"] = json!(reason);
-        }
-        let tenant = self.ledger.tenant()?;
-        let call = self
-            .ledger
-            .call(Method::POST, "fund")
-            .with("tenant_id", Some(tenant));
-        output.object(
-            &client
-                .send(call.body(body).once(self.idempotency_key))
-                .await?,
-        )
+        let body = json!({
+            "operation": operation, "amount": value(amount), "spent": self.spent.map(value), "reason": self.reason,
+        });
+        let call = self.ledger.call(Method::POST, "fund");
+        let call = call.with("tenant_id", Some(self.ledger.tenant()?));
+        console
+            .show(call.body(&body).once(self.idempotency_key))
+            .await
     }
 }

@@ -1,4 +1,4 @@
-//! Calls the service.
+//! The HTTP client of the operator's commands.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -8,15 +8,16 @@ use clap::Args;
 use reqwest::header::HeaderValue;
 use reqwest::{Certificate, Method, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::error::{Again, OperatorError, Refusal};
+use super::error::{OperatorError, Refusal, Retry};
 
-/// Rows asked for at a time; the service gives no more.
+/// Rows per page; the service returns no more.
 const PAGE: usize = 100;
 
-/// Where the service is and who asks.
+/// Where the service is, and its admin key.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct Connection {
@@ -40,7 +41,7 @@ pub(super) struct Connection {
     timeout: u16,
 }
 
-/// Accepts the address with or without `/v1`.
+/// Reads the address, with or without `/v1`.
 fn base(text: &str) -> Result<Url, String> {
     let plain = text.trim_end_matches('/');
     let plain = plain.strip_suffix("/v1").unwrap_or(plain);
@@ -51,29 +52,43 @@ fn base(text: &str) -> Result<Url, String> {
     }
 }
 
+/// The members of `args` that were given: neither null nor false nor empty.
+pub(super) fn given(args: &impl Serialize) -> Map<String, Value> {
+    let Ok(Value::Object(mut members)) = serde_json::to_value(args) else {
+        return Map::new();
+    };
+    members.retain(|_, value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(entries) => !entries.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    });
+    members
+}
+
 /// One request.
 #[derive(Debug)]
 pub(super) struct Call {
     method: Method,
     path: Vec<String>,
-    query: Vec<(&'static str, String)>,
+    query: Vec<(String, String)>,
     body: Option<Value>,
-    again: Again,
+    retry: Retry,
 }
 
 impl Call {
-    /// `path` is what follows `/v1`; its segments are encoded.
+    /// `path` follows `/v1`; its segments are encoded.
     pub fn new(method: Method, path: &[&str]) -> Self {
-        let again = match method {
-            Method::GET => Again::Read,
-            _ => Again::Settled,
+        let retry = match method {
+            Method::GET => Retry::Read,
+            _ => Retry::Idempotent,
         };
         Self {
             method,
             path: path.iter().map(ToString::to_string).collect(),
             query: Vec::new(),
             body: None,
-            again,
+            retry,
         }
     }
 
@@ -81,27 +96,44 @@ impl Call {
         Self::new(Method::GET, path)
     }
 
+    pub fn post(path: &[&str]) -> Self {
+        Self::new(Method::POST, path)
+    }
+
     /// Adds a parameter, if there is a value.
-    pub fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
-        self.query
-            .extend(value.map(|value| (name, value.to_string())));
+    pub fn with(mut self, name: &str, value: Option<impl ToString>) -> Self {
+        let value = value.map(|value| (name.to_owned(), value.to_string()));
+        self.query.extend(value);
         self
     }
 
-    pub fn body(mut self, body: Value) -> Self {
-        self.body = Some(body);
+    /// Adds the given members of `parameters`.
+    pub fn query(mut self, parameters: &impl Serialize) -> Self {
+        for (name, value) in given(parameters) {
+            let value = match value {
+                Value::String(text) => text,
+                value => value.to_string(),
+            };
+            self.query.push((name, value));
+        }
         self
     }
 
-    /// Makes the request safe to repeat: under the operator's key, or one made up for it.
+    /// Sends the given members of `body`.
+    pub fn body(mut self, body: &impl Serialize) -> Self {
+        self.body = Some(Value::Object(given(body)));
+        self
+    }
+
+    /// Makes the request safe to repeat, under the operator's idempotency key or a random one.
     pub fn once(mut self, key: Option<String>) -> Self {
-        self.again = Again::Keyed(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
+        self.retry = Retry::Keyed(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
         self
     }
 
-    /// Says what to do when the answer is lost, where a second request would do it twice.
+    /// Sets the advice for a lost response, when a second request would repeat the change.
     pub fn never_twice(mut self, advice: String) -> Self {
-        self.again = Again::Never(advice);
+        self.retry = Retry::Never(advice);
         self
     }
 }
@@ -115,6 +147,8 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// A client that connects with the first request.
+    ///
     /// # Errors
     /// [`OperatorError::Usage`] without a key, or when the file of authorities cannot be used.
     pub fn new(connection: Connection) -> Result<Self, OperatorError> {
@@ -133,18 +167,15 @@ impl Client {
         })
     }
 
-    /// Sends one request; its answer's body.
-    ///
-    /// # Errors
-    /// Every one but [`OperatorError::Output`].
+    /// Sends one request and returns the body of the response.
     pub async fn send(&self, call: Call) -> Result<Value, OperatorError> {
-        // A path would lose such a segment, and be that of another operation.
+        // Such a segment would vanish from the path, which then names another operation.
         if let Some(id) = call
             .path
             .iter()
             .find(|segment| ["", ".", ".."].contains(&segment.as_str()))
         {
-            return Err(OperatorError::Usage(format!("`{id}` is no id")));
+            return Err(OperatorError::Usage(format!("`{id}` is not an id")));
         }
         let mut url = self.url.clone();
         url.path_segments_mut()
@@ -157,28 +188,24 @@ impl Client {
             .request(call.method, url)
             .query(&call.query)
             .header("X-Admin-API-Key", self.key.clone());
-        if let Again::Keyed(key) = &call.again {
+        if let Retry::Keyed(key) = &call.retry {
             request = request.header("X-Idempotency-Key", key);
         }
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        let response = match request.send().await {
-            Ok(response) => response,
-            Err(error) => return Err(self.unanswered(&error, call.again)),
+        let exchange = async {
+            let response = request.send().await?;
+            let status = response.status();
+            Ok((status, response.text().await?))
         };
-        let status = response.status();
-        let text = match response.text().await {
-            Ok(text) => text,
-            Err(error) => return Err(self.unanswered(&error, call.again)),
-        };
-        self.judge(status, &text, call.again)
+        match exchange.await {
+            Ok((status, text)) => self.read(status, &text, call.retry),
+            Err(error) => Err(self.no_response(&error, call.retry)),
+        }
     }
 
-    /// Sends a list's request page after page, until there are `limit` rows or no more.
-    ///
-    /// # Errors
-    /// Those of [`Self::send`].
+    /// Reads a list page by page, up to `limit` rows.
     pub async fn rows(
         &self,
         page: impl Fn() -> Call,
@@ -191,12 +218,12 @@ impl Client {
             let call = page()
                 .with("limit", Some((limit - rows.len()).min(PAGE)))
                 .with("cursor", cursor.take());
-            let mut answer = self.send(call).await?;
-            let Some(Value::Array(found)) = answer.get_mut(member).map(Value::take) else {
+            let mut body = self.send(call).await?;
+            let Some(Value::Array(found)) = body.get_mut(member).map(Value::take) else {
                 return Err(self.unreadable());
             };
             rows.extend(found);
-            match (answer["has_more"].as_bool(), answer["next_cursor"].as_str()) {
+            match (body["has_more"].as_bool(), body["next_cursor"].as_str()) {
                 (Some(true), Some(next)) => cursor = Some(next.to_owned()),
                 _ => break,
             }
@@ -205,7 +232,7 @@ impl Client {
         Ok(rows)
     }
 
-    fn judge(&self, status: StatusCode, text: &str, again: Again) -> Result<Value, OperatorError> {
+    fn read(&self, status: StatusCode, text: &str, retry: Retry) -> Result<Value, OperatorError> {
         let body = match text {
             "" => Some(Value::Null),
             text => serde_json::from_str(text).ok(),
@@ -223,35 +250,35 @@ impl Client {
                 }))
             }
             (status, body) if status.is_server_error() => Err(OperatorError::Failed {
-                url: shown(&self.url),
+                url: printable(&self.url),
                 status: status.as_u16(),
                 message: body
                     .as_ref()
                     .and_then(|body| body["message"].as_str())
                     .unwrap_or("no message")
                     .to_owned(),
-                again,
+                retry,
             }),
             _ => Err(self.unreadable()),
         }
     }
 
-    fn unanswered(&self, error: &reqwest::Error, again: Again) -> OperatorError {
-        let (url, reason) = (shown(&self.url), causes(error));
+    fn no_response(&self, error: &reqwest::Error, retry: Retry) -> OperatorError {
+        let (url, reason) = (printable(&self.url), deepest_cause(error));
         match error.is_connect() || error.is_builder() {
             true => OperatorError::Unreachable { url, reason },
-            false => OperatorError::Lost { url, reason, again },
+            false => OperatorError::Lost { url, reason, retry },
         }
     }
 
     fn unreadable(&self) -> OperatorError {
         OperatorError::Unreadable {
-            url: shown(&self.url),
+            url: printable(&self.url),
         }
     }
 }
 
-/// A client that believes the system's authorities, those of a file, or, where nothing is encrypted, needs none.
+/// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none.
 fn http(
     url: &Url,
     timeout: u16,
@@ -274,19 +301,24 @@ fn http(
     } else if url.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     }
-    let refused = |error| OperatorError::Usage(format!("{}; --ca-file names some", causes(&error)));
+    let refused = |error| {
+        OperatorError::Usage(format!(
+            "{}; name authorities with --ca-file",
+            deepest_cause(&error)
+        ))
+    };
     builder.build().map_err(refused)
 }
 
 /// The address without credentials and without a slash at its end.
-fn shown(url: &Url) -> String {
+fn printable(url: &Url) -> String {
     let mut url = url.clone();
     let _ = (url.set_username(""), url.set_password(None));
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// The deepest cause, which says what happened.
-fn causes(error: &reqwest::Error) -> String {
+/// The deepest cause, which is the most precise one.
+fn deepest_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

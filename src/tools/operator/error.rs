@@ -1,4 +1,4 @@
-//! Why a command came to nothing, and what to do about it.
+//! Why a command failed, and what to do about it.
 
 use std::io;
 
@@ -7,35 +7,35 @@ use serde_json::Value;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OperatorError {
-    /// The command line is wrong in a way that only shows when it is carried out.
+    /// The command line is wrong in a way that the parser cannot detect.
     #[error("{0}")]
     Usage(String),
     #[error("{}", .0.text())]
     Refused(Refusal),
-    #[error("the service at {url} failed: {status} {message}\n{}", .again.advice())]
+    #[error("the service at {url} failed: {status} {message}\n{}", .retry.advice())]
     Failed {
         url: String,
         status: u16,
         message: String,
-        again: Again,
+        retry: Retry,
     },
     #[error(
         "the service at {url} cannot be reached: {reason}\n--url or BUDGET_URL says where it is"
     )]
     Unreachable { url: String, reason: String },
-    #[error("no answer from {url}: {reason}\n{}", .again.advice())]
+    #[error("no response from {url}: {reason}\n{}", .retry.advice())]
     Lost {
         url: String,
         reason: String,
-        again: Again,
+        retry: Retry,
     },
-    #[error("the answer of {url} is not what the protocol says; is it a budget authority?")]
+    #[error("the response of {url} is not what the protocol requires; is it a budget authority?")]
     Unreadable { url: String },
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
 
-/// An error answer of the service.
+/// An error response of the service.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub status: u16,
@@ -46,15 +46,15 @@ pub(super) struct Refusal {
 }
 
 impl OperatorError {
-    /// Whether the same may be answered later.
-    pub fn may_pass(&self) -> bool {
+    /// Whether the same request may succeed later.
+    pub fn is_transient(&self) -> bool {
         matches!(
             self,
             Self::Failed { .. } | Self::Unreachable { .. } | Self::Lost { .. }
         )
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(_) => 1,
@@ -89,39 +89,37 @@ impl Refusal {
             (401, _) => {
                 "--admin-key or BUDGET_ADMIN_KEY must be one of the service's BUDGET_ADMIN_KEYS"
             }
-            (_, "BUDGET_NOT_FOUND") => {
-                "`admin budget tree TENANT` shows the budgets that there are"
-            }
-            (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that there are",
+            (_, "BUDGET_NOT_FOUND") => "`admin budget tree TENANT` shows the budgets that exist",
+            (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that exist",
             (_, "BUDGET_FROZEN") => "`admin budget unfreeze` lifts the freeze",
             _ => return None,
         })
     }
 }
 
-/// What comes of a request that is sent again.
+/// What a second request would do.
 #[derive(Debug)]
-pub(super) enum Again {
-    /// It only reads.
+pub(super) enum Retry {
+    /// Reads again.
     Read,
-    /// What it sets is set already.
-    Settled,
-    /// The service knows it by this key.
+    /// Sets what is set already.
+    Idempotent,
+    /// Gets a replay, under this idempotency key.
     Keyed(String),
-    /// It would be done twice; what to do instead.
+    /// Repeats the change; this is the advice instead.
     Never(String),
 }
 
-impl Again {
+impl Retry {
     fn advice(&self) -> String {
-        let done = match self {
+        let advice = match self {
             Self::Read => return "try again".to_owned(),
-            Self::Settled => "run the command again, which does nothing twice",
+            Self::Idempotent => "run the command again, which changes nothing twice",
             Self::Keyed(key) => &format!(
-                "run the command again with --idempotency-key {key}, which does nothing twice"
+                "run the command again with --idempotency-key {key}, which changes nothing twice"
             ),
             Self::Never(advice) => advice,
         };
-        format!("it is unknown whether anything was changed; {done}")
+        format!("it is unknown whether anything was changed; {advice}")
     }
 }

@@ -5,29 +5,31 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::client::{Call, Client};
+use super::client::Call;
+use super::console::Console;
 use super::error::OperatorError;
 use super::output::{Output, plain};
 use super::time::past;
 
-/// How often to ask for what is new.
+/// How often to read new events.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum Command {
     /// Show the latest events, the newest last, and go on with --follow
     Tail(Tail),
     /// Show one event
     Show { event_id: String },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Tail {
     /// Whose; all tenants' by default
     #[arg(long)]
+    #[serde(rename = "tenant_id")]
     tenant: Option<String>,
     /// Only this type: budget.exhausted
     #[arg(long = "type", value_name = "TYPE")]
@@ -43,42 +45,37 @@ pub(super) struct Tail {
     request_id: Option<String>,
     /// Only since then: a time, or 15m, 2h, 7d
     #[arg(long, value_name = "TIME", value_parser = past)]
-    since: Option<Timestamp>,
+    #[serde(skip)]
+    since: Option<String>,
     /// How many to begin with
     #[arg(short = 'n', long, value_name = "N", default_value = "20")]
+    #[serde(skip)]
     lines: usize,
     /// Show new events as they come, until interrupted
     #[arg(short, long)]
+    #[serde(skip)]
     follow: bool,
 }
 
-impl Verb {
-    pub async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+impl Command {
+    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
         match self {
-            Self::Tail(tail) => tail.run(client, output).await,
-            Self::Show { event_id } => output.object(
-                &client
-                    .send(Call::get(&["admin", "events", &event_id]))
-                    .await?,
-            ),
+            Self::Tail(tail) => tail.run(console).await,
+            Self::Show { event_id } => {
+                let call = Call::get(&["admin", "events", &event_id]);
+                console.show(call).await
+            }
         }
     }
 }
 
 impl Tail {
-    async fn run(
-        &self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
-        let since = self.since.map(|since| since.to_string());
-        let page = || self.page("desc", since.as_deref());
-        // One at least, to know from where to follow.
-        let latest = client.rows(page, "events", Some(self.lines.max(1))).await?;
+    async fn run(&self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+        let Console { client, output } = console;
+        let since = self.since.as_deref();
+        // At least one, to know from where to follow.
+        let (page, lines) = (|| self.page("desc", since), self.lines.max(1));
+        let latest = client.rows(page, "events", Some(lines)).await?;
         let mut shown = Shown::default();
         for event in latest.iter().rev() {
             shown.is_new(event);
@@ -95,12 +92,12 @@ impl Tail {
         let mut failing = false;
         loop {
             tokio::time::sleep(PAUSE).await;
-            let from = shown.until.clone().or_else(|| since.clone());
-            let page = || self.page("asc", from.as_deref());
+            let from = shown.until.clone();
+            let page = || self.page("asc", from.as_deref().or(since));
             let fresh = match client.rows(page, "events", None).await {
                 Ok(fresh) => fresh,
-                // What is missed meanwhile is shown when the service is back.
-                Err(error) if error.may_pass() => {
+                // Events that are missed meanwhile are shown when the service is back.
+                Err(error) if error.is_transient() => {
                     if !failing {
                         eprintln!("{error}");
                     }
@@ -116,19 +113,15 @@ impl Tail {
         }
     }
 
-    fn page(&self, direction: &'static str, from: Option<&str>) -> Call {
+    fn page(&self, direction: &str, from: Option<&str>) -> Call {
         Call::get(&["admin", "events"])
-            .with("tenant_id", self.tenant.as_ref())
-            .with("event_type", self.event_type.as_ref())
-            .with("category", self.category.as_ref())
-            .with("scope", self.scope.as_ref())
-            .with("request_id", self.request_id.as_ref())
+            .query(self)
             .with("from", from)
             .with("sort_dir", Some(direction))
     }
 }
 
-/// What has been shown of the last millisecond, which is asked for again.
+/// The events shown of the last millisecond, which is read again.
 #[derive(Debug, Default)]
 struct Shown {
     until: Option<String>,
@@ -152,10 +145,10 @@ fn show(event: &Value, output: &mut Output<impl Write>) -> Result<(), OperatorEr
         return output.line(&event.to_string());
     }
     let text = |name: &str| plain(&event[name]);
-    let whose = event.get("scope").map_or_else(|| text("tenant_id"), plain);
+    let owner = event.get("scope").map_or_else(|| text("tenant_id"), plain);
     let data = event.get("data").map(plain).unwrap_or_default();
     output.line(&format!(
-        "{}  {:<28}  {whose}  {data}",
+        "{}  {:<28}  {owner}  {data}",
         text("timestamp"),
         text("event_type")
     ))

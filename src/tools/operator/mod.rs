@@ -1,11 +1,11 @@
-//! `budget-authority admin`: the operator's daily work, over the same HTTP operations that everybody else uses.
+//! `budget-authority admin`: the operator's daily work, over the public HTTP operations.
 //!
-//! Each command is one operation, or one list; nothing here knows a rule of the service. Exit codes: 0 done, 1 the service
-//! refused, 2 the command line is wrong, 3 the service could not be reached or failed, so that the outcome may be unknown.
+//! Each command is one operation or one list; no rule of the service is repeated here.
 
 mod audit;
 mod budgets;
 mod client;
+mod console;
 mod error;
 mod events;
 mod keys;
@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use client::{Client, Connection};
+use console::Console;
 use error::OperatorError;
 use output::Output;
 
@@ -46,35 +47,34 @@ pub struct AdminArgs {
 enum Area {
     /// Who owns budgets and keys
     #[command(subcommand)]
-    Tenant(tenants::Verb),
+    Tenant(tenants::Command),
     /// What agents and tenants call the service with
     #[command(subcommand)]
-    Key(keys::Verb),
+    Key(keys::Command),
     /// What may be spent
     #[command(subcommand)]
-    Budget(budgets::Verb),
+    Budget(budgets::Command),
     /// How the requests of some scopes are treated
     #[command(subcommand)]
-    Policy(policies::Verb),
+    Policy(policies::Command),
     /// What is held, and what came of it
     #[command(subcommand)]
-    Reservation(reservations::Verb),
+    Reservation(reservations::Command),
     /// What happened
     #[command(subcommand)]
-    Event(events::Verb),
+    Event(events::Command),
     /// Who changed what
     #[command(subcommand)]
-    Audit(audit::Verb),
+    Audit(audit::Command),
     /// The whole deployment on one page
     Overview,
 }
 
-/// Runs one command and prints what came of it.
+/// Runs one command and prints its result.
 pub async fn run(args: AdminArgs) -> ExitCode {
-    let mut output = Output::new(io::stdout().lock(), args.json);
-    match execute(args, &mut output).await {
+    match execute(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough.
+        // The reader of a pipe may stop before the end.
         Err(OperatorError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -85,19 +85,19 @@ pub async fn run(args: AdminArgs) -> ExitCode {
     }
 }
 
-async fn execute(
-    args: AdminArgs,
-    output: &mut Output<impl io::Write>,
-) -> Result<(), OperatorError> {
-    let client = Client::new(args.connection)?;
+async fn execute(args: AdminArgs) -> Result<(), OperatorError> {
+    let mut console = Console {
+        client: Client::new(args.connection)?,
+        output: Output::new(io::stdout().lock(), args.json),
+    };
     match args.area {
-        Area::Tenant(verb) => verb.run(&client, output).await,
-        Area::Key(verb) => verb.run(&client, output).await,
-        Area::Budget(verb) => verb.run(&client, output).await,
-        Area::Policy(verb) => verb.run(&client, output).await,
-        Area::Reservation(verb) => verb.run(&client, output).await,
-        Area::Event(verb) => verb.run(&client, output).await,
-        Area::Audit(verb) => verb.run(&client, output).await,
-        Area::Overview => overview::show(&client, output).await,
+        Area::Tenant(command) => command.run(&mut console).await,
+        Area::Key(command) => command.run(&mut console).await,
+        Area::Budget(command) => command.run(&mut console).await,
+        Area::Policy(command) => command.run(&mut console).await,
+        Area::Reservation(command) => command.run(&mut console).await,
+        Area::Event(command) => command.run(&mut console).await,
+        Area::Audit(command) => command.run(&mut console).await,
+        Area::Overview => overview::show(&mut console).await,
     }
 }

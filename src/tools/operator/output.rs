@@ -1,4 +1,4 @@
-//! What a command prints: tables for people, JSON for programs.
+//! Prints tables for people and JSON for programs.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::error::OperatorError;
 
-/// One column of a table: its heading, and where its value is.
-pub(super) type Column = (&'static str, fn(&Value) -> String);
+/// One column of a table: its heading, the member of a row, and how its value is printed.
+pub(super) type Column = (&'static str, &'static str, fn(&Value) -> String);
 
-/// Where a command prints to.
+/// Where commands print.
 #[derive(Debug)]
 pub(super) struct Output<W> {
     to: W,
@@ -22,22 +22,19 @@ impl<W: Write> Output<W> {
         Self { to, json }
     }
 
-    /// Whether programs read it.
+    /// Whether the output is JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
 
     /// Prints one line of text.
-    ///
-    /// # Errors
-    /// [`OperatorError::Output`], as all of these.
     pub fn line(&mut self, text: &str) -> Result<(), OperatorError> {
         writeln!(self.to, "{text}")?;
-        // A row is shown when it is there, also through a pipe.
+        // A row shows at once, also through a pipe.
         Ok(self.to.flush()?)
     }
 
-    /// Prints what was made or changed: members and values, or the object as it came.
+    /// Prints an object: a member per line, or its JSON.
     pub fn object(&mut self, object: &Value) -> Result<(), OperatorError> {
         if self.json {
             return self.line(&object.to_string());
@@ -52,7 +49,7 @@ impl<W: Write> Output<W> {
         Ok(self.to.flush()?)
     }
 
-    /// Prints rows as a table, or one object per line; `nothing` where there are none.
+    /// Prints rows as a table, or one JSON object per line; `nothing` when there are none.
     pub fn table(
         &mut self,
         columns: &[Column],
@@ -66,12 +63,14 @@ impl<W: Write> Output<W> {
             eprintln!("{nothing}");
             return Ok(());
         }
-        let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
+        let headings = columns.iter().map(|(heading, ..)| (*heading).to_owned());
         let mut cells: Vec<Vec<String>> = vec![headings.collect()];
-        cells.extend(
-            rows.iter()
-                .map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()),
-        );
+        cells.extend(rows.iter().map(|row| {
+            columns
+                .iter()
+                .map(|(_, member, print)| print(&row[member]))
+                .collect()
+        }));
         let width = |column: usize| {
             let widths = cells.iter().map(|row| row[column].chars().count());
             widths.max().unwrap_or(0)
@@ -88,7 +87,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// A value for people: text without quotes, an amount as `1000 TOKENS`, the rest as JSON.
+/// Prints text without quotes, an amount as `1000 TOKENS`, and other values as JSON.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -103,12 +102,12 @@ pub(super) fn plain(value: &Value) -> String {
             let texts = entries.iter().filter_map(Value::as_str).map(printable);
             texts.collect::<Vec<_>>().join(" ")
         }
-        Value::Array(entries) => format!("{} entries, which --json shows", entries.len()),
+        Value::Array(entries) => format!("{} entries; --json shows them", entries.len()),
         _ => printable(&value.to_string()),
     }
 }
 
-/// A time that the wire has as milliseconds.
+/// Prints milliseconds since the epoch as a time.
 pub(super) fn moment(value: &Value) -> String {
     let moment = value
         .as_i64()
@@ -116,12 +115,12 @@ pub(super) fn moment(value: &Value) -> String {
     moment.map_or_else(|| plain(value), |moment| format!("{moment:.3}"))
 }
 
-/// The amount alone, of an amount.
+/// Prints an amount without its unit.
 pub(super) fn number(value: &Value) -> String {
     plain(&value["amount"])
 }
 
-/// Text that others have chosen cannot move the cursor or forge a line.
+/// Escapes control characters, so that text from others cannot move the cursor or forge a line.
 fn printable(text: &str) -> String {
     let escape = |character: char| match character.is_control() {
         true => character.escape_default().to_string(),
@@ -144,13 +143,10 @@ mod tests {
         String::from_utf8(text).expect("text")
     }
 
-    const COLUMNS: &[Column] = &[
-        ("NAME", |row| plain(&row["name"])),
-        ("LEFT", |row| number(&row["left"])),
-    ];
+    const COLUMNS: &[Column] = &[("NAME", "name", plain), ("LEFT", "left", number)];
 
     #[test]
-    fn a_table_is_aligned_and_its_json_is_a_row_a_line() {
+    fn a_table_is_aligned_and_its_json_is_a_row_per_line() {
         let rows = [
             json!({"name": "a", "left": {"unit": "TOKENS", "amount": 9_007_199_254_740_993_i64}}),
             json!({"name": "long\u{1b}[2J", "left": {"unit": "TOKENS", "amount": 1}}),
@@ -168,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_plainly_as_can_be() {
+    fn values_other_than_text_are_printed_plainly() {
         assert_eq!(
             moment(&json!(1_795_280_891_360_i64)),
             "2026-11-21T17:08:11.360Z"
@@ -176,13 +172,13 @@ mod tests {
         assert_eq!(moment(&Value::Null), "-");
         assert_eq!(
             plain(&json!([{"a": 1}, {"b": 2}])),
-            "2 entries, which --json shows"
+            "2 entries; --json shows them"
         );
         assert_eq!(plain(&json!({"max_ttl_ms": 5})), r#"{"max_ttl_ms":5}"#);
     }
 
     #[test]
-    fn an_object_is_a_member_a_line() {
+    fn an_object_is_a_member_per_line() {
         let object =
             json!({"id": "x", "allocated": {"unit": "TOKENS", "amount": 5}, "of": ["a", "b"]});
         assert_eq!(

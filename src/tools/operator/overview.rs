@@ -4,15 +4,14 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::client::{Call, Client};
+use super::client::Call;
+use super::console::Console;
 use super::error::OperatorError;
-use super::output::{Output, plain};
+use super::output::plain;
 
 /// Shows counts, and what needs attention.
-pub(super) async fn show(
-    client: &Client,
-    output: &mut Output<impl Write>,
-) -> Result<(), OperatorError> {
+pub(super) async fn show(console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+    let Console { client, output } = console;
     let overview = client.send(Call::get(&["admin", "overview"])).await?;
     if output.is_json() {
         return output.object(&overview);
@@ -59,7 +58,7 @@ fn rows(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// `total 3, active 2`; maps inside follow with their own members.
+/// Prints `total 3, active 2`, and the members of nested maps after them.
 fn counts(value: &Value) -> String {
     let mut parts = Vec::new();
     for (name, count) in value.as_object().into_iter().flatten() {

@@ -4,35 +4,30 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::client::{Call, Client};
+use super::client::Call;
+use super::console::{Console, Listing};
 use super::error::OperatorError;
-use super::output::{Column, Output, plain};
+use super::output::plain;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum Command {
     /// Make a policy
     Create(Box<Create>),
     /// Show a tenant's policies
-    List {
-        tenant: String,
-        /// ACTIVE or DISABLED
-        #[arg(long)]
-        status: Option<String>,
-        /// Rows at most
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-    },
+    List(List),
     /// Take a policy out
     Disable { policy_id: String },
     /// Put a policy back
     Enable { policy_id: String },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Create {
     /// Whose requests it is for
+    #[serde(rename = "tenant_id")]
     tenant: String,
     #[arg(long)]
     name: String,
@@ -44,25 +39,57 @@ pub(super) struct Create {
     priority: Option<i64>,
     /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT
     #[arg(long, value_name = "POLICY")]
+    #[serde(rename = "commit_overage_policy")]
     overage_policy: Option<String>,
-    /// Life of a hold that names none
-    #[arg(long, value_name = "MS")]
-    default_ttl_ms: Option<i64>,
-    /// Longest life of a hold
-    #[arg(long, value_name = "MS")]
-    max_ttl_ms: Option<i64>,
-    /// How often a hold may be extended
-    #[arg(long, value_name = "N")]
-    max_extensions: Option<i64>,
-    /// Reservations per scope and minute
-    #[arg(long, value_name = "N")]
-    max_reservations_per_minute: Option<i64>,
-    /// Commits per scope and minute, beyond which no reservation is made
-    #[arg(long, value_name = "N")]
-    max_commits_per_minute: Option<i64>,
+    #[command(flatten)]
+    #[serde(rename = "reservation_ttl_override")]
+    ttl: Ttl,
+    #[command(flatten)]
+    rate_limits: RateLimits,
     /// What comes with each decision: {"max_tokens":4000}
     #[arg(long, value_name = "JSON", value_parser = object)]
     caps: Option<Value>,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct Ttl {
+    /// Life of a hold that names none
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "MS")]
+    default_ttl_ms: Option<i64>,
+    /// Longest life of a hold
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "MS")]
+    max_ttl_ms: Option<i64>,
+    /// How often a hold may be extended
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N")]
+    max_extensions: Option<i64>,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct RateLimits {
+    /// Reservations per scope and minute
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N")]
+    max_reservations_per_minute: Option<i64>,
+    /// Commits per scope and minute, beyond which no reservation is made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N")]
+    max_commits_per_minute: Option<i64>,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(super) struct List {
+    #[serde(rename = "tenant_id")]
+    tenant: String,
+    /// ACTIVE or DISABLED
+    #[arg(long)]
+    status: Option<String>,
+    /// Rows at most
+    #[arg(long, value_name = "N")]
+    #[serde(skip)]
+    limit: Option<usize>,
 }
 
 fn object(text: &str) -> Result<Value, String> {
@@ -73,94 +100,31 @@ fn object(text: &str) -> Result<Value, String> {
     }
 }
 
-/// An object of what is given; none where nothing is.
-fn group(members: &[(&str, Option<i64>)]) -> Option<Value> {
-    let given = members
-        .iter()
-        .filter_map(|(name, value)| Some(((*name).to_owned(), json!((*value)?))));
-    let given: Map<_, _> = given.collect();
-    (!given.is_empty()).then_some(Value::Object(given))
-}
+const POLICIES: Listing = Listing {
+    path: &["admin", "policies"],
+    member: "policies",
+    columns: &[
+        ("POLICY", "policy_id", plain),
+        ("STATUS", "status", plain),
+        ("PRIORITY", "priority", plain),
+        ("PATTERN", "scope_pattern", plain),
+        ("NAME", "name", plain),
+    ],
+    nothing: "no policies",
+};
 
-impl Create {
-    fn body(self) -> Value {
-        let ttl = group(&[
-            ("default_ttl_ms", self.default_ttl_ms),
-            ("max_ttl_ms", self.max_ttl_ms),
-            ("max_extensions", self.max_extensions),
-        ]);
-        let rates = group(&[
-            (
-                "max_reservations_per_minute",
-                self.max_reservations_per_minute,
-            ),
-            ("max_commits_per_minute", self.max_commits_per_minute),
-        ]);
-        let members = [
-            ("tenant_id", Some(json!(self.tenant))),
-            ("name", Some(json!(self.name))),
-            ("scope_pattern", Some(json!(self.scope_pattern))),
-            ("priority", self.priority.map(Value::from)),
-            (
-                "commit_overage_policy",
-                self.overage_policy.map(Value::from),
-            ),
-            ("reservation_ttl_override", ttl),
-            ("rate_limits", rates),
-            ("caps", self.caps),
-        ];
-        let given = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(given.collect())
-    }
-}
-
-const COLUMNS: &[Column] = &[
-    ("POLICY", |row| plain(&row["policy_id"])),
-    ("STATUS", |row| plain(&row["status"])),
-    ("PRIORITY", |row| plain(&row["priority"])),
-    ("PATTERN", |row| plain(&row["scope_pattern"])),
-    ("NAME", |row| plain(&row["name"])),
-];
-
-impl Verb {
-    pub async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+impl Command {
+    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
         match self {
-            Self::Create(create) => {
-                let call = Call::new(Method::POST, &["admin", "policies"]).body(create.body());
-                output.object(&client.send(call).await?)
-            }
-            Self::List {
-                tenant,
-                status,
-                limit,
-            } => {
-                let page = || {
-                    Call::get(&["admin", "policies"])
-                        .with("tenant_id", Some(&tenant))
-                        .with("status", status.as_ref())
-                };
-                let rows = client.rows(page, "policies", limit).await?;
-                output.table(COLUMNS, &rows, &format!("no policies of {tenant}"))
-            }
-            Self::Disable { policy_id } => status(client, output, &policy_id, "DISABLED").await,
-            Self::Enable { policy_id } => status(client, output, &policy_id, "ACTIVE").await,
+            Self::Create(create) => console.show(Call::post(POLICIES.path).body(&create)).await,
+            Self::List(list) => console.list(&POLICIES, &list, list.limit).await,
+            Self::Disable { policy_id } => console.show(set_status(&policy_id, "DISABLED")).await,
+            Self::Enable { policy_id } => console.show(set_status(&policy_id, "ACTIVE")).await,
         }
     }
 }
 
-async fn status(
-    client: &Client,
-    output: &mut Output<impl Write>,
-    policy_id: &str,
-    status: &str,
-) -> Result<(), OperatorError> {
+fn set_status(policy_id: &str, status: &str) -> Call {
     let call = Call::new(Method::PATCH, &["admin", "policies", policy_id]);
-    let call = call.body(json!({"status": status}));
-    output.object(&client.send(call).await?)
+    call.body(&json!({"status": status}))
 }

@@ -4,46 +4,24 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use super::client::{Call, Client};
+use super::client::Call;
+use super::console::{Console, Listing};
 use super::error::OperatorError;
-use super::output::{Column, Output, plain};
+use super::output::plain;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(super) enum Command {
     /// Make a tenant; one that exists under the same name is shown as it is
-    Create {
-        /// Its id, 3 to 64 of a-z, 0-9 and -
-        tenant: String,
-        /// Its name; the id by default
-        #[arg(long)]
-        name: Option<String>,
-        #[command(flatten)]
-        settings: Settings,
-    },
+    Create(Create),
     /// Show tenants
-    List {
-        /// ACTIVE, SUSPENDED or CLOSED
-        #[arg(long)]
-        status: Option<String>,
-        /// Text in the id or the name
-        #[arg(long, value_name = "TEXT")]
-        search: Option<String>,
-        /// Rows at most
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-    },
+    List(List),
     /// Show one tenant
     Show { tenant: String },
     /// Change name and settings
-    Update {
-        tenant: String,
-        #[arg(long)]
-        name: Option<String>,
-        #[command(flatten)]
-        settings: Settings,
-    },
+    Update(Update),
     /// Refuse new reservations; what runs may end
     Suspend { tenant: String },
     /// Lift a suspension
@@ -57,125 +35,105 @@ pub(super) enum Verb {
     },
 }
 
-/// What reservations of the tenant are made under.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
+pub(super) struct Create {
+    /// Its id, 3 to 64 of a-z, 0-9 and -
+    #[serde(rename = "tenant_id")]
+    tenant: String,
+    /// Its name; the id by default
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(super) struct Update {
+    #[serde(skip)]
+    tenant: String,
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(super) struct List {
+    /// ACTIVE, SUSPENDED or CLOSED
+    #[arg(long)]
+    status: Option<String>,
+    /// Text in the id or the name
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Rows at most
+    #[arg(long, value_name = "N")]
+    #[serde(skip)]
+    limit: Option<usize>,
+}
+
+/// Settings of the tenant's reservations.
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Settings {
     /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT
     #[arg(long, value_name = "POLICY")]
+    #[serde(rename = "default_commit_overage_policy")]
     overage_policy: Option<String>,
     /// Life of a hold that names none
     #[arg(long, value_name = "MS")]
+    #[serde(rename = "default_reservation_ttl_ms")]
     default_ttl_ms: Option<i64>,
     /// Longest life of a hold
     #[arg(long, value_name = "MS")]
+    #[serde(rename = "max_reservation_ttl_ms")]
     max_ttl_ms: Option<i64>,
     /// How often a hold may be extended
     #[arg(long, value_name = "N")]
+    #[serde(rename = "max_reservation_extensions")]
     max_extensions: Option<i64>,
 }
 
-impl Settings {
-    fn body(self, mut body: Map<String, Value>) -> Value {
-        let members = [
-            (
-                "default_commit_overage_policy",
-                self.overage_policy.map(Value::from),
-            ),
-            (
-                "default_reservation_ttl_ms",
-                self.default_ttl_ms.map(Value::from),
-            ),
-            ("max_reservation_ttl_ms", self.max_ttl_ms.map(Value::from)),
-            (
-                "max_reservation_extensions",
-                self.max_extensions.map(Value::from),
-            ),
-        ];
-        let given = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        body.extend(given);
-        Value::Object(body)
-    }
-}
+const TENANTS: Listing = Listing {
+    path: &["admin", "tenants"],
+    member: "tenants",
+    columns: &[
+        ("TENANT", "tenant_id", plain),
+        ("STATUS", "status", plain),
+        ("CREATED", "created_at", plain),
+        ("NAME", "name", plain),
+    ],
+    nothing: "no tenants; `admin tenant create ID` makes one",
+};
 
-const COLUMNS: &[Column] = &[
-    ("TENANT", |row| plain(&row["tenant_id"])),
-    ("STATUS", |row| plain(&row["status"])),
-    ("CREATED", |row| plain(&row["created_at"])),
-    ("NAME", |row| plain(&row["name"])),
-];
-
-impl Verb {
-    pub async fn run(
-        self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+impl Command {
+    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
         match self {
-            Self::Create {
-                tenant,
-                name,
-                settings,
-            } => {
-                let mut body = Map::new();
-                body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(&tenant)));
-                body.insert("tenant_id".to_owned(), json!(tenant));
-                let call = Call::new(Method::POST, &["admin", "tenants"]).body(settings.body(body));
-                output.object(&client.send(call).await?)
+            Self::Create(mut create) => {
+                create.name.get_or_insert_with(|| create.tenant.clone());
+                console.show(Call::post(TENANTS.path).body(&create)).await
             }
-            Self::List {
-                status,
-                search,
-                limit,
-            } => {
-                let page = || {
-                    Call::get(&["admin", "tenants"])
-                        .with("status", status.as_ref())
-                        .with("search", search.as_ref())
-                };
-                let rows = client.rows(page, "tenants", limit).await?;
-                output.table(
-                    COLUMNS,
-                    &rows,
-                    "no tenants; `admin tenant create ID` makes one",
-                )
-            }
+            Self::List(list) => console.list(&TENANTS, &list, list.limit).await,
             Self::Show { tenant } => {
-                let tenant = client
-                    .send(Call::get(&["admin", "tenants", &tenant]))
-                    .await?;
-                output.object(&tenant)
+                console
+                    .show(Call::get(&["admin", "tenants", &tenant]))
+                    .await
             }
-            Self::Update {
-                tenant,
-                name,
-                settings,
-            } => {
-                let mut body = Map::new();
-                body.extend(name.map(|name| ("name".to_owned(), json!(name))));
-                output.object(&patch(client, &tenant, settings.body(body)).await?)
-            }
-            Self::Suspend { tenant } => status(client, output, &tenant, "SUSPENDED").await,
-            Self::Reactivate { tenant } => status(client, output, &tenant, "ACTIVE").await,
+            Self::Update(update) => console.show(patch(&update.tenant, &update)).await,
+            Self::Suspend { tenant } => console.show(set_status(&tenant, "SUSPENDED")).await,
+            Self::Reactivate { tenant } => console.show(set_status(&tenant, "ACTIVE")).await,
             Self::Close { tenant, yes: false } => Err(OperatorError::Usage(format!(
-                "closing {tenant} releases its holds, closes its budgets and revokes its keys, for good; say --yes to do it"
+                "closing {tenant} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes"
             ))),
-            Self::Close { tenant, yes: true } => status(client, output, &tenant, "CLOSED").await,
+            Self::Close { tenant, yes: true } => console.show(set_status(&tenant, "CLOSED")).await,
         }
     }
 }
 
-async fn status(
-    client: &Client,
-    output: &mut Output<impl Write>,
-    tenant: &str,
-    status: &str,
-) -> Result<(), OperatorError> {
-    output.object(&patch(client, tenant, json!({"status": status})).await?)
+fn patch(tenant: &str, body: &impl Serialize) -> Call {
+    Call::new(Method::PATCH, &["admin", "tenants", tenant]).body(body)
 }
 
-async fn patch(client: &Client, tenant: &str, body: Value) -> Result<Value, OperatorError> {
-    let call = Call::new(Method::PATCH, &["admin", "tenants", tenant]).body(body);
-    client.send(call).await
+fn set_status(tenant: &str, status: &str) -> Call {
+    patch(tenant, &json!({"status": status}))
 }

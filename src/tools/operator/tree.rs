@@ -1,4 +1,4 @@
-//! A tenant's budgets as a tree, each with a bar of what is used of it.
+//! A tenant's budgets as a tree, each with a bar of its use.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::output::plain;
 
-/// Cells of a bar.
+/// Width of a bar.
 const BAR: i64 = 20;
 
-/// A scope and what lies below it. A scope without a budget is there when one below it has one.
+/// A scope and the scopes below it. A scope without a budget is included when one below it has one.
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
     ledgers: Vec<&'a Value>,
@@ -17,7 +17,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Of the ledgers of one tenant.
+    /// The tree of one tenant's ledgers.
     pub fn of(ledgers: &'a [Value]) -> Self {
         let mut root = Self::default();
         for ledger in ledgers {
@@ -30,7 +30,7 @@ impl<'a> Tree<'a> {
         root
     }
 
-    /// As it is printed.
+    /// The printed lines.
     pub fn lines(&self) -> Vec<String> {
         let mut rows = Vec::new();
         for (segment, node) in &self.below {
@@ -70,7 +70,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Bar, share and amounts of one ledger. Used is what is spent, held or owed; the bar shows what is held lighter.
+/// Bar, share and amounts of one ledger. Spent, held and owed amounts count as used; the bar shows held ones lighter.
 fn figures(ledger: &Value) -> String {
     let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
     let (allocated, spent, held) = (

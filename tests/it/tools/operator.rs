@@ -58,7 +58,7 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
     operator
         .run("budget fund tenant:umbrella --credit 1 --spent 1")
         .await
-        .refused(2, "--spent goes with --reset-spent alone");
+        .refused(2, "--spent requires --reset-spent");
     let spent = operator
         .run("--json budget fund tenant:umbrella --reset-spent 100 --spent 40")
         .await

@@ -223,10 +223,10 @@ async fn what_is_said_after_a_lost_answer_can_be_done() {
             "--idempotency-key ",
         ),
         ("reservation release r000_x", "--idempotency-key "),
-        ("budget freeze tenant:acme", "does nothing twice"),
-        ("tenant close acme --yes", "does nothing twice"),
-        ("policy disable pol_x", "does nothing twice"),
-        ("key revoke key_x", "does nothing twice"),
+        ("budget freeze tenant:acme", "changes nothing twice"),
+        ("tenant close acme --yes", "changes nothing twice"),
+        ("policy disable pol_x", "changes nothing twice"),
+        ("key revoke key_x", "changes nothing twice"),
         ("key create acme --name n", "admin key list --tenant acme"),
     ] {
         for address in [&broken, &failing] {
