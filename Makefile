@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt docs bench
+.PHONY: help run test lint fmt docs signatures bench
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +30,10 @@ fmt: ## Format the Rust code
 docs: ## Write the generated documents anew
 	@.ci/need cargo cc
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes
+
+signatures: ## Rewrite the headers of the scripts and the tables of docs/redis.md
+	@.ci/need cargo cc
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- project::signatures
 
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server

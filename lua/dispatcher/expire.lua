@@ -1,25 +1,46 @@
 #!lua flags=allow-oom
---[[
-expire: ends up to a number of a tenant's reservations whose grace has passed; their holds return to the budgets.
-KEYS[1] tenant       hash    KEYS[4] event_log  stream  of the day    KEYS[7] quarantine  zset
-KEYS[2] due          zset    KEYS[5] outbox     stream                KEYS[8] lease       hash  of the partition
-KEYS[3] due_tenants  zset    KEYS[6] days       zset
-Keys built: the due reservations and the budgets that they name, read before the first write.
-ARGV[1] tenant           ARGV[4] rows at most           ARGV[7] context of events, lines of name and value
-ARGV[2] day yyyymmdd     ARGV[5] reservation_prefix     ARGV[8] before_ms: only what was due by then; '' for now
-ARGV[3] day_start_ms     ARGV[6] budget_prefix          ARGV[9] fencing_token, '' for a caller without a lease
-Reply: clock now_ms | fenced | expired now_ms count more(1|0) next_due_ms|'' then the ids put into quarantine.
-A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched. Whoever calls and however
-often: each reservation expires once, because its status and its due time are read here.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers. Whoever
+calls and however often: each reservation expires once, because its status and its due time are read here.
+
+A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
+
+KEYS[1]  read   lease        hash    lease
+KEYS[2]  write  tenant_key   hash    tenant:<tenant>
+KEYS[3]  write  due          zset    due:<tenant>
+KEYS[4]  write  due_tenants  zset    due
+KEYS[5]  write  event_log    stream  events:<tenant>:<day>
+KEYS[6]  write  outbox       stream  outbox
+KEYS[7]  write  days         zset    days
+KEYS[8]  write  quarantine   zset    quarantine
+built    write               hash    rsv:<reservation_id>
+built    write               hash    budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  day                 yyyymmdd
+ARGV[2]  day_start_ms        int64
+ARGV[3]  tenant              text
+ARGV[4]  rows                int64                    Reservations at most.
+ARGV[5]  reservation_prefix  prefix rsv:
+ARGV[6]  budget_prefix       prefix budget:<tenant>:
+ARGV[7]  context             text                     The request cause, lines of name and value.
+ARGV[8]  before_ms           int64 or ''              Only what was due by then; '' for now.
+ARGV[9]  fencing_token       int64 or ''              Of the caller's lease, if it has one.
+
+Replies, the first that applies:
+  clock now_ms | fenced | expired now_ms count more next_due_ms quarantined
+Writes:
+  On expired: the reservations, their due times, the ledgers, events, the quarantine.
 ]]
+local lease, tenant_key, due, due_tenants, event_log, outbox, days, quarantine = unpack(KEYS)
+local day, day_start_ms, tenant, rows, reservation_prefix, budget_prefix, context, before_ms, fencing_token
+  = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/tenant, base/days, base/int64, ledger/thresholds, ledger/budgets, log/events
 -- @include base/hash_fields, ledger/ledger_hold
--- @include ledger/ledger_quiet, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
-local tenant_key, due, due_tenants, event_log, outbox, days, quarantine, lease = unpack(KEYS)
-local tenant, day, day_start_ms, rows, reservation_prefix, budget_prefix, context, before_ms, token = unpack(ARGV)
+-- @include ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
 -- Reads: every record and every ledger, and what each ledger gets back in all.
@@ -50,7 +71,7 @@ local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHO
 local moved = holds_moved(holds)
 -- What is written without having been read: one of another type raises here, before anything returns.
 for _, index in ipairs({due_tenants, quarantine, days}) do redis.call('ZCARD', index) end
-ledgers_untellable(moved, event_log, outbox)
+event_preconditions(moved, event_log, outbox)
 
 -- Effects: none can fail.
 local events = events_new(event_log, outbox, tenant, day, now, context)
@@ -63,7 +84,7 @@ for _, row in ipairs(expired) do
     'data.expires_at_ms', record[8], 'data.extensions_used', record[9] or '0'})
 end
 for _, budget in ipairs(moved) do
-  if not ledger_quiet(budget, thresholds) then
+  if not no_threshold_crossed(budget, thresholds) then
     ledger_events(events, budget, budget.unit, budget.scope, thresholds, false)
   end
 end

@@ -1,10 +1,22 @@
 #!lua flags=no-writes,allow-oom
---[[
-authenticate: whether an API key is good, for a request that failed before its own script.
-KEYS[1] api_key hash    ARGV[1] key_hash    ARGV[2] tenant    ARGV[3] permission or ''
-Reply: unauthorized why | forbidden permission | authenticated
+--[[ Written by `make signatures`, from the declaration in src/store.
+Checks an API key, for a request that failed before its own script.
+
+KEYS[1]  read  api_key  hash  apikey:<key_id>
+
+ARGV[1]  key_hash    text
+ARGV[2]  tenant      text
+ARGV[3]  permission  text  '' for none.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | authenticated
+Writes:
+  Nothing.
 ]]
+local api_key = KEYS[1]
+local key_hash, tenant, permission = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/access
-local refusal, why = access_refusal(KEYS[1], ARGV[1], ARGV[2], ARGV[3], now_ms())
+local refusal, why = access_refusal(api_key, key_hash, tenant, permission, now_ms())
 if refusal then return {refusal, why} end
 return {'authenticated'}

@@ -1,32 +1,52 @@
 #!lua flags=allow-oom
---[[
-commit: settles an active reservation. What was spent is charged, the rest of the hold returns; what goes beyond the
+--[[ Written by `make signatures`, from the declaration in src/store.
+Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond the
 hold is charged as the overage policy of the reservation allows.
-KEYS[1] api_key       hash    KEYS[4] due        zset      KEYS[6] outbox  stream
-KEYS[2] tenant        hash    KEYS[5] event_log  stream    KEYS[7] days    zset
-KEYS[3] reservation   hash    KEYS[8] strained   zset
-Keys built: the budgets that the reservation names, and the rates where its policy counts commits; read before the first
-write.
-ARGV[1] key_hash         ARGV[6] unit                     ARGV[10] swept_until_ms or ''
-ARGV[2] tenant           ARGV[7] actual     int64         ARGV[11] reservation_id
-ARGV[3] day yyyymmdd     ARGV[8] key_digest  of the       ARGV[12] context of events, lines of name and value
-ARGV[4] day_start_ms             idempotency key          ARGV[13] rates, a key of the tenant
-ARGV[5] payload_hash     ARGV[9] budget_prefix            ARGV[14..] names and values that the record keeps
-Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
-  | idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status
-  | unit_mismatch scope unit | corrupt what | overage_rejected scope reserved | sweep_first now_ms
-  | denied reason scope remaining
-  | committed now_ms unit charged released depths scope_path snapshot…
-Writes on committed: the record, its due time, the budgets, their place among the strained, events, and the rates where a
-policy counts commits. Else nothing.
+
+KEYS[1]  read   api_key                hash    apikey:<key_id>
+KEYS[2]  write  tenant_key             hash    tenant:<tenant>
+KEYS[3]  write  reservation            hash    rsv:<reservation_id>
+KEYS[4]  write  due                    zset    due:<tenant>
+KEYS[5]  write  event_log              stream  events:<tenant>:<day>
+KEYS[6]  write  outbox                 stream  outbox
+KEYS[7]  write  days                   zset    days
+KEYS[8]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+built    write                         hash    budget:<tenant>:<unit>:<scope>
+built    write                         hash    rates:<tenant>
+
+ARGV[1]     day             yyyymmdd
+ARGV[2]     day_start_ms    int64
+ARGV[3]     key_hash        text
+ARGV[4]     tenant          text
+ARGV[5]     payload_hash    text
+ARGV[6]     unit            text
+ARGV[7]     actual          int64
+ARGV[8]     key_digest      text                     Of the idempotency key.
+ARGV[9]     budget_prefix   prefix budget:<tenant>:
+ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
+ARGV[11]    reservation_id  text
+ARGV[12]    context         text                     The request cause, lines of name and value.
+ARGV[13]    rates           key rates:<tenant>
+ARGV[14..]  kept            to the end               Names and values that the record keeps.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden |
+  idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
+  unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
+  denied reason scope remaining | committed now_ms unit charged released depths scope_path snapshots
+Writes:
+  On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in
+  debt, events, and the rates where a policy counts commits. Otherwise nothing.
 ]]
+local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt = unpack(KEYS)
+local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
+  reservation_id, context, rates = unpack(ARGV, 1, 13)
+local kept_from = 14
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
 -- @include ledger/budgets_of_record
--- @include ledger/overage_policy_known, ledger/ledger_hold, ledger/ledger_charge, ledger/ledger_quiet
+-- @include ledger/overage_policy_known, ledger/ledger_hold, ledger/ledger_charge, ledger/no_threshold_crossed
 -- @include ledger/reservation
-local api_key, tenant_key, reservation, due, event_log, outbox, days, strained = unpack(KEYS)
-local key_hash, tenant, day, day_start_ms, payload_hash, unit, actual_text, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context, rates = unpack(ARGV, 1, 13)
 
 -- Refusals: read only.
 local now = now_ms()
@@ -40,7 +60,7 @@ if refused then return {refused} end
 local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
   counting_policy = unpack(record)
 if status == 'COMMITTED' then
-  -- @include ledger/reservation_replay
+  -- @cold ledger/reservation_replay
   local replay = reservation_replay(reservation, key_digest, payload_hash, now)
   if replay then return replay end
 end
@@ -51,19 +71,19 @@ if status ~= 'ACTIVE' then return {'finalized', status} end
 if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
   return {'corrupt', reservation}
 end
--- A commit that came in time is in time, even if dead holds had to be expired before it could be decided.
+-- A commit that came in time is in time, even if dead holds had to be expired first.
 local asked_at_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
 if asked_at_ms > expires_at_ms + grace_ms then return {'expired'} end
 if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 
-local estimate, actual = int64(estimate_text), int64(actual_text)
+local estimate, used = int64(estimate_text), int64(actual)
 if not estimate then return {'corrupt', reservation} end
-local overage = int64_sub(actual, estimate)
-local charged, returned, beyond = actual, int64_sub(estimate, actual), int64_lt(0, overage)
+local overage = int64_sub(used, estimate)
+local charged, returned, beyond = used, int64_sub(estimate, used), int64_lt(0, overage)
 if beyond then
-  -- @include ledger/evaluate_dead_holds, ledger/overage
+  -- @cold ledger/evaluate_dead_holds, ledger/overage
   if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
   local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
@@ -72,8 +92,8 @@ if beyond then
   end
   charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
 end
-local thresholds, quiet, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, 14)}
+local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
+local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, kept_from)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
 for i = 1, #budgets do
   local budget = budgets[i]
@@ -81,47 +101,47 @@ for i = 1, #budgets do
   if not ledger_move_charge(budget, returned, minus_estimate, int64_sub(charged, debt_by), debt_by) then
     return {'corrupt', budget.key}
   end
-  quiet = quiet and ledger_quiet(budget, thresholds)
+  eventless = eventless and no_threshold_crossed(budget, thresholds)
   reply[7 + i] = budget_snapshot(budget)
   kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
-if beyond or not quiet then
-  -- @include ledger/ledgers_untellable
-  local unsound = ledgers_untellable(budgets, event_log, outbox)
-  if unsound then return {'corrupt', unsound} end
-  redis.call('ZCARD', strained)
+if beyond or not eventless then
+  -- @cold ledger/event_preconditions
+  local corrupt_key = event_preconditions(budgets, event_log, outbox)
+  if corrupt_key then return {'corrupt', corrupt_key} end
+  redis.call('ZCARD', over_limit_or_in_debt)
 end
 local counts
 if counting_policy then
-  -- @include ledger/rates
+  -- @cold ledger/rates
   counts = rates_read(rates, now, counting_policy, scope_path, 'committed')
 end
 
--- Effects. First the index: it has not been read, and one of another type raises before anything is charged.
+-- Effects. First the index: it was not read, and one of another type raises before anything is charged.
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
 if counts then
-  -- @include ledger/rates_count
+  -- @cold ledger/rates_count
   rates_count(counts, 1)
 end
-if beyond or not quiet then
-  -- @include log/events, ledger/thresholds_crossed, ledger/ledger_events, base/days, ledger/strained
+if beyond or not eventless then
+  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, base/days, ledger/over_limit_or_in_debt
   local events = events_new(event_log, outbox, tenant, day, now, context,
     redis.call('HGET', reservation, 'action_kind') or '*')
   if beyond then
     local debt_incurred = 0
     for _, budget in ipairs(budgets) do debt_incurred = int64_add(debt_incurred, budget.deficit or 0) or INT64_MAX end
     event_append(events, 'reservation.commit_overage', scope_path, {'data.reservation_id', reservation_id,
-      'data.unit', unit, 'data.estimated_amount', estimate, 'data.actual_amount', actual, 'data.overage', overage,
+      'data.unit', unit, 'data.estimated_amount', estimate, 'data.actual_amount', used, 'data.overage', overage,
       'data.overage_policy', overage_policy, 'data.debt_incurred', debt_incurred})
   end
   for _, budget in ipairs(budgets) do
     local scope = budget_scope(scope_path, budget.depth)
     if budget.debt_by ~= 0 or budget.becomes_over then
-      strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+      over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
     end
     ledger_events(events, budget, unit, scope, thresholds, true,
       {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})

@@ -1,27 +1,43 @@
 #!lua
---[[
-extend: moves the expiry of an active reservation outward, from the present expiry and not from now.
-KEYS[1] api_key  hash    KEYS[3] reservation  hash    KEYS[5] due_tenants  zset
-KEYS[2] tenant   hash    KEYS[4] due          zset
-Keys built: the budgets that the reservation names, read only.
-ARGV[1] key_hash    ARGV[3] payload_hash                         ARGV[5] extend_by_ms     ARGV[7] reservation_id
-ARGV[2] tenant      ARGV[4] key_digest of the idempotency key    ARGV[6] budget_prefix    ARGV[8] metadata JSON or ''
-Reply, first that holds: unauthorized why | forbidden permission | not_found | foreign | scope_forbidden
-  | idempotency_mismatch | replayed now_ms status unit depths scope_path expires_at_ms snapshot… | tenant_unreadable
-  | tenant_closed | expired | finalized status | max_extensions limit | corrupt what
-  | extended now_ms status unit depths scope_path expires_at_ms snapshot…
-An entry is kept as long as the record, so that no retry of an extension ever extends twice. So there are EXTENSIONS_MAX of
-them at most, whatever the tenant's limit; and of the metadata, which is never answered, only the last extension's is kept.
-Writes on extended: the record and its due time; and the tenant's longest life, where this one's is longer than usual and
-than any before, so that lists look back far enough. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Moves the expiry of an active reservation outward, from its expiry and not from now.
+
+An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are EXTENSIONS_MAX of
+them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
+
+KEYS[1]  read   api_key      hash  apikey:<key_id>
+KEYS[2]  write  tenant_key   hash  tenant:<tenant>
+KEYS[3]  write  reservation  hash  rsv:<reservation_id>
+KEYS[4]  write  due          zset  due:<tenant>
+KEYS[5]  write  due_tenants  zset  due
+built    read                hash  budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  key_hash        text
+ARGV[2]  tenant          text
+ARGV[3]  payload_hash    text
+ARGV[4]  key_digest      text                     Of the idempotency key.
+ARGV[5]  extend_by_ms    int64
+ARGV[6]  budget_prefix   prefix budget:<tenant>:
+ARGV[7]  reservation_id  text
+ARGV[8]  metadata        text or ''               JSON.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden | idempotency_mismatch |
+  replayed now_ms status unit depths scope_path expires_at_ms snapshots | tenant_unreadable | tenant_closed | expired |
+  finalized status | max_extensions limit | corrupt key |
+  extended now_ms status unit depths scope_path expires_at_ms snapshots
+Writes:
+  On extended: the reservation and its due time; and the tenant's longest life, where this one's is longer than usual
+  and than any before, so that lists look back far enough. Otherwise nothing.
 ]]
+local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
+local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, reservation_id, metadata = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
 -- @include ledger/budgets_of_record, ledger/reservation
 local EXTENSIONS_MAX = 10000
 -- Lists look back 42 days before what retention keeps (src/ledger/walk.rs). One day less: a sweep may be late.
 local LIFE_MS_USUAL = 41 * 86400000
-local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
-local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, reservation_id, metadata = unpack(ARGV)
 
 -- Refusals: read only.
 local now = now_ms()

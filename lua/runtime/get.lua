@@ -1,17 +1,29 @@
 #!lua flags=no-writes,allow-oom
---[[
-get: one reservation as it is recorded.
-KEYS[1] api_key  hash    KEYS[2] reservation  hash
-ARGV[1] key_hash    ARGV[2] tenant, '' for the admin key    ARGV[3..] fields
-Reply, first that holds: unauthorized why | forbidden permission | not_found | foreign | scope_forbidden
-  | found now_ms, then an array of the fields, each false where it is missing
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads fields of one reservation.
+
+KEYS[1]  read  api_key      hash  apikey:<key_id>
+KEYS[2]  read  reservation  hash  rsv:<reservation_id>
+
+ARGV[1]    key_hash  text
+ARGV[2]    tenant    text        Empty for the admin key.
+ARGV[3..]  names     to the end
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden | found now_ms fields
+Writes:
+  Nothing.
 ]]
+local api_key, reservation = unpack(KEYS)
+local key_hash, tenant = unpack(ARGV, 1, 2)
+local names_from = 3
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, ledger/reservation
 local now = now_ms()
 local refusal, why
-if ARGV[2] ~= '' then refusal, why = access_refusal(KEYS[1], ARGV[1], ARGV[2], 'reservations:list', now) end
+if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:list', now) end
 if refusal then return {refusal, why} end
-local record = reservation_read(KEYS[2], unpack(ARGV, 3))
-local refused = reservation_refusal(record, ARGV[2], why)
+local record = reservation_read(reservation, unpack(ARGV, names_from))
+local refused = reservation_refusal(record, tenant, why)
 if refused then return {refused} end
 return {'found', now, {unpack(record, 4, #ARGV + 1)}}

@@ -1,21 +1,37 @@
 #!lua flags=no-writes,allow-oom
---[[
-list: up to a number of a tenant's reservations in the order of an index, from a position on.
-KEYS[1] api_key hash    KEYS[2] tenant hash    KEYS[3..] indexes zset, in walking order: the reservations of days by
-creation, or the due times of the active ones. Keys built: the reservations that they name, read only.
-ARGV[1] key_hash                          ARGV[5] direction asc | desc
-ARGV[2] tenant                            ARGV[6] rows at most
-ARGV[3] caller key | admin                ARGV[7] low score, ARGV[8] high score, both inclusive
-ARGV[4] reservation_prefix of the keys    ARGV[9] after_id or '': in the first index, of the score where the walk starts,
-                                                  the rows up to this id were seen
-ARGV[10..] fields
-Reply: unauthorized why | forbidden permission
-  | listed now_ms scope_filter longest_life_ms|'' complete(1|0), then for each row: index id score, and an array of the
-    fields, each false where it is missing; an empty one where the key holds no hash
-Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads up to a number of a tenant's reservations in the order of indexes, from a position on.
+
+Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The
+fields of a row are an empty array where the key holds no hash.
+
+KEYS[1]    read  api_key     hash  apikey:<key_id>
+KEYS[2]    read  tenant_key  hash  tenant:<tenant>
+KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant>
+built      read              hash  rsv:<reservation_id>
+
+ARGV[1]    key_hash            text         Empty for the admin key.
+ARGV[2]    tenant              text
+ARGV[3]    reservation_prefix  prefix rsv:
+ARGV[4]    direction           text         asc or desc.
+ARGV[5]    rows                int64        At most.
+ARGV[6]    low                 int64        Lowest score.
+ARGV[7]    high                int64        Highest score.
+ARGV[8]    after_id            text or ''
+    In the first index, of the score where the walk starts, the rows up to this id were seen.
+ARGV[9..]  names               to the end
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | listed now_ms scope_filter longest_life_ms complete index_id_score_fields
+Writes:
+  Nothing.
 ]]
+local api_key, tenant_key = unpack(KEYS, 1, 2)
+local key_hash, tenant, reservation_prefix, direction, rows, low, high, after_id = unpack(ARGV, 1, 8)
+local indexes_from = 3
+local names_from = 9
+-- End of the signature.
 -- @include base/time, access/access, base/hash_fields
-local key_hash, tenant, caller, prefix, direction, rows_text, low, high, after_id = unpack(ARGV, 1, 9)
 
 -- The ids of one index from the start of the walk on, at most count, and whether the index has no more.
 local function index_page(index, count, resumed)
@@ -49,24 +65,25 @@ end
 
 local now = now_ms()
 local refusal, why
-if caller == 'key' then refusal, why = access_refusal(KEYS[1], key_hash, tenant, 'reservations:list', now) end
+if key_hash ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:list', now) end
 if refusal then return {refusal, why} end
-local longest_life = hash_fields(KEYS[2], 'longest_life_ms')[1]
-local rows, reply, taken = tonumber(rows_text), {'listed', now, why or '', longest_life or '', 1}, 0
-for i = 3, #KEYS do
+local longest_life = hash_fields(tenant_key, 'longest_life_ms')[1]
+local reply, taken = {'listed', now, why or '', longest_life or '', 1}, 0
+rows = tonumber(rows)
+for i = indexes_from, #KEYS do
   if taken == rows then
     reply[5] = 0
     break
   end
-  local page, complete = index_page(KEYS[i], rows - taken, i == 3 and after_id ~= '')
+  local page, complete = index_page(KEYS[i], rows - taken, i == indexes_from and after_id ~= '')
   for _, row in ipairs(page) do
     if taken == rows then
       complete = false
       break
     end
     taken = taken + 1
-    local n, fields = #reply, hash_fields(prefix .. row[1], unpack(ARGV, 10))
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i - 2, row[1], row[2], fields.err and {} or fields
+    local n, fields = #reply, hash_fields(reservation_prefix .. row[1], unpack(ARGV, names_from))
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i - indexes_from + 1, row[1], row[2], fields.err and {} or fields
   end
   if not complete then
     reply[5] = 0

@@ -1,16 +1,26 @@
 #!lua flags=no-writes,allow-oom
---[[
-rows: reservations of one partition, as many as a number of bytes allows.
-KEYS reservations hash
-ARGV[1] bytes: those of a further row that would pass it are not told    ARGV[2..] fields
-Reply: rows now_ms, then for each key, in order, an array of the fields, each false where it is missing; an empty one where
-the key holds no hash. At least one row, if there is a key.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads fields of reservations of one partition: of as many as a number of bytes allows, but of one at least. The fields
+of a row are an empty array where the key holds no hash.
+
+KEYS[1..]  read  reservations  hash  rsv:<reservation_id>
+
+ARGV[1]    bytes  int64
+ARGV[2..]  names  to the end
+
+Replies, the first that applies:
+  rows now_ms fields
+Writes:
+  Nothing.
 ]]
+local bytes = ARGV[1]
+local names_from = 2
+-- End of the signature.
 -- @include base/time, base/hash_fields
-local left = tonumber(ARGV[1])
+local left = tonumber(bytes)
 local reply = {'rows', now_ms()}
 for i, key in ipairs(KEYS) do
-  local fields = hash_fields(key, unpack(ARGV, 2))
+  local fields = hash_fields(key, unpack(ARGV, names_from))
   if fields.err then fields = {} end
   for _, value in ipairs(fields) do left = left - #(value or '') end
   if left < 0 and i > 1 then break end

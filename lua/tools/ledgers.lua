@@ -1,10 +1,10 @@
 #!lua flags=no-writes,allow-oom
 --[[
 ledgers: ledgers of one partition at one moment of the store's clock.
-KEYS[1] strained  zset    KEYS[2..] budgets  hash
-ARGV[1..] how the index of the strained names each of them: `<tenant> <UNIT> <scope>`
+KEYS[1] over_limit_or_in_debt  zset    KEYS[2..] budgets  hash
+ARGV[1..] how the index of the over_limit_or_in_debt names each of them: `<tenant> <UNIT> <scope>`
 Reply: ledgers now_ms, then for each ledger an array: status allocated spent reserved debt remaining base_spent base_debt
-is_over_limit, and its scores among the strained for its debt and for being over its limit, each false where it is missing;
+is_over_limit, and its scores among the over_limit_or_in_debt for its debt and for being over its limit, each false where it is missing;
 an empty array where the key holds no hash.
 ]]
 -- @include base/time, base/hash_fields

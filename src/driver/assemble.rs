@@ -1,23 +1,41 @@
-//! Puts a script together from its own text and the shared parts that it includes.
+//! Puts a script together from its own text and the fragments of `lua/lib/` that it includes.
+//!
+//! Two directives, each on a line of its own, are replaced by the text of the fragments that they name:
+//!
+//! - `-- @include base/time, base/int64` stands at the margin. Each fragment is taken in once per script, with the
+//!   fragments that it includes itself.
+//! - `-- @cold log/events` stands inside a block, and is indented as the block is. What it defines is defined only when
+//!   the block is entered, and only there: every function costs each call that passes its definition, so a script keeps
+//!   off its usual path what it seldom needs. The block ends at the next line that is indented less.
+//!
+//! The first line of a script, `#!lua flags=…`, stays first.
 
 /// Why a script cannot be assembled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IncludeError {
     /// There is no such file in `lua/lib/`.
-    #[error("script `{script}` includes `{part}`, which does not exist")]
+    #[error("`{file}` includes `{fragment}`, which does not exist")]
     Missing {
-        /// Name of the script.
-        script: &'static str,
-        /// Name of the part.
-        part: String,
+        /// The script or fragment.
+        file: &'static str,
+        /// What it names.
+        fragment: String,
     },
-    /// A part includes itself, perhaps by way of others.
-    #[error("script `{script}` includes `{part}` within `{part}`")]
+    /// A fragment includes itself, perhaps by way of others.
+    #[error("`{file}` includes `{fragment}` within `{fragment}`")]
     Cycle {
-        /// Name of the script.
-        script: &'static str,
-        /// Name of the part.
-        part: String,
+        /// The script or fragment.
+        file: &'static str,
+        /// What it names.
+        fragment: String,
+    },
+    /// `@include` is for the margin, `@cold` for blocks.
+    #[error("`{file}` has a directive that is indented wrong: `{line}`")]
+    Misplaced {
+        /// The script or fragment.
+        file: &'static str,
+        /// The line.
+        line: String,
     },
     /// Redis takes flags from the first line only.
     #[error("script `{0}` does not start with `#!lua`")]
@@ -26,27 +44,31 @@ pub enum IncludeError {
 
 /// Where a line of an assembled script was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// Name of the part; `None` for the script itself.
-    pub part: Option<&'static str>,
+pub struct Origin {
+    /// Name of the fragment; `None` for the script itself.
+    pub fragment: Option<&'static str>,
+    /// Counted from 1.
     pub line: usize,
 }
 
-/// Replaces the include lines; returns the text and the origin of each of its lines.
-pub(crate) fn assemble(
-    script: &'static str,
-    text: &'static str,
-    parts: &[(&'static str, &'static str)],
+/// Replaces the directives; returns the text and the origin of each of its lines.
+///
+/// # Errors
+/// [`IncludeError`]. A test assembles every script of the build.
+pub fn assemble(
+    path: &'static str,
+    text: &str,
+    fragments: &[(&'static str, &'static str)],
 ) -> Result<(String, Vec<Origin>), IncludeError> {
     if !text.starts_with("#!lua") {
-        return Err(IncludeError::NoShebang(script));
+        return Err(IncludeError::NoShebang(path));
     }
     let mut assembly = Assembly {
-        script,
-        parts,
+        path,
+        fragments,
         source: String::with_capacity(text.len() * 2),
         origins: Vec::new(),
-        done: Vec::new(),
+        known: Vec::new(),
         open: Vec::new(),
     };
     assembly.take(None, text)?;
@@ -54,54 +76,71 @@ pub(crate) fn assemble(
 }
 
 struct Assembly<'a> {
-    script: &'static str,
-    parts: &'a [(&'static str, &'static str)],
+    path: &'static str,
+    fragments: &'a [(&'static str, &'static str)],
     source: String,
     origins: Vec<Origin>,
-    done: Vec<&'static str>,
+    /// Fragments whose names are in sight.
+    known: Vec<&'static str>,
+    /// Fragments that are being taken in.
     open: Vec<&'static str>,
 }
 
 impl Assembly<'_> {
-    fn take(&mut self, part: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
+    fn take(&mut self, fragment: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
+        // How far each block with a cold directive is indented, and how many fragments were known before it.
+        let mut blocks: Vec<(usize, usize)> = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            match line.trim_start().strip_prefix("-- @include ") {
-                Some(names) => {
-                    for name in names.split(',') {
-                        self.include(name.trim())?;
-                    }
-                }
-                None => {
+            let code = line.trim_start();
+            let indent = line.len() - code.len();
+            while let Some((_, known)) = blocks.pop_if(|block| !code.is_empty() && indent < block.0)
+            {
+                self.known.truncate(known);
+            }
+            let (names, cold) = match code.strip_prefix("-- @").map(|line| line.split_once(' ')) {
+                Some(Some(("include", names))) => (names, false),
+                Some(Some(("cold", names))) => (names, true),
+                _ => {
                     self.source.push_str(line);
                     self.source.push('\n');
-                    self.origins.push(Origin {
-                        part,
-                        line: index + 1,
-                    });
+                    let line = index + 1;
+                    self.origins.push(Origin { fragment, line });
+                    continue;
                 }
+            };
+            if cold != (indent > 0) {
+                let file = fragment.unwrap_or(self.path);
+                let line = code.to_owned();
+                return Err(IncludeError::Misplaced { file, line });
+            }
+            if cold && blocks.last().is_none_or(|block| block.0 < indent) {
+                blocks.push((indent, self.known.len()));
+            }
+            for name in names.split(',') {
+                self.include(fragment.unwrap_or(self.path), name.trim())?;
             }
         }
         Ok(())
     }
 
-    fn include(&mut self, name: &str) -> Result<(), IncludeError> {
-        let script = self.script;
-        let found = self.parts.iter().find(|(part, _)| *part == name);
-        let &(name, text) = found.ok_or_else(|| IncludeError::Missing {
-            script,
-            part: name.to_owned(),
-        })?;
+    fn include(&mut self, file: &'static str, name: &str) -> Result<(), IncludeError> {
+        let fragment = || name.to_owned();
+        let found = self.fragments.iter().find(|(known, _)| *known == name);
+        let Some(&(name, text)) = found else {
+            let fragment = fragment();
+            return Err(IncludeError::Missing { file, fragment });
+        };
         if self.open.contains(&name) {
-            let part = name.to_owned();
-            return Err(IncludeError::Cycle { script, part });
+            let fragment = fragment();
+            return Err(IncludeError::Cycle { file, fragment });
         }
-        if self.done.contains(&name) {
+        if self.known.contains(&name) {
             return Ok(());
         }
         self.open.push(name);
         self.take(Some(name), text)?;
         self.open.pop();
-        self.done.push(name);
+        self.known.push(name);
         Ok(())
     }
 }
@@ -110,7 +149,7 @@ impl Assembly<'_> {
 mod tests {
     use super::*;
 
-    const PARTS: &[(&str, &str)] = &[
+    const FRAGMENTS: &[(&str, &str)] = &[
         ("time", "local function now() end\n"),
         ("money", "-- @include time\nlocal function add() end\n"),
         ("loop_a", "-- @include loop_b\n"),
@@ -118,19 +157,19 @@ mod tests {
         ("broken", "-- @include nowhere\n"),
     ];
 
-    fn assembled(text: &'static str) -> Result<String, IncludeError> {
-        assemble("fixture", text, PARTS).map(|(source, _)| source)
+    fn assembled(text: &str) -> Result<String, IncludeError> {
+        assemble("fixture", text, FRAGMENTS).map(|(source, _)| source)
     }
 
     #[test]
-    fn a_part_is_taken_in_once_with_its_own_parts() {
+    fn a_fragment_is_taken_in_once_with_its_own_fragments() {
         let text = "#!lua flags=allow-oom\n-- @include money, time\nreturn 1\n";
-        let (source, origins) = assemble("fixture", text, PARTS).expect("it assembles");
+        let (source, origins) = assemble("fixture", text, FRAGMENTS).expect("it assembles");
         assert_eq!(
             source,
             "#!lua flags=allow-oom\nlocal function now() end\nlocal function add() end\nreturn 1\n"
         );
-        let origin = |part, line| Origin { part, line };
+        let origin = |fragment, line| Origin { fragment, line };
         assert_eq!(
             origins,
             [
@@ -143,22 +182,47 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_and_a_cycle_are_refused_by_name() {
-        let missing = |part: &str| IncludeError::Missing {
-            script: "fixture",
-            part: part.into(),
+    fn what_a_block_takes_in_is_known_to_its_end() {
+        let text = "#!lua\nif a then\n  -- @cold time\n  if b then\n    -- @cold money\n    add()\n  end\n\n  \
+                    -- @cold money\n  add()\nend\n-- @include time\n";
+        let source = assembled(text).expect("it assembles");
+        let now = "local function now() end";
+        let add = "local function add() end";
+        let expected = format!(
+            "#!lua\nif a then\n{now}\n  if b then\n{add}\n    add()\n  end\n\n{add}\n  add()\nend\n{now}\n"
+        );
+        assert_eq!(source, expected);
+    }
+
+    #[test]
+    fn each_directive_has_its_place() {
+        for (text, line) in [
+            ("#!lua\n  -- @include time\n", "-- @include time"),
+            ("#!lua\n-- @cold time\n", "-- @cold time"),
+        ] {
+            let line = line.to_owned();
+            let file = "fixture";
+            assert_eq!(assembled(text), Err(IncludeError::Misplaced { file, line }));
+        }
+    }
+
+    #[test]
+    fn a_missing_fragment_and_a_cycle_are_refused_by_name() {
+        let missing = |file, fragment: &str| IncludeError::Missing {
+            file,
+            fragment: fragment.into(),
         };
         assert_eq!(
             assembled("#!lua\n-- @include money, what\n"),
-            Err(missing("what"))
+            Err(missing("fixture", "what"))
         );
         assert_eq!(
             assembled("#!lua\n-- @include broken\n"),
-            Err(missing("nowhere"))
+            Err(missing("broken", "nowhere"))
         );
         let cycle = IncludeError::Cycle {
-            script: "fixture",
-            part: "loop_a".into(),
+            file: "loop_b",
+            fragment: "loop_a".into(),
         };
         assert_eq!(assembled("#!lua\n-- @include loop_a\n"), Err(cycle));
         assert_eq!(

@@ -2,11 +2,11 @@
 //! It knows no script and no key by name.
 
 pub(crate) mod assemble;
+pub mod call;
 pub mod clock;
 pub mod clock_monitor;
 pub(crate) mod cluster;
 pub(crate) mod connection;
-pub(crate) mod contract;
 pub mod error;
 pub(crate) mod link;
 pub mod metrics;

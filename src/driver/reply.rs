@@ -4,8 +4,6 @@ use redis::Value;
 
 use super::error::StoreError;
 use super::script::Script;
-use crate::domain::amount::Unit;
-use crate::domain::scope::ScopePath;
 
 /// A reply that is read from front to back.
 #[derive(Debug)]
@@ -66,24 +64,6 @@ impl Reply {
         parsed.ok_or_else(|| self.not(&value, "an integer"))
     }
 
-    /// The next element as the word of a unit.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is missing or no unit.
-    pub fn next_unit(&mut self) -> Result<Unit, StoreError> {
-        let word = self.next_str()?;
-        Unit::parse(&word).ok_or_else(|| self.unknown(&word))
-    }
-
-    /// The next element as a scope.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is missing or no scope.
-    pub fn next_path(&mut self) -> Result<ScopePath, StoreError> {
-        let path = self.next_str()?;
-        ScopePath::parse(&path).ok_or_else(|| self.unknown(&path))
-    }
-
     /// The next element as text, `None` where the script answered `false` or the reply ends.
     ///
     /// # Errors
@@ -134,14 +114,9 @@ impl Reply {
         Ok(rest)
     }
 
-    /// The error for a word that the caller does not know.
-    pub fn unknown(&self, word: &str) -> StoreError {
-        StoreError::Reply {
-            script: self.script,
-            position: self.position.saturating_sub(1),
-            expected: "a known word",
-            found: format!("`{}`", word.chars().take(64).collect::<String>()),
-        }
+    /// The error for a text that the caller cannot read.
+    pub fn unknown(&self, text: &str) -> StoreError {
+        unknown(self.script, self.position.saturating_sub(1), text)
     }
 
     fn opt<T>(
@@ -174,6 +149,16 @@ impl Reply {
     }
 }
 
+/// The error for a text in a reply of `script` that the caller cannot read.
+pub fn unknown(script: &'static str, position: usize, text: &str) -> StoreError {
+    StoreError::Reply {
+        script,
+        position,
+        expected: "a known word",
+        found: format!("`{}`", text.chars().take(64).collect::<String>()),
+    }
+}
+
 fn unexpected(
     script: &'static str,
     position: usize,
@@ -189,11 +174,92 @@ fn unexpected(
     }
 }
 
+/// A value that a script answers with.
+pub trait FromReply: Sized {
+    /// Reads it from the next element, or from as many as it takes.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`] names the position.
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError>;
+}
+
+impl FromReply for String {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        reply.next_str()
+    }
+}
+
+impl FromReply for i64 {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        reply.next_i64()
+    }
+}
+
+/// `1` or `0`.
+impl FromReply for bool {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        Ok(reply.next_i64()? == 1)
+    }
+}
+
+/// `None` for `false`, and where the reply ends.
+impl FromReply for Option<String> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        reply.opt_str()
+    }
+}
+
+/// `None` for `false` and `''`, and where the reply ends. A score may have a fraction, which is cut off.
+impl FromReply for Option<i64> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let Some(text) = reply.opt_str()?.filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let score = || text.parse::<f64>().ok().map(|score| score as i64);
+        let number = text.parse().ok().or_else(score);
+        number.map(Some).ok_or_else(|| reply.unknown(&text))
+    }
+}
+
+/// All that are left.
+impl<T: FromReply> FromReply for Vec<T> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let mut all = Vec::with_capacity(reply.len());
+        while !reply.is_empty() {
+            all.push(T::from_reply(reply)?);
+        }
+        Ok(all)
+    }
+}
+
+impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        Ok((A::from_reply(reply)?, B::from_reply(reply)?))
+    }
+}
+
+impl<A: FromReply, B: FromReply, C: FromReply> FromReply for (A, B, C) {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let (a, b) = FromReply::from_reply(reply)?;
+        Ok((a, b, C::from_reply(reply)?))
+    }
+}
+
+/// A value in an array of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nested<T>(pub T);
+
+impl<T: FromReply> FromReply for Nested<T> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        T::from_reply(&mut reply.next_array()?).map(Self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    static META: Script = Script::new("deployment", "meta", "#!lua", &[]);
+    static META: Script = Script::new("deployment/meta", "#!lua", &[], false);
 
     fn reply(values: Vec<Value>) -> Reply {
         Reply::new(&META, Value::Array(values)).expect("an array")
@@ -223,6 +289,31 @@ mod tests {
         assert_eq!(nested.ok(), Some(vec!["a".to_owned(), "b".to_owned()]));
         assert!(reply.is_empty());
         assert_eq!(reply.opt_str().ok(), Some(None));
+    }
+
+    #[test]
+    fn values_are_read_by_their_type() {
+        let nested = Value::Array(vec![Value::Nil, bulk("")]);
+        let mut reply = reply(vec![
+            bulk("1"),
+            Value::Nil,
+            bulk(""),
+            bulk("1700000000000.5"),
+            nested,
+            bulk("a"),
+            Value::Int(1),
+            bulk("b"),
+            Value::Int(2),
+        ]);
+        assert_eq!(bool::from_reply(&mut reply).ok(), Some(true));
+        let missing = <(Option<i64>, Option<i64>)>::from_reply(&mut reply);
+        assert_eq!(missing.ok(), Some((None, None)));
+        let score = Option::<i64>::from_reply(&mut reply);
+        assert_eq!(score.ok(), Some(Some(1_700_000_000_000)));
+        let texts = Nested::<Vec<Option<String>>>::from_reply(&mut reply);
+        assert_eq!(texts.ok(), Some(Nested(vec![None, Some(String::new())])));
+        let rows = Vec::<(String, i64)>::from_reply(&mut reply);
+        assert_eq!(rows.ok(), Some(vec![("a".into(), 1), ("b".into(), 2)]));
     }
 
     #[test]

@@ -154,9 +154,7 @@ fn done<T>(answer: Answer<T>) -> Result<T, LedgerError> {
     match answer {
         Answer::Done(outcome) => Ok(outcome),
         Answer::Refused(refusal) => Err(LedgerError::Refused(refusal)),
-        Answer::SweepFirst { .. } | Answer::WrongDay | Answer::Stale { .. } => {
-            Err(unexpected_repetition())
-        }
+        Answer::SweepFirst { .. } | Answer::Stale { .. } => Err(unexpected_repetition()),
     }
 }
 
@@ -170,8 +168,8 @@ fn unexpected_repetition() -> LedgerError {
     })
 }
 
-/// The calls of a script until it has decided: with other day keys, after the tenant's dead holds were expired, or under
-/// the policy that counts now.
+/// The calls of a script until it has decided: after the tenant's dead holds were expired, or under the policy that counts
+/// now.
 struct Attempts<'a> {
     ledger: &'a Ledger,
     tenant: &'a TenantId,
@@ -188,7 +186,6 @@ impl Attempts<'_> {
         match answer {
             Answer::Done(outcome) => return Ok(Some(outcome)),
             Answer::Refused(refusal) => return Err(LedgerError::Refused(refusal)),
-            Answer::WrongDay => {}
             Answer::Stale { now_ms, version } => {
                 let (store, governed) = (&self.ledger.store, self.governed.as_mut());
                 let governed = governed.ok_or_else(unexpected_repetition)?;

@@ -2,38 +2,13 @@
 //! it, to see what Redis itself can do.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, Value};
+use redis::{Client, Value};
 
-use super::{Arg, Reply, Script, Store, StoreError, Unavailable};
+use super::{Call, Store, StoreError, Unavailable};
 use crate::driver::connection::failed;
 use crate::driver::link::async_config;
 use crate::driver::node::Lane;
 use crate::driver::slot;
-
-/// One call of a script with its keys and arguments.
-pub struct Call {
-    script: &'static Script,
-    key: String,
-    command: Cmd,
-}
-
-impl Call {
-    pub(super) fn new(script: &'static Script, keys: &[String], args: &[Arg<'_>]) -> Self {
-        Self {
-            script,
-            key: keys.first().cloned().unwrap_or_default(),
-            command: script.command(keys, args),
-        }
-    }
-
-    /// The word that a reply to this call begins with.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`].
-    pub fn word(&self, reply: Value) -> Result<String, StoreError> {
-        Reply::new(self.script, reply)?.next_str()
-    }
-}
 
 /// A connection that sends what it is given: it loads no script, follows no slot and sends nothing twice.
 #[derive(Clone)]
@@ -66,10 +41,15 @@ impl Store {
     /// # Errors
     /// As for [`Store::call`].
     pub async fn send(&self, call: &Call) -> Result<Value, StoreError> {
+        self.send_on(Lane::Request, call).await
+    }
+
+    /// The same on a lane.
+    pub(super) async fn send_on(&self, lane: Lane, call: &Call) -> Result<Value, StoreError> {
         let turn = self.turn()?;
         self.deployment_by(turn.deadline).await?;
         let (key, script) = (call.key.as_bytes(), call.script);
-        self.run(script, key, &call.command, Lane::Request, turn.deadline)
+        self.execute(script, key, &call.command, lane, turn.deadline)
             .await
     }
 

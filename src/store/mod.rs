@@ -7,10 +7,12 @@ mod call;
 mod deadline;
 pub mod deployment;
 pub mod dispatcher;
+pub(crate) mod fragments;
 pub mod keys;
 mod pipelines;
 pub mod runtime;
 pub mod scripts;
+pub mod signature;
 pub mod tools;
 
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
+pub use crate::driver::call::Call;
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
 pub use crate::driver::error::{DeploymentError, StoreError, Unavailable};
@@ -32,7 +35,7 @@ pub use crate::driver::url::RedisUrlError;
 pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
-pub use call::{Call, Line};
+pub use call::Line;
 pub use deployment::Deployment;
 pub use keys::Keys;
 
@@ -42,6 +45,10 @@ use crate::driver::link::Dialer;
 use crate::driver::url::Topology;
 use crate::script_args;
 use crate::store::scripts::META;
+use crate::store::signature::{Refused, ScriptCall};
+
+/// A name and its value.
+pub type Pair = (&'static str, String);
 
 /// A handle on the store; cheap to clone.
 #[derive(Clone)]
@@ -145,7 +152,7 @@ impl Store {
             ];
             let command = META.command(&[&key], args);
             let reply = self
-                .run(&META, key.as_bytes(), &command, Lane::Background, deadline)
+                .execute(&META, key.as_bytes(), &command, Lane::Background, deadline)
                 .await?;
             Deployment::check(reply, inner.keys.prefix(), inner.dialect)
         };
@@ -165,6 +172,40 @@ impl Store {
     /// As for [`Store::deployment`].
     pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
         self.deployment().await.map(Deployment::secret)
+    }
+
+    /// Runs a script on a lane. One that is given the day and answers that its clock tells another is called once more, with
+    /// the day that it tells.
+    pub(crate) async fn run_on<C: ScriptCall>(
+        &self,
+        lane: Lane,
+        call: &C,
+    ) -> Result<Result<C::Outcome, Refused>, StoreError> {
+        let first = self.run_once(lane, call, self.today()).await?;
+        let Err(Refused::Clock { now_ms }) = first else {
+            return Ok(first);
+        };
+        self.run_once(lane, call, Day::of_ms(now_ms)).await
+    }
+
+    async fn run_once<C: ScriptCall>(
+        &self,
+        lane: Lane,
+        call: &C,
+        day: Day,
+    ) -> Result<Result<C::Outcome, Refused>, StoreError> {
+        let call = call.on(self.keys(), day);
+        C::read(self.send_on(lane, &call).await?)
+    }
+
+    /// Runs a script that refuses nothing, on a lane.
+    pub(crate) async fn outcome_on<C: ScriptCall>(
+        &self,
+        lane: Lane,
+        call: &C,
+    ) -> Result<C::Outcome, StoreError> {
+        let outcome = self.run_on(lane, call).await?;
+        outcome.map_err(|refused| refused.unexpected(C::SIGNATURE))
     }
 
     /// Runs a script on the request path: one round trip on a shared connection.
@@ -197,10 +238,11 @@ impl Store {
         self.deployment_by(turn.deadline).await?;
         let key = keys.first().map_or(&[][..], AsRef::as_ref);
         let command = script.command(keys, args);
-        self.run(script, key, &command, lane, turn.deadline).await
+        self.execute(script, key, &command, lane, turn.deadline)
+            .await
     }
 
-    async fn run(
+    async fn execute(
         &self,
         script: &Script,
         key: &[u8],

@@ -1,55 +1,49 @@
-//! The table of the scripts of `lua/`, and of the parts that they include.
+//! The table of the scripts of `lua/`.
 
+use super::fragments::FRAGMENTS;
+use super::runtime;
+use super::signature::Signature;
 use crate::driver::script::Script;
 
 macro_rules! scripts {
     ($($folder:literal: { $($(#[$doc:meta])* $constant:ident = $name:literal,)* })*) => {
         $($(
             $(#[$doc])*
-            pub static $constant: Script = Script::new(
-                $folder,
-                $name,
+            pub static $constant: Script = Script::undeclared(
+                concat!($folder, "/", $name),
                 include_str!(concat!("../../lua/", $folder, "/", $name, ".lua")),
-                PARTS,
+                FRAGMENTS,
             );
         )*)*
-        /// Every script, in the order of this table.
-        pub static ALL: &[&Script] = &[$($(&$constant),*),*];
+        /// Scripts without a declaration.
+        pub static UNDECLARED: &[&Script] = &[$($(&$constant),*),*];
     };
 }
 
-macro_rules! parts {
-    ($($name:literal,)*) => {
-        /// The shared parts, by name.
-        static PARTS: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../lua/lib/", $name, ".lua")))),*];
-    };
+/// What is declared of every script.
+pub static SIGNATURES: &[&Signature] = &[
+    &runtime::reserve::RESERVE,
+    &runtime::commit::COMMIT,
+    &runtime::release::RELEASE,
+    &runtime::extend::EXTEND,
+    &runtime::usage_event::USAGE_EVENT,
+    &runtime::decide::DECIDE,
+    &runtime::read::GET,
+    &runtime::read::LIST,
+    &runtime::read::ROWS,
+    &runtime::balances::BALANCES,
+    &runtime::read::AUTHENTICATE,
+    &runtime::expire::EXPIRE,
+];
+
+/// Every script.
+pub fn all() -> impl Iterator<Item = &'static Script> {
+    let declared = SIGNATURES.iter().map(|signature| &signature.script);
+    declared.chain(UNDECLARED.iter().copied())
 }
 
 scripts! {
     "runtime": {
-        /// Holds an estimate on every budgeted scope of a subject, or on none.
-        RESERVE = "reserve",
-        /// Settles an active reservation.
-        COMMIT = "commit",
-        /// Ends an active reservation without a charge.
-        RELEASE = "release",
-        /// Moves the expiry of an active reservation outward.
-        EXTEND = "extend",
-        /// Charges what was already spent, without a reservation.
-        EVENT = "event",
-        /// Tells whether an estimate could be held.
-        DECIDE = "decide",
-        /// Reads one reservation.
-        GET = "get",
-        /// Reads reservations along an index.
-        LIST = "list",
-        /// Reads reservations by their keys.
-        ROWS = "rows",
-        /// Reads ledgers in canonical order.
-        BALANCES = "balances",
-        /// Checks an API key.
-        AUTHENTICATE = "authenticate",
         /// Reads policies for a replica to choose among them.
         LOAD_POLICIES = "load_policies",
     }
@@ -156,8 +150,6 @@ scripts! {
         BULK_FINISH = "bulk_finish",
     }
     "dispatcher": {
-        /// Ends reservations whose grace has passed.
-        EXPIRE = "expire",
         /// Removes ended records whose retention has passed.
         PURGE = "purge",
         /// Sums up the uncounted denials of a past minute.
@@ -197,81 +189,14 @@ scripts! {
     }
 }
 
-parts! {
-    "base/time",
-    "base/int64",
-    "base/int64_wrapping",
-    "base/hash_fields",
-    "base/counter",
-    "base/days",
-    "access/access",
-    "access/admin_access",
-    "access/scope_filter",
-    "access/tenant",
-    "access/idempotency",
-    "ledger/budgets",
-    "ledger/budgets_of_record",
-    "ledger/budgets_of_keys",
-    "ledger/holds",
-    "ledger/ledger_charge",
-    "ledger/ledger_hold",
-    "ledger/ledger_quiet",
-    "ledger/ledgers_untellable",
-    "ledger/ledger_events",
-    "ledger/overage",
-    "ledger/overage_policy",
-    "ledger/overage_policy_known",
-    "ledger/evaluate",
-    "ledger/evaluate_other_units",
-    "ledger/evaluate_dead_holds",
-    "ledger/reservation",
-    "ledger/reservation_replay",
-    "ledger/rates",
-    "ledger/rates_count",
-    "ledger/thresholds",
-    "ledger/thresholds_crossed",
-    "ledger/strained",
-    "ledger/policies",
-    "ledger/policies_read",
-    "ledger/funding",
-    "log/events",
-    "log/audit",
-    "log/audit_failures",
-    "log/denials",
-    "admin/bulk",
-    "admin/closing",
-    "admin/closing_check",
-    "admin/closing_child",
-    "admin/closing_request",
-    "admin/tenant_flip",
-    "admin/watch",
-    "admin/webhook",
-    "admin/counts",
-    "admin/failing",
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_script_of_the_build_assembles() {
-        for script in ALL {
-            assert_eq!(script.check(), Ok(()), "{}", script.name());
+        for script in all() {
             assert!(script.source().starts_with("#!lua"), "{}", script.name());
         }
-    }
-
-    #[test]
-    fn a_script_that_is_given_a_prefix_of_keys_says_that_it_builds_keys() {
-        for script in ALL {
-            assert_eq!(
-                script.builds_keys(),
-                script.text().contains("_prefix"),
-                "{}",
-                script.name()
-            );
-        }
-        assert!(COMMIT.builds_keys() && !super::GET.builds_keys());
     }
 }

@@ -4,7 +4,7 @@ fund: moves what a ledger has been allocated, has spent or owes.
 KEYS[1] api_key  hash    KEYS[4] event_log  stream    KEYS[7] audit_log    stream  of the day
 KEYS[2] tenant   hash    KEYS[5] outbox     stream    KEYS[8] chain        hash
 KEYS[3] budget   hash    KEYS[6] days       zset      KEYS[9] unsealed     set
-KEYS[10] strained zset   KEYS[11] idempotency  hash  where there is a key
+KEYS[10] over_limit_or_in_debt zset   KEYS[11] idempotency  hash  where there is a key
 ARGV[1] key_hash, '' for the admin key    ARGV[6] unit               ARGV[11] foreign: 1 where the scope is of another
 ARGV[2] tenant                            ARGV[7] operation                   tenant than ARGV[2]
 ARGV[3] day yyyymmdd                      ARGV[8] amount  int64      ARGV[12] payload_hash
@@ -14,12 +14,13 @@ Reply, first that holds: unauthorized why | forbidden permission | scope_forbidd
   | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign | not_found | budget_frozen
   | budget_closed | corrupt what | budget_exceeded remaining | out_of_range
   | funded now_ms, then before and after of allocated, remaining, debt, spent
-Writes on funded: the ledger and its base, its place among the strained, events, the audit entry. Else nothing.
+Writes on funded: the ledger and its base, its place among the over_limit_or_in_debt, events, the audit entry. Else nothing.
 ]]
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days, base/int64
 -- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
--- @include ledger/funding, ledger/strained, log/audit, access/idempotency
-local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, strained, idempotency = unpack(KEYS)
+-- @include ledger/funding, ledger/over_limit_or_in_debt, log/audit, access/idempotency
+local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt,
+  idempotency = unpack(KEYS)
 local key_hash, tenant, day, day_start_ms, scope, unit, operation, amount_text, spent_text, reason, foreign, payload_hash,
   context = unpack(ARGV, 1, 13)
 
@@ -51,7 +52,7 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 -- Effects. First the index: it has not been read, and one of another type raises before anything is funded.
 local before = budget.before
 if budget.debt ~= before.debt or budget.over ~= before.over then
-  strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+  over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
 end
 local reply = {'funded', now, int64_text(before.allocated), int64_text(budget.allocated),
   int64_text(before.remaining), int64_text(budget.remaining), int64_text(before.debt), int64_text(budget.debt),

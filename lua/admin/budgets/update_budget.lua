@@ -3,7 +3,7 @@
 update_budget: changes what an operator set on a ledger, and judges anew whether it is over its limit.
 KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
 KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] strained     zset
+KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] over_limit_or_in_debt     zset
 KEYS[10] idempotency  hash  where there is a key
 ARGV[1] tenant          ARGV[5] unit              ARGV[8] metadata JSON, '' or -
 ARGV[2] day yyyymmdd    ARGV[6] overdraft_limit   ARGV[9] payload_hash
@@ -13,11 +13,11 @@ ARGV[4] scope           ARGV[7] overage_policy,   ARGV[11..] names and values of
 '' leaves a member as it is, - takes it out.
 Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
   | not_found | corrupt what | budget_closed | updated record…
-Writes on updated: the ledger, its place among the strained, events, the audit entry. Else nothing.
+Writes on updated: the ledger, its place among the over_limit_or_in_debt, events, the audit entry. Else nothing.
 ]]
--- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, ledger/strained, log/events, log/audit
+-- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
 -- @include access/idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, strained, idempotency = unpack(KEYS)
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt, idempotency = unpack(KEYS)
 local tenant, day, day_start_ms, scope, unit, limit_text, overage_policy, metadata, payload_hash, context =
   unpack(ARGV, 1, 10)
 
@@ -52,7 +52,7 @@ end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is changed.
-if over ~= budget.over then strained_write(strained, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
+if over ~= budget.over then over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
 redis.call('HSET', budget_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end
 local events = events_new(event_log, outbox, tenant, day, now, context)

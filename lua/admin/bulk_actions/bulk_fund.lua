@@ -1,19 +1,19 @@
 #!lua
 --[[
 bulk_fund: funds some ledgers of one tenant for a bulk action, each as fund does, and keeps what became of each.
-KEYS[1] tenant     hash      KEYS[3] outbox  stream    KEYS[5] strained   zset
+KEYS[1] tenant     hash      KEYS[3] outbox  stream    KEYS[5] over_limit_or_in_debt   zset
 KEYS[2] event_log  stream    KEYS[4] days    zset      KEYS[6] bulk_rows  hash    KEYS[7..] budgets  hash
 ARGV[1] tenant          ARGV[4] unit             ARGV[7] spent   int64, ''    ARGV[10..] of each budget its ledger_id,
 ARGV[2] day yyyymmdd    ARGV[5] operation        ARGV[8] reason  or ''                   unit and scope
 ARGV[3] day_start_ms    ARGV[6] amount  int64    ARGV[9] context of events, lines of name and value
 Reply: clock now_ms | settled, then the outcome of each budget
-Writes on settled: each ledger that is funded, its base and its place among the strained, events, the outcomes. What has
+Writes on settled: each ledger that is funded, its base and its place among the over_limit_or_in_debt, events, the outcomes. What has
 an outcome is left alone.
 ]]
 -- @include base/time, access/tenant, base/days, base/int64, base/int64_wrapping, ledger/thresholds
 -- @include ledger/thresholds_crossed, base/hash_fields, ledger/budgets, log/events
--- @include ledger/funding, ledger/strained, admin/bulk
-local tenant_key, event_log, outbox, days, strained, rows = unpack(KEYS, 1, 6)
+-- @include ledger/funding, ledger/over_limit_or_in_debt, admin/bulk
+local tenant_key, event_log, outbox, days, over_limit_or_in_debt, rows = unpack(KEYS, 1, 6)
 local tenant, day, day_start_ms, unit, operation, amount_text, spent_text, reason, context = unpack(ARGV, 1, 9)
 local FIRST_KEY, FIRST_ARG = 7, 10
 local CORRUPT = 'failed INTERNAL_ERROR The record of the budget cannot be read'
@@ -74,7 +74,7 @@ for i = FIRST_KEY, #KEYS do
 end
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', days)
-redis.call('ZCARD', strained)
+redis.call('ZCARD', over_limit_or_in_debt)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
@@ -84,7 +84,7 @@ local thresholds = thresholds_parse(settings[TENANT_THRESHOLDS])
 for _, budget in ipairs(funded) do
   local before = budget.before
   if budget.debt ~= before.debt or budget.over ~= before.over then
-    strained_write(strained, tenant .. ' ' .. unit .. ' ' .. budget.scope, budget.debt, budget.over)
+    over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. budget.scope, budget.debt, budget.over)
   end
   funding_write(budget, budget.base_spent, budget.base_debt, now)
   local request = {'data.ledger_id', budget.ledger_id}

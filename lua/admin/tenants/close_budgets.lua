@@ -14,7 +14,7 @@ none: there is no close to go on with. A ledger that is closed already is passed
 and the close tells of it and is tried again.
 ]]
 -- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
--- @include ledger/ledger_quiet, ledger/holds, admin/closing_check, admin/closing, admin/closing_child
+-- @include ledger/no_threshold_crossed, ledger/holds, admin/closing_check, admin/closing, admin/closing_child
 -- @include admin/counts
 local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
 local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)

@@ -12,7 +12,7 @@ Reply: fenced | none | at phase | sweep_first now_ms
 none: there is no close to go on with. sweep_first: reservations are past their grace; those expire, they are not released.
 A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
 ]]
--- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/ledger_quiet
+-- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/no_threshold_crossed
 -- @include ledger/holds, admin/closing_check, admin/closing
 local tenant_key, closing_key, due, due_tenants, quarantine, lease = unpack(KEYS)
 local tenant, token, rows, reservation_prefix, budget_prefix = unpack(ARGV)

@@ -2,7 +2,7 @@
 holds: what many reservations give back at once: each ledger is read once and written once. All is judged before the first
 write; a reservation with a ledger that is missing, corrupt or of another type gives nothing back.
 ]]
--- @include ledger/ledgers_untellable
+-- @include ledger/event_preconditions
 local function holds_new(budget_prefix)
   return {prefix = budget_prefix, budgets = {}, kinds = {}, order = {}}
 end

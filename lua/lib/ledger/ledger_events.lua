@@ -1,5 +1,5 @@
 --[[
-ledger_events: what the move of a ledger caused, in the order cause before effect. See ledger_quiet for when it is asked.
+ledger_events: what the move of a ledger caused, in the order cause before effect. See no_threshold_crossed for when it is asked.
 ]]
 
 -- charged: whether the operation can have exhausted the ledger. debt_facts: names and values told with its debt.

@@ -319,7 +319,6 @@ async fn drain(store: Store, task: Task) -> Outcome {
                 outcome.quarantined.extend(quarantined);
                 if more { continue } else { Ok(End::Clean) }
             }
-            Ok(Expired::WrongDay) => continue,
             Ok(Expired::Fenced) => Ok(End::Fenced),
             Err(error) => Err(error),
         };

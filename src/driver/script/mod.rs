@@ -1,7 +1,5 @@
-//! The Lua scripts: embedded in the binary, assembled from their shared parts on first use, and called by name.
-//!
-//! A line `-- @include access, int64` is replaced by the text of `lua/lib/access.lua` and `lua/lib/int64.lua`. Each part
-//! is taken in once per script, parts of parts as well. The first line of a script, `#!lua flags=…`, stays first.
+//! The Lua scripts: embedded in the binary, assembled from their fragments on first use (see [`super::assemble`]), and
+//! called by the digest of their text.
 
 mod arg;
 
@@ -9,19 +7,17 @@ use std::sync::OnceLock;
 
 use redis::Cmd;
 
-pub use super::assemble::IncludeError;
 use super::assemble::{Origin, assemble};
-use super::contract::Contract;
 use super::error::StoreError;
-pub use arg::Arg;
+pub use arg::{Arg, Argument, Counted, Form};
 
-/// A script of `lua/`. Its name is the file's stem.
+/// A script of `lua/`.
 #[derive(Debug)]
 pub struct Script {
-    folder: &'static str,
-    name: &'static str,
+    path: &'static str,
     text: &'static str,
-    parts: &'static [(&'static str, &'static str)],
+    fragments: &'static [(&'static str, &'static str)],
+    builds_keys: Option<bool>,
     assembled: OnceLock<Assembled>,
 }
 
@@ -33,25 +29,53 @@ struct Assembled {
 }
 
 impl Script {
-    /// The script `lua/<folder>/<name>.lua`, and the parts that it may include by name.
+    /// The script `lua/<path>.lua`, and the fragments that it may include by name. `builds_keys`: whether it builds names
+    /// of keys from what it reads, besides those in KEYS.
     pub const fn new(
-        folder: &'static str,
-        name: &'static str,
+        path: &'static str,
         text: &'static str,
-        parts: &'static [(&'static str, &'static str)],
+        fragments: &'static [(&'static str, &'static str)],
+        builds_keys: bool,
     ) -> Self {
         Self {
-            folder,
-            name,
+            path,
             text,
-            parts,
+            fragments,
+            builds_keys: Some(builds_keys),
             assembled: OnceLock::new(),
         }
     }
 
-    /// The file's stem.
+    /// One whose header says whether it builds keys.
+    pub const fn undeclared(
+        path: &'static str,
+        text: &'static str,
+        fragments: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self {
+            path,
+            text,
+            fragments,
+            builds_keys: None,
+            assembled: OnceLock::new(),
+        }
+    }
+
+    /// Where the file is, below `lua/` and without its ending.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// The file's stem; the label of metrics.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.path
+            .rsplit_once('/')
+            .map_or(self.path, |(_, name)| name)
+    }
+
+    /// The file as it was written, before its fragments are included.
+    pub fn text(&self) -> &'static str {
+        self.text
     }
 
     /// The text that Redis runs.
@@ -64,28 +88,15 @@ impl Script {
         &self.assembled().sha
     }
 
-    /// Whether it builds names of keys from what it reads, besides those in KEYS. Its header says so.
-    pub(crate) fn builds_keys(&self) -> bool {
-        self.text.contains("Keys built:")
-    }
-
-    /// The file as it was written, before its parts are included.
-    #[cfg(test)]
-    pub(crate) fn text(&self) -> &'static str {
-        self.text
-    }
-
-    /// Whether all parts are there. A test checks every script.
-    ///
-    /// # Errors
-    /// See [`IncludeError`].
-    pub fn check(&self) -> Result<(), IncludeError> {
-        assemble(self.name, self.text, self.parts).map(drop)
+    /// Whether it builds names of keys from what it reads, besides those in KEYS.
+    pub fn builds_keys(&self) -> bool {
+        self.builds_keys
+            .unwrap_or_else(|| self.text.contains("Keys built:"))
     }
 
     fn assembled(&self) -> &Assembled {
         self.assembled.get_or_init(|| {
-            let (source, origins) = assemble(self.name, self.text, self.parts)
+            let (source, origins) = assemble(self.path, self.text, self.fragments)
                 .expect("the scripts of a build are tested to assemble");
             let sha = redis::Script::new(&source).get_hash().to_owned();
             Assembled {
@@ -99,20 +110,14 @@ impl Script {
     /// Where a line of the assembled text was written: file below `lua/` and line, both counted from 1.
     pub fn place(&self, line: usize) -> Option<String> {
         let origin = self.assembled().origins.get(line.checked_sub(1)?)?;
-        Some(match origin.part {
-            None => format!("{}/{}.lua:{}", self.folder, self.name, origin.line),
-            Some(part) => format!("lib/{part}.lua:{}", origin.line),
+        Some(match origin.fragment {
+            None => format!("{}.lua:{}", self.path, origin.line),
+            Some(fragment) => format!("lib/{fragment}.lua:{}", origin.line),
         })
     }
 
     /// The `EVALSHA` of this script.
     pub(crate) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
-        debug_assert_eq!(
-            Contract::of(self.text).breach(keys.len(), args.len()),
-            None,
-            "the call keeps the contract of {}.lua",
-            self.name
-        );
         let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.len()).sum::<usize>();
         let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + size);
@@ -123,6 +128,7 @@ impl Script {
         for arg in args {
             match arg {
                 Arg::Bytes(bytes) => command.arg(*bytes),
+                Arg::Text(text) => command.arg(text),
                 Arg::Integer(integer) => command.arg(*integer),
             };
         }
@@ -152,8 +158,8 @@ impl Script {
         let place = line.and_then(|line| self.place(line));
         let message = detail.split(" script: ").next().unwrap_or(detail);
         StoreError::Script {
-            script: self.name,
-            place: place.unwrap_or_else(|| format!("{}/{}.lua", self.folder, self.name)),
+            script: self.name(),
+            place: place.unwrap_or_else(|| format!("{}.lua", self.path)),
             message: format!("{code} {message}").trim_end().to_owned(),
         }
     }

@@ -106,7 +106,7 @@ impl Store {
                 keys.chain(partition, tenant),
                 keys.unsealed(partition),
                 match script.name() == UPDATE_BUDGET.name() {
-                    true => keys.strained(partition),
+                    true => keys.over_limit_or_in_debt(partition),
                     false => keys.counts(partition),
                 },
             ];

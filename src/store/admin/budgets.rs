@@ -169,7 +169,7 @@ impl Store {
                 keys.audit(partition, tenant, day),
                 keys.chain(partition, tenant),
                 keys.unsealed(partition),
-                keys.strained(partition),
+                keys.over_limit_or_in_debt(partition),
             ];
             key_names.extend(
                 change

@@ -55,7 +55,7 @@ impl Store {
                 keys.events(partition, tenant, day),
                 keys.outbox(partition),
                 keys.days(partition),
-                keys.strained(partition),
+                keys.over_limit_or_in_debt(partition),
                 keys.bulk_rows(partition, &claim.id),
             ];
             let mut args = vec![tenant.to_owned()];

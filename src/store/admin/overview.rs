@@ -102,7 +102,7 @@ impl Store {
         let commands = partitions.iter().flat_map(|partition| {
             [
                 one_key("HGETALL", keys.counts(*partition)),
-                one_key("ZCARD", keys.strained(*partition)),
+                one_key("ZCARD", keys.over_limit_or_in_debt(*partition)),
                 one_key("ZCARD", keys.failing(*partition)),
             ]
         });
@@ -194,7 +194,7 @@ impl Store {
     ) -> Result<Strained, StoreError> {
         let (walk, [high, low]) = strain.scores();
         let commands = partitions.iter().flat_map(|partition| {
-            let key = self.keys().strained(*partition);
+            let key = self.keys().over_limit_or_in_debt(*partition);
             let (mut count, mut worst) = (redis::cmd("ZCOUNT"), redis::cmd(walk));
             let (least, most) = if strain == Strain::Debt {
                 (low, high)

@@ -126,7 +126,10 @@ impl Store {
                 keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
             ),
-            Records::Posts => (keys.posts(partition, tenant, day), keys.post(partition, "")),
+            Records::Posts => (
+                keys.usage_events(partition, tenant, day),
+                keys.usage_event(partition, ""),
+            ),
         };
         let budget_prefix = keys.budget_prefix(partition, tenant);
         let args = [
@@ -169,7 +172,7 @@ impl Store {
         let (keys, partition, name) = (self.keys(), lease.partition, tenant);
         let key_names = [
             keys.reservations(partition, name, day),
-            keys.posts(partition, name, day),
+            keys.usage_events(partition, name, day),
             keys.events(partition, name, day),
             keys.audit(partition, name, day),
             keys.seals(partition, name, day),

@@ -1,16 +1,58 @@
-//! `commit.lua`: settles an active reservation.
+//! `commit.lua`: ends an active reservation with a charge.
 
-use super::reserve::{optional, push_pairs};
+use super::{Answer, balances};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::ReservationId;
+use crate::domain::ids::{Partition, ReservationId};
 use crate::domain::record::Record;
-use crate::store::runtime::{Answer, balances, record, refused_for};
-use crate::store::scripts::COMMIT;
-use crate::store::{Arg, Call, Reply, Store, StoreError};
+use crate::domain::scope::ScopePath;
+use crate::store::signature::{ScriptCall, signature};
+use crate::store::{Call, Pair, Store, StoreError};
 
-/// A settlement to be made.
+signature! {
+    /// Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond
+    /// the hold is charged as the overage policy of the reservation allows.
+    COMMIT: Commit -> CommitReply = "runtime/commit", flags "allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
+            outbox(), days(), over_limit_or_in_debt();
+    }
+    builds { write budget, rates }
+    args {
+        day,
+        key_hash: &'a str,
+        tenant: &'a str,
+        payload_hash: &'a str,
+        unit: &'a str,
+        actual: i64,
+        /// Of the idempotency key.
+        key_digest: &'a str,
+        budget_prefix = budget_prefix(tenant),
+        /// Holds that were due by then have been expired for this request.
+        swept_until_ms: Option<i64>,
+        reservation_id: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        rates = rates(tenant),
+        /// Names and values that the record keeps.
+        kept: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
+        replayed: Replayed { now_ms: i64, record: Record },
+        tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, denied,
+        committed: Committed {
+            now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
+        },
+    }
+    writes "On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in \
+debt, events, and the rates where a policy counts commits. Otherwise nothing."
+}
+
+/// A commit to be made.
 #[derive(Debug)]
 pub struct Settlement<'a> {
     /// Which reservation.
@@ -57,61 +99,48 @@ impl Store {
         caller: &RuntimeCaller,
         settlement: &Settlement<'_>,
     ) -> Result<Answer<Committed>, StoreError> {
-        let call = self.commit_call(caller, settlement);
-        let mut reply = Reply::new(&COMMIT, self.send(&call).await?)?;
-        Ok(Answer::Done(match reply.next_str()?.as_str() {
-            "committed" => {
-                let _now_ms = reply.next_i64()?;
-                let unit = reply.next_unit()?;
-                let (charged, released) = (reply.next_i64()?, reply.next_i64()?);
-                let (depths, path) = (reply.next_str()?, reply.next_path()?);
-                Committed::Now {
+        let call = commit(caller, settlement);
+        self.answer(&call, Some(&caller.tenant), |outcome| {
+            Ok(match outcome {
+                CommitReply::Committed {
                     unit,
                     charged,
                     released,
-                    balances: balances(&mut reply, &path, unit, &depths)?,
-                }
-            }
-            "replayed" => {
-                let _now_ms = reply.next_i64()?;
-                Committed::Before(record(&mut reply)?)
-            }
-            other => return refused_for(&caller.tenant, other, reply),
-        }))
+                    depths,
+                    scope_path,
+                    snapshots,
+                    ..
+                } => Committed::Now {
+                    unit,
+                    charged,
+                    released,
+                    balances: balances(&COMMIT, &scope_path, unit, &depths, &snapshots)?,
+                },
+                CommitReply::Replayed { record, .. } => Committed::Before(record),
+            })
+        })
+        .await
     }
 
     /// The call of `commit.lua`.
     pub fn commit_call(&self, caller: &RuntimeCaller, settlement: &Settlement<'_>) -> Call {
-        let (partition, tenant) = (caller.partition, caller.tenant.as_str());
-        let (keys, day) = (self.keys(), self.today());
-        let key_names = [
-            keys.api_key(partition, caller.key_id.as_str()),
-            keys.tenant(partition, tenant),
-            keys.reservation(partition, settlement.reservation_id.as_str()),
-            keys.due(partition, tenant),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.strained(partition),
-        ];
-        let rates = keys.rates(partition, tenant);
-        let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
-        let mut args = vec![
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(settlement.payload_hash),
-            Arg::from(settlement.actual.unit().as_str()),
-            Arg::from(settlement.actual.value()),
-            Arg::from(settlement.key_digest),
-            Arg::from(&budget_prefix),
-            optional(settlement.swept_until_ms),
-            Arg::from(settlement.reservation_id.as_str()),
-            Arg::from(settlement.cause),
-            Arg::from(&rates),
-        ];
-        push_pairs(&mut args, settlement.kept);
-        Call::new(&COMMIT, &key_names, &args)
+        commit(caller, settlement).on(self.keys(), self.today())
+    }
+}
+
+fn commit<'a>(caller: &'a RuntimeCaller, settlement: &'a Settlement<'a>) -> Commit<'a> {
+    Commit {
+        partition: caller.partition,
+        key_id: caller.key_id.as_str(),
+        key_hash: caller.key_hash.as_str(),
+        tenant: caller.tenant.as_str(),
+        payload_hash: settlement.payload_hash,
+        unit: settlement.actual.unit().as_str(),
+        actual: settlement.actual.value(),
+        key_digest: settlement.key_digest,
+        swept_until_ms: settlement.swept_until_ms,
+        reservation_id: settlement.reservation_id.as_str(),
+        context: settlement.cause,
+        kept: settlement.kept,
     }
 }

@@ -1,15 +1,70 @@
 //! `decide.lua`: whether an estimate could be held now; serves decide and the dry run of a create.
 
-use super::reserve::{Subjected, optional, push_pairs};
+use super::Answer;
+use super::reserve::Subjected;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::Read as _;
+use crate::domain::ids::Partition;
 use crate::domain::policy::{Caps, PolicySelection};
 use crate::domain::record::Record;
 use crate::domain::refusal::Denial;
-use crate::store::runtime::{Answer, balances, record, refused_for};
-use crate::store::scripts::DECIDE;
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::driver::error::StoreError;
+use crate::store::signature::signature;
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Decides whether an estimate could be held now; holds nothing. Serves decide and the dry run of a create, whose outcome
+    /// is kept under the key of the reservation that it does not make.
+    DECIDE: Decide -> DecideReply = "runtime/decide";
+    names { partition: Partition, key_id: &'a str, decision_id: Option<&'a str>, reservation_id: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id), due(tenant);
+        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), denials(tenant),
+            denial_minutes: denials_due(),
+            outcome: decision(decision_id) when decision_id, outcome: reservation(reservation_id) when reservation_id;
+    }
+    each { read budgets: budget }
+    builds { read budget }
+    args {
+        day,
+        key_hash: &'a str,
+        tenant: &'a str,
+        payload_hash: &'a str,
+        scope_path: &'a str,
+        unit: &'a str,
+        amount: i64,
+        /// Holds that were due by then have been expired for this request.
+        swept_until_ms: Option<i64>,
+        budget_prefix = budget_prefix(tenant),
+        /// DECISION or DRY_RUN.
+        outcome_status: &'a str,
+        /// Of the policy that applies, JSON.
+        caps: Option<String>,
+        /// Above this number in a minute, denials are only counted.
+        denied_per_minute: u32,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Of the outcome.
+        retention_ms: i64,
+        /// The version of the tenant's policies from which the policy was chosen.
+        policies_version: &'a str,
+        /// From then on the policy applies.
+        policy_from_ms: i64,
+        /// Until then the policy applies.
+        policy_until_ms: i64,
+        /// Names and values of action and subject, action_kind first.
+        facts: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
+        replayed: Replayed { now_ms: i64, record: Record },
+        tenant_unreadable, stale, corrupt, unit_mismatch, sweep_first,
+        deny: Deny { now_ms: i64, reason: Denial },
+        allow: Allow { now_ms: i64, depths: String, snapshots: Vec<String> },
+    }
+    writes "On deny and allow: the outcome; on deny the event. Otherwise nothing."
+}
 
 /// How long the outcome of a decision or a dry run answers its idempotency key.
 const RETENTION_MS: i64 = 86_400_000;
@@ -64,69 +119,45 @@ impl Store {
         caller: &RuntimeCaller,
         question: &Question<'_>,
     ) -> Result<Answer<Decided>, StoreError> {
-        let (request, partition, tenant) =
-            (&question.request, caller.partition, caller.tenant.as_str());
-        let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
-        let (outcome_key, status) = match question.outcome {
-            Outcome::Decision => (keys.decision(partition, question.outcome_id), "DECISION"),
-            Outcome::DryRun => (keys.reservation(partition, question.outcome_id), "DRY_RUN"),
-        };
-        let mut key_names = vec![
-            keys.api_key(partition, caller.key_id.as_str()),
-            keys.tenant(partition, tenant),
-            outcome_key,
-            keys.due(partition, tenant),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.denials(partition, tenant),
-            keys.denials_due(partition),
-        ];
-        self.push_budgets(&mut key_names, caller, request.scope_path, unit);
-        let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
+        let (request, unit) = (&question.request, question.request.amount.unit());
         let policy = question.policy.policy.as_ref();
         let caps = policy.and_then(|policy| policy.caps.as_ref());
-        let caps_text = caps.map(Caps::to_text);
-        let mut args = vec![
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(request.payload_hash),
-            Arg::from(request.scope_path.as_str()),
-            Arg::from(unit.as_str()),
-            Arg::from(request.amount.value()),
-            optional(request.swept_until_ms),
-            Arg::from(&budget_prefix),
-            Arg::from(status),
-            Arg::from(caps_text.as_deref()),
-            Arg::from(question.denied_per_minute),
-            Arg::from(request.cause),
-            Arg::from(RETENTION_MS),
-            Arg::from(&*question.policy.version),
-            Arg::from(question.policy.from_ms),
-            Arg::from(question.policy.until_ms),
-        ];
-        push_pairs(&mut args, request.facts);
-        let mut reply = Reply::new(&DECIDE, self.call(&DECIDE, &key_names, &args).await?)?;
-        match reply.next_str()?.as_str() {
-            "decided" => {}
-            "replayed" => {
-                let _now_ms = reply.next_i64()?;
-                return Ok(Answer::Done(Decided::Before(record(&mut reply)?)));
-            }
-            other => return refused_for(&caller.tenant, other, reply),
-        }
-        let _now_ms = reply.next_i64()?;
-        let decision = reply.next_str()?;
-        if decision == "DENY" {
-            let reason = reply.next_str()?;
-            let denial = Denial::parse(&reason).ok_or_else(|| reply.unknown(&reason))?;
-            return Ok(Answer::Done(Decided::Deny(denial)));
-        }
-        let depths = reply.next_str()?;
-        let balances = balances(&mut reply, request.scope_path, unit, &depths)?;
-        let caps = caps.cloned();
-        Ok(Answer::Done(Decided::Allow { caps, balances }))
+        let (decides, id) = (question.outcome == Outcome::Decision, question.outcome_id);
+        let call = Decide {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            decision_id: decides.then_some(id),
+            reservation_id: (!decides).then_some(id),
+            budgets: self.budgets_of(caller, request.scope_path, unit),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: request.payload_hash,
+            scope_path: request.scope_path.as_str(),
+            unit: unit.as_str(),
+            amount: request.amount.value(),
+            swept_until_ms: request.swept_until_ms,
+            outcome_status: if decides { "DECISION" } else { "DRY_RUN" },
+            caps: caps.map(Caps::to_text),
+            denied_per_minute: question.denied_per_minute,
+            context: request.cause,
+            retention_ms: RETENTION_MS,
+            policies_version: &question.policy.version,
+            policy_from_ms: question.policy.from_ms,
+            policy_until_ms: question.policy.until_ms,
+            facts: request.facts,
+        };
+        self.answer(&call, Some(&caller.tenant), |outcome| {
+            Ok(match outcome {
+                DecideReply::Allow {
+                    depths, snapshots, ..
+                } => Decided::Allow {
+                    caps: caps.cloned(),
+                    balances: request.balances(&DECIDE, &depths, &snapshots)?,
+                },
+                DecideReply::Deny { reason, .. } => Decided::Deny(reason),
+                DecideReply::Replayed { record, .. } => Decided::Before(record),
+            })
+        })
+        .await
     }
 }

@@ -3,8 +3,42 @@
 use crate::domain::ids::{Partition, TenantId};
 use crate::driver::node::Lane;
 use crate::store::dispatcher::poll::Due;
-use crate::store::scripts::EXPIRE;
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers. Whoever
+    /// calls and however often: each reservation expires once, because its status and its due time are read here.
+    ///
+    /// A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
+    EXPIRE: Expire -> ExpireReply = "dispatcher/expire", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease();
+        write tenant_key: tenant(tenant), due(tenant), due_tenants(), event_log: events(tenant, day), outbox(), days(),
+            quarantine();
+    }
+    builds { write reservation, budget }
+    args {
+        day,
+        tenant: &'a str,
+        /// Reservations at most.
+        rows: i64,
+        reservation_prefix = reservation_prefix(),
+        budget_prefix = budget_prefix(tenant),
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Only what was due by then; '' for now.
+        before_ms: Option<i64>,
+        /// Of the caller's lease, if it has one.
+        fencing_token: Option<i64>,
+    }
+    replies {
+        clock, fenced,
+        expired: Expired { now_ms: i64, count: i64, more: bool, next_due_ms: Option<i64>, quarantined: Vec<String> },
+    }
+    writes "On expired: the reservations, their due times, the ledgers, events, the quarantine."
+}
 
 /// Reservations that one call ends at most.
 pub const PAGE_ROWS: i64 = 100;
@@ -25,8 +59,6 @@ pub enum Expired {
     },
     /// The caller's lease is over.
     Fenced,
-    /// The day keys were those of another day.
-    WrongDay,
 }
 
 impl Store {
@@ -55,46 +87,29 @@ impl Store {
         before_ms: Option<i64>,
         fencing_token: Option<i64>,
     ) -> Result<Expired, StoreError> {
-        let (keys, partition, day) = (self.keys(), tenant.partition(), self.today());
-        let key_names = [
-            keys.tenant(partition, tenant.as_str()),
-            keys.due(partition, tenant.as_str()),
-            keys.due_tenants(partition),
-            keys.events(partition, tenant.as_str(), day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.quarantine(partition),
-            keys.lease(partition),
-        ];
-        let day_text = day.to_string();
-        let reservation_prefix = keys.reservation(partition, "");
-        let budget_prefix = keys.budget_prefix(partition, tenant.as_str());
-        let args = [
-            Arg::from(tenant.as_str()),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(PAGE_ROWS),
-            Arg::from(&reservation_prefix),
-            Arg::from(&budget_prefix),
-            Arg::from(cause),
-            super::reserve::optional(before_ms),
-            super::reserve::optional(fencing_token),
-        ];
-        let value = self.call_on(lane, &EXPIRE, &key_names, &args).await?;
-        let mut reply = Reply::new(&EXPIRE, value)?;
-        match reply.next_str()?.as_str() {
-            "expired" => {
-                let _now_ms = reply.next_i64()?;
-                Ok(Expired::Page {
-                    count: reply.next_i64()?,
-                    more: reply.next_i64()? == 1,
-                    next_due_ms: reply.next_str()?.parse().ok(),
-                    quarantined: reply.rest()?,
-                })
-            }
-            "fenced" => Ok(Expired::Fenced),
-            "clock" => Ok(Expired::WrongDay),
-            other => Err(reply.unknown(other)),
+        let call = Expire {
+            partition: tenant.partition(),
+            tenant: tenant.as_str(),
+            rows: PAGE_ROWS,
+            context: cause,
+            before_ms,
+            fencing_token,
+        };
+        match self.run_on(lane, &call).await? {
+            Ok(ExpireReply::Expired {
+                count,
+                more,
+                next_due_ms,
+                quarantined,
+                ..
+            }) => Ok(Expired::Page {
+                count,
+                more,
+                next_due_ms,
+                quarantined,
+            }),
+            Err(Refused::Fenced) => Ok(Expired::Fenced),
+            Err(refused) => Err(refused.unexpected(&EXPIRE)),
         }
     }
 }
@@ -122,7 +137,7 @@ pub async fn expire_tenant(
                     return Ok(expired);
                 }
             }
-            Expired::WrongDay | Expired::Fenced => {}
+            Expired::Fenced => {}
         }
     }
 }

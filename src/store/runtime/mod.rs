@@ -1,5 +1,6 @@
-//! What the scripts of the runtime plane have in common: who calls, and the refusals that they answer with.
+//! The scripts of the runtime plane, and what their refusals mean.
 
+pub mod balances;
 pub mod commit;
 pub mod decide;
 pub mod expire;
@@ -13,27 +14,26 @@ use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::refusal::{BadKey, Denial, Refusal};
-use crate::domain::reservation::{Status, balance_at};
+use crate::domain::refusal::{Denial, Refusal};
+use crate::domain::reservation::balance_at;
 use crate::domain::scope::ScopePath;
-use crate::driver::error::StoreError;
-use crate::driver::reply::Reply;
+use crate::driver::reply::unknown;
+use crate::store::signature::{Refused, ScriptCall, Signature};
+use crate::store::{Lane, Reply, Store, StoreError};
 
-/// What a script answered: its outcome, a refusal, or what must be done before it is asked again.
+/// What a script answered: its outcome, a refusal, or what must be done before it is called again.
 #[derive(Debug)]
 pub enum Answer<T> {
     /// The script did what it is for, now or, for a replay, before.
     Done(T),
     /// The script wrote nothing, save the event of a denial.
     Refused(Refusal),
-    /// Funds are short while holds past their grace stand: expire what was due by this time, then ask again.
+    /// Funds are short while holds are past their grace period: expire what was due by this time, then call again.
     SweepFirst {
         /// The script's clock, in milliseconds.
         now_ms: i64,
     },
-    /// The day keys were those of another day; the store's clock has been corrected, ask again.
-    WrongDay,
-    /// The policy was selected among others than the present ones, or for another time: select again, then ask again.
+    /// Other policies apply than those that the caller chose from: choose again, then call again.
     Stale {
         /// The script's clock, in milliseconds.
         now_ms: i64,
@@ -42,96 +42,121 @@ pub enum Answer<T> {
     },
 }
 
-/// Reads what a script answers that heeds the status of a tenant, when that is not the outcome itself.
-pub(super) fn refused_for<T>(
-    tenant: &TenantId,
-    word: &str,
-    reply: Reply,
-) -> Result<Answer<T>, StoreError> {
-    let refusal = match word {
-        "tenant_unreadable" => Refusal::TenantUnreadable,
-        "tenant_closed" => Refusal::TenantClosed(tenant.clone()),
-        "tenant_suspended" => Refusal::TenantSuspended(tenant.clone()),
-        _ => return refused(word, reply),
-    };
-    Ok(Answer::Refused(refusal))
+impl Store {
+    /// Runs a script on the request path; `read` makes the outcome of what it answered. `tenant`: for the refusals that name
+    /// it.
+    async fn answer<C: ScriptCall, T>(
+        &self,
+        call: &C,
+        tenant: Option<&TenantId>,
+        read: impl FnOnce(C::Outcome) -> Result<T, StoreError>,
+    ) -> Result<Answer<T>, StoreError> {
+        self.answer_on(Lane::Request, call, tenant, read).await
+    }
+
+    /// The same on a lane.
+    async fn answer_on<C: ScriptCall, T>(
+        &self,
+        lane: Lane,
+        call: &C,
+        tenant: Option<&TenantId>,
+        read: impl FnOnce(C::Outcome) -> Result<T, StoreError>,
+    ) -> Result<Answer<T>, StoreError> {
+        match self.run_on(lane, call).await? {
+            Ok(outcome) => read(outcome).map(Answer::Done),
+            Err(refused) => answer(refused, C::SIGNATURE, tenant),
+        }
+    }
 }
 
-/// Reads an answer that is not the outcome itself: a refusal, or a word that asks for another call.
-pub(super) fn refused<T>(word: &str, mut reply: Reply) -> Result<Answer<T>, StoreError> {
-    let refusal = match word {
-        "unauthorized" => {
-            let why = reply.next_str()?;
-            Refusal::Unauthorized(BadKey::parse(&why).ok_or_else(|| reply.unknown(&why))?)
-        }
-        "forbidden" => Refusal::Forbidden(reply.next_str()?),
-        "scope_forbidden" => Refusal::ScopeForbidden,
-        "foreign" => Refusal::ForeignReservation,
-        "not_found" => Refusal::NotFound,
-        "idempotency_mismatch" => Refusal::IdempotencyMismatch,
-        "expired" => Refusal::Expired,
-        "finalized" => {
-            let status = reply.next_str()?;
-            Refusal::Finalized(Status::parse(&status).ok_or_else(|| reply.unknown(&status))?)
-        }
-        "max_extensions" => Refusal::TooManyExtensions(reply.next_i64()?),
-        "unit_mismatch" => {
-            let scope = reply.next_str()?;
-            let units = reply.next_str()?;
-            let expected = units.split(' ').map(Unit::parse).collect::<Option<_>>();
-            Refusal::UnitMismatch {
-                scope,
-                expected: expected.ok_or_else(|| reply.unknown(&units))?,
-            }
-        }
-        "budget_not_found" => Refusal::BudgetNotFound,
-        "inactive" => {
-            let status = reply.next_str()?;
+/// What a refusal means on this plane.
+fn answer<T>(
+    refused: Refused,
+    signature: &Signature,
+    tenant: Option<&TenantId>,
+) -> Result<Answer<T>, StoreError> {
+    let unexpected = refused.unexpected(signature);
+    let refusal = match (refused, tenant) {
+        (Refused::Unauthorized { why }, _) => Refusal::Unauthorized(why),
+        (Refused::Forbidden { permission }, _) => Refusal::Forbidden(permission),
+        (Refused::ScopeForbidden, _) => Refusal::ScopeForbidden,
+        (Refused::Foreign, _) => Refusal::ForeignReservation,
+        (Refused::NotFound, _) => Refusal::NotFound,
+        (Refused::IdempotencyMismatch, _) => Refusal::IdempotencyMismatch,
+        (Refused::TenantUnreadable, _) => Refusal::TenantUnreadable,
+        (Refused::TenantClosed, Some(tenant)) => Refusal::TenantClosed(tenant.clone()),
+        (Refused::TenantSuspended, Some(tenant)) => Refusal::TenantSuspended(tenant.clone()),
+        (Refused::Expired, _) => Refusal::Expired,
+        (Refused::Finalized { status }, _) => Refusal::Finalized(status),
+        (Refused::MaxExtensions { limit }, _) => Refusal::TooManyExtensions(limit),
+        (Refused::UnitMismatch { scope, units }, _) => Refusal::UnitMismatch {
+            scope,
+            expected: units.0,
+        },
+        (Refused::BudgetNotFound, _) => Refusal::BudgetNotFound,
+        (Refused::Inactive { status, scope }, _) => {
             let denial = match status.as_str() {
                 "FROZEN" => Denial::BudgetFrozen,
                 _ => Denial::BudgetClosed,
             };
-            Refusal::Inactive {
-                denial,
-                scope: reply.next_str()?,
-            }
+            Refusal::Inactive { denial, scope }
         }
-        "denied" => {
-            let reason = reply.next_str()?;
-            Refusal::Denied {
-                denial: Denial::parse(&reason).ok_or_else(|| reply.unknown(&reason))?,
-                scope: reply.next_str()?,
-                remaining: reply.next_i64()?,
-            }
-        }
-        "overage_rejected" => Refusal::OverageRejected {
-            scope: reply.next_str()?,
-            reserved: reply.next_i64()?,
+        (
+            Refused::Denied {
+                reason: denial,
+                scope,
+                remaining,
+            },
+            _,
+        ) => Refusal::Denied {
+            denial,
+            scope,
+            remaining,
         },
-        "corrupt" => Refusal::Corrupt(reply.next_str()?),
-        "sweep_first" => {
-            let now_ms = reply.next_i64()?;
-            return Ok(Answer::SweepFirst { now_ms });
+        (Refused::OverageRejected { scope, reserved }, _) => {
+            Refusal::OverageRejected { scope, reserved }
         }
-        "clock" => return Ok(Answer::WrongDay),
-        "stale" => {
-            return Ok(Answer::Stale {
-                now_ms: reply.next_i64()?,
-                version: reply.next_str()?,
-            });
-        }
-        "rate_limited" => {
-            let now_ms = reply.next_i64()?;
-            let until_ms = reply.next_i64()?;
-            Refusal::RateLimited {
-                retry_in_ms: until_ms - now_ms,
+        (Refused::Corrupt { key }, _) => Refusal::Corrupt(key),
+        (
+            Refused::RateLimited {
+                now_ms,
                 until_ms,
-                policy_id: reply.next_str()?,
-            }
-        }
-        other => return Err(reply.unknown(other)),
+                policy_id,
+            },
+            _,
+        ) => Refusal::RateLimited {
+            retry_in_ms: until_ms - now_ms,
+            until_ms,
+            policy_id,
+        },
+        (Refused::SweepFirst { now_ms }, _) => return Ok(Answer::SweepFirst { now_ms }),
+        (Refused::Stale { now_ms, version }, _) => return Ok(Answer::Stale { now_ms, version }),
+        _ => return Err(unexpected),
     };
     Ok(Answer::Refused(refusal))
+}
+
+/// The named fields of a record; `None` where the key holds no hash.
+pub(super) fn fields_of(names: &[&str], values: Vec<Option<String>>) -> Option<Record> {
+    (!values.is_empty() || names.is_empty()).then(|| Record::from_fields(names, values))
+}
+
+/// The ledgers at the given depths, each from its figures.
+fn balances(
+    signature: &Signature,
+    path: &ScopePath,
+    unit: Unit,
+    depths: &str,
+    snapshots: &[String],
+) -> Result<Vec<Balance>, StoreError> {
+    let depths = depths.split_whitespace();
+    let pairs = depths.zip(snapshots.iter().map(Some).chain(std::iter::repeat(None)));
+    let balance = |(depth, snapshot): (&str, Option<&String>)| {
+        let found = snapshot.and_then(|snapshot| balance_at(path, unit, depth, snapshot));
+        let text = snapshot.map_or("the end", String::as_str);
+        found.ok_or_else(|| unknown(signature.script.name(), 0, text))
+    };
+    pairs.map(balance).collect()
 }
 
 /// The stored fields of a record, the reply's next element.
@@ -146,21 +171,5 @@ pub(super) fn fields(reply: &mut Reply, names: &[&str]) -> Result<Option<Record>
     while !found.is_empty() {
         values.push(found.opt_str()?);
     }
-    Ok((!values.is_empty() || names.is_empty()).then(|| Record::from_fields(names, values)))
-}
-
-/// The ledgers at the given depths, one element of the reply each, to its end.
-pub(super) fn balances(
-    reply: &mut Reply,
-    path: &ScopePath,
-    unit: Unit,
-    depths: &str,
-) -> Result<Vec<Balance>, StoreError> {
-    depths
-        .split_whitespace()
-        .map(|depth| {
-            let snapshot = reply.next_str()?;
-            balance_at(path, unit, depth, &snapshot).ok_or_else(|| reply.unknown(&snapshot))
-        })
-        .collect()
+    Ok(fields_of(names, values))
 }

@@ -1,17 +1,100 @@
-//! `get.lua`, `list.lua`, `rows.lua`, `balances.lua` and `authenticate.lua`: what is only read.
+//! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`: what is only read.
 
 use super::release::caller_words;
-use crate::domain::amount::Unit;
+use super::{Answer, fields_of};
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::record::Record;
-use crate::domain::scope::{ScopeFilter, ScopePath};
+use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
-use crate::store::runtime::{Answer, fields, refused};
-use crate::store::scripts::{AUTHENTICATE, BALANCES, GET, LIST, ROWS};
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::store::signature::{Fields, signature};
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Checks an API key, for a request that failed before its own script.
+    AUTHENTICATE: Authenticate -> AuthenticateReply = "runtime/authenticate", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id); }
+    args {
+        key_hash: &'a str,
+        tenant: &'a str,
+        /// '' for none.
+        permission: &'a str,
+    }
+    replies { unauthorized, forbidden, authenticated: Authenticated }
+    writes "Nothing."
+}
+
+signature! {
+    /// Reads fields of one reservation.
+    GET: Get -> GetReply = "runtime/get", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str, reservation_id: &'a str }
+    keys of partition { read api_key(key_id), reservation(reservation_id); }
+    args {
+        key_hash: &'a str,
+        /// Empty for the admin key.
+        tenant: &'a str,
+        names: &'a [&'a str],
+    }
+    replies {
+        unauthorized, forbidden, not_found, foreign, scope_forbidden,
+        found: Found { now_ms: i64, fields: Fields },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Reads up to a number of a tenant's reservations in the order of indexes, from a position on.
+    ///
+    /// Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The
+    /// fields of a row are an empty array where the key holds no hash.
+    LIST: List -> ListReply = "runtime/list", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    each { read indexes: reservations | due }
+    builds { read reservation }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        reservation_prefix = reservation_prefix(),
+        /// asc or desc.
+        direction: &'a str,
+        /// At most.
+        rows: usize,
+        /// Lowest score.
+        low: i64,
+        /// Highest score.
+        high: i64,
+        /// In the first index, of the score where the walk starts, the rows up to this id were seen.
+        after_id: Option<&'a str>,
+        names: &'a [&'a str],
+    }
+    replies {
+        unauthorized, forbidden,
+        listed: Listed {
+            now_ms: i64, scope_filter: ScopeFilter, longest_life_ms: Option<i64>, complete: bool,
+            index_id_score_fields: Vec<((i64, String, i64), Fields)>,
+        },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Reads fields of reservations of one partition: of as many as a number of bytes allows, but of one at least. The fields
+    /// of a row are an empty array where the key holds no hash.
+    ROWS: ReadRows -> RowsReply = "runtime/rows", flags "no-writes,allow-oom";
+    names { partition: Partition }
+    keys of partition {}
+    each { read reservations: reservation }
+    args {
+        bytes: i64,
+        names: &'a [&'a str],
+    }
+    replies { rows: Rows { now_ms: i64, fields: Vec<Fields> } }
+    writes "Nothing."
+}
 
 /// A record and the clock that it was read by.
 #[derive(Debug)]
@@ -79,17 +162,6 @@ pub struct Row {
     pub record: Option<Record>,
 }
 
-/// A page of a tenant's ledgers.
-#[derive(Debug)]
-pub struct Ledgers {
-    /// The restriction of the caller's key.
-    pub scope_filter: ScopeFilter,
-    /// Whether no ledger is left.
-    pub complete: bool,
-    /// The index entry of each ledger, and its figures; `None` where they cannot be read.
-    pub ledgers: Vec<(String, Option<Balance>)>,
-}
-
 impl Store {
     /// The tenant of an API key, `None` when there is no such key. It never changes.
     ///
@@ -116,25 +188,18 @@ impl Store {
         caller: &RuntimeCaller,
         permission: &str,
     ) -> Result<Answer<()>, StoreError> {
-        let key_names = [self
-            .keys()
-            .api_key(caller.partition, caller.key_id.as_str())];
-        let args = [
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(caller.tenant.as_str()),
-            Arg::from(permission),
-        ];
-        let mut reply = Reply::new(
-            &AUTHENTICATE,
-            self.call(&AUTHENTICATE, &key_names, &args).await?,
-        )?;
-        match reply.next_str()?.as_str() {
-            "authenticated" => Ok(Answer::Done(())),
-            other => refused(other, reply),
-        }
+        let call = Authenticate {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            permission,
+        };
+        self.answer(&call, None, |AuthenticateReply::Authenticated| Ok(()))
+            .await
     }
 
-    /// Reads the named fields of one reservation in the slot of `partition`, which must be the caller's unless he is an
+    /// Reads the named fields of one reservation in the slot of `partition`, which must be the caller's own unless it is an
     /// admin.
     ///
     /// # Errors
@@ -147,20 +212,19 @@ impl Store {
         names: &[&str],
     ) -> Result<Answer<Found>, StoreError> {
         let (key_id, key_hash, tenant) = caller_words(caller);
-        let key_names = [
-            self.keys().api_key(partition, key_id),
-            self.keys().reservation(partition, reservation_id.as_str()),
-        ];
-        let mut args = vec![Arg::from(key_hash), Arg::from(tenant)];
-        args.extend(names.iter().copied().map(Arg::from));
-        let mut reply = Reply::new(&GET, self.call(&GET, &key_names, &args).await?)?;
-        match reply.next_str()?.as_str() {
-            "found" => Ok(Answer::Done(Found {
-                now_ms: reply.next_i64()?,
-                record: fields(&mut reply, names)?.unwrap_or_default(),
-            })),
-            other => refused(other, reply),
-        }
+        let call = Get {
+            partition,
+            key_id,
+            reservation_id: reservation_id.as_str(),
+            key_hash,
+            tenant,
+            names,
+        };
+        self.answer(&call, None, |GetReply::Found { now_ms, fields }| {
+            let record = fields_of(names, fields.0).unwrap_or_default();
+            Ok(Found { now_ms, record })
+        })
+        .await
     }
 
     /// One step of a walk over a tenant's reservations.
@@ -172,57 +236,48 @@ impl Store {
         caller: &Caller,
         walk: &Walk<'_>,
     ) -> Result<Answer<Rows>, StoreError> {
-        let (keys, tenant, partition) = (self.keys(), walk.tenant, walk.tenant.partition());
+        let (partition, tenant) = (walk.tenant.partition(), walk.tenant.as_str());
         let (key_id, key_hash, _) = caller_words(caller);
-        let mut key_names = vec![
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant.as_str()),
-        ];
-        key_names.extend(walk.indexes.iter().map(|index| match index {
-            Index::Created(day) => keys.reservations(partition, tenant.as_str(), *day),
-            Index::Due => keys.due(partition, tenant.as_str()),
-        }));
-        let prefix = keys.reservation(partition, "");
-        let mut args = vec![
-            Arg::from(key_hash),
-            Arg::from(tenant.as_str()),
-            Arg::from(if key_hash.is_empty() { "admin" } else { "key" }),
-            Arg::from(&prefix),
-            Arg::from(if walk.descending { "desc" } else { "asc" }),
-            Arg::from(walk.rows as i64),
-            Arg::from(walk.scores.0),
-            Arg::from(walk.scores.1),
-            Arg::from(walk.after_id),
-        ];
-        args.extend(walk.fields.iter().copied().map(Arg::from));
-        let value = self
-            .call_on(Lane::Background, &LIST, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&LIST, value)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            other => return refused(other, reply),
-        }
-        let now_ms = reply.next_i64()?;
-        let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
-        let longest_life_ms = reply.next_str()?.parse().ok();
-        let complete = reply.next_i64()? == 1;
-        let mut rows = Vec::with_capacity(reply.len() / 4);
-        while !reply.is_empty() {
-            rows.push(Row {
-                index: usize::try_from(reply.next_i64()? - 1).unwrap_or(0),
-                reservation_id: reply.next_str()?,
-                score: reply.next_i64()?,
-                record: fields(&mut reply, walk.fields)?,
-            });
-        }
-        Ok(Answer::Done(Rows {
-            now_ms,
-            scope_filter,
-            longest_life_ms,
-            complete,
-            rows,
-        }))
+        let keys = self.keys().of(partition);
+        let index = |index: &Index| match index {
+            Index::Created(day) => keys.reservations(tenant, *day),
+            Index::Due => keys.due(tenant),
+        };
+        let call = List {
+            partition,
+            key_id,
+            indexes: walk.indexes.iter().map(index).collect(),
+            key_hash,
+            tenant,
+            direction: if walk.descending { "desc" } else { "asc" },
+            rows: walk.rows,
+            low: walk.scores.0,
+            high: walk.scores.1,
+            after_id: walk.after_id,
+            names: walk.fields,
+        };
+        let read = |ListReply::Listed {
+                        now_ms,
+                        scope_filter,
+                        longest_life_ms,
+                        complete,
+                        index_id_score_fields: rows,
+                    }| {
+            let row = |((index, reservation_id, score), fields): (_, Fields)| Row {
+                index: usize::try_from(index - 1_i64).unwrap_or(0),
+                reservation_id,
+                score,
+                record: fields_of(walk.fields, fields.0),
+            };
+            Ok(Rows {
+                now_ms,
+                scope_filter,
+                longest_life_ms,
+                complete,
+                rows: rows.into_iter().map(row).collect(),
+            })
+        };
+        self.answer_on(Lane::Background, &call, None, read).await
     }
 
     /// The named fields of reservations of one partition, as they are now: of the first ones, or of the first alone, that
@@ -238,101 +293,18 @@ impl Store {
         names: &[&str],
         bytes: i64,
     ) -> Result<(i64, Vec<Option<Record>>), StoreError> {
-        let key = |id: &&str| self.keys().reservation(partition, id);
-        let key_names: Vec<_> = reservation_ids.iter().map(key).collect();
-        let mut args = vec![Arg::from(bytes)];
-        args.extend(names.iter().copied().map(Arg::from));
-        let value = self
-            .call_on(Lane::Background, &ROWS, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&ROWS, value)?;
-        reply.next_str()?;
-        let now_ms = reply.next_i64()?;
-        let mut rows = Vec::with_capacity(reply.len());
-        while !reply.is_empty() {
-            rows.push(fields(&mut reply, names)?);
-        }
-        Ok((now_ms, rows))
+        let keys = self.keys().of(partition);
+        let call = ReadRows {
+            partition,
+            reservations: reservation_ids
+                .iter()
+                .map(|id| keys.reservation(id))
+                .collect(),
+            bytes,
+            names,
+        };
+        let RowsReply::Rows { now_ms, fields } = self.outcome_on(Lane::Background, &call).await?;
+        let records = fields.into_iter().map(|fields| fields_of(names, fields.0));
+        Ok((now_ms, records.collect()))
     }
-
-    /// Up to `rows` of the caller's ledgers in canonical order, after the entry `after`.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn list_balances(
-        &self,
-        caller: &RuntimeCaller,
-        after: Option<&str>,
-        rows: usize,
-    ) -> Result<Answer<Ledgers>, StoreError> {
-        let (keys, partition, tenant) = (self.keys(), caller.partition, caller.tenant.as_str());
-        let key_names = [
-            keys.api_key(partition, caller.key_id.as_str()),
-            keys.budgets(partition, tenant),
-        ];
-        let budget_prefix = keys.budget_prefix(partition, tenant);
-        let args = [
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(tenant),
-            Arg::from(&budget_prefix),
-            Arg::from(after),
-            Arg::from(rows as i64),
-            Arg::from("balances:read"),
-        ];
-        let value = self
-            .call_on(Lane::Background, &BALANCES, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&BALANCES, value)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            other => return refused(other, reply),
-        }
-        let _now_ms = reply.next_i64()?;
-        let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
-        let complete = reply.next_i64()? == 1;
-        let mut ledgers = Vec::with_capacity(reply.len() / 2);
-        while !reply.is_empty() {
-            let entry = reply.next_str()?;
-            let ledger = fields(&mut reply, &LEDGER_FIELDS)?;
-            // One that the index names before it is there, or after it went.
-            if !ledger.as_ref().is_some_and(Record::is_empty) {
-                let balance = ledger.and_then(|ledger| balance_of(&entry, &ledger));
-                ledgers.push((entry, balance));
-            }
-        }
-        Ok(Answer::Done(Ledgers {
-            scope_filter,
-            complete,
-            ledgers,
-        }))
-    }
-}
-
-/// In the order of `balances.lua`.
-const LEDGER_FIELDS: [&str; 8] = [
-    "status",
-    "remaining",
-    "allocated",
-    "spent",
-    "reserved",
-    "debt",
-    "overdraft_limit",
-    "is_over_limit",
-];
-
-/// Reads an index entry `scope unit_index UNIT` and the record of its ledger.
-fn balance_of(entry: &str, ledger: &Record) -> Option<Balance> {
-    let (scope, rest) = entry.split_once(' ')?;
-    let (_, unit) = rest.split_once(' ')?;
-    ledger.text("status").ok()?;
-    ledger.integer("remaining").ok()?;
-    let figures = ["allocated", "spent", "reserved", "debt", "overdraft_limit"];
-    let figures: Option<Vec<_>> = figures.iter().map(|name| ledger.get(name)).collect();
-    let over = if ledger.get("is_over_limit") == Some("1") {
-        "1"
-    } else {
-        "0"
-    };
-    let snapshot = format!("{} {over}", figures?.join(" "));
-    Balance::from_snapshot(ScopePath::parse(scope)?, Unit::parse(unit)?, &snapshot)
 }

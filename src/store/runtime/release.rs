@@ -1,14 +1,55 @@
 //! `release.lua`: ends an active reservation without a charge.
 
-use super::reserve::push_pairs;
+use super::{Answer, balances};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
-use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::record::Record;
-use crate::store::runtime::{Answer, balances, record, refused_for};
-use crate::store::scripts::RELEASE;
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::domain::scope::ScopePath;
+use crate::driver::script::Counted;
+use crate::store::signature::signature;
+use crate::store::{Pair, Store, StoreError};
+
+signature! {
+    /// Ends an active reservation without a charge; its hold returns to the ledgers.
+    RELEASE: Release -> ReleaseReply = "runtime/release", flags "allow-oom";
+    names { partition: Partition, key_id: &'a str, audited: bool }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(owner), reservation(reservation_id), due(owner), event_log: events(owner, day), outbox(),
+            days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
+    }
+    builds { write budget }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        /// Of the API key; empty for the admin key.
+        tenant: &'a str,
+        payload_hash: &'a str,
+        /// Of the idempotency key.
+        key_digest: &'a str,
+        budget_prefix = budget_prefix(owner),
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        owner: &'a str,
+        reservation_id: &'a str,
+        /// Names and values that the record keeps.
+        kept: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry, for the admin key.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
+        replayed: Replayed { now_ms: i64, record: Record },
+        tenant_unreadable, tenant_closed, expired, finalized, corrupt,
+        released: Released {
+            now_ms: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
+        },
+    }
+    writes "On released: the reservation, its due time, the ledgers, events, the audit entry. Otherwise nothing."
+}
 
 /// A hold to be given back.
 #[derive(Debug)]
@@ -55,56 +96,39 @@ impl Store {
         caller: &Caller,
         give_back: &Return<'_>,
     ) -> Result<Answer<Released>, StoreError> {
-        let (partition, owner) = (give_back.owner.partition(), give_back.owner.as_str());
-        let (keys, day) = (self.keys(), self.today());
         let (key_id, key_hash, tenant) = caller_words(caller);
-        let mut key_names = vec![
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, owner),
-            keys.reservation(partition, give_back.reservation_id.as_str()),
-            keys.due(partition, owner),
-            keys.events(partition, owner, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.audit(partition, owner, day),
-            keys.chain(partition, owner),
-        ];
-        key_names.extend(matches!(caller, Caller::Admin(_)).then(|| keys.unsealed(partition)));
-        let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, owner));
-        let mut args = vec![
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(give_back.payload_hash),
-            Arg::from(give_back.key_digest),
-            Arg::from(&budget_prefix),
-            Arg::from("reservations:release"),
-            Arg::from(give_back.cause),
-            Arg::from(owner),
-            Arg::from(give_back.reservation_id.as_str()),
-            Arg::from(give_back.kept.len() as i64 * 2),
-        ];
-        push_pairs(&mut args, give_back.kept);
-        push_pairs(&mut args, give_back.audit);
-        let mut reply = Reply::new(&RELEASE, self.call(&RELEASE, &key_names, &args).await?)?;
-        Ok(Answer::Done(match reply.next_str()?.as_str() {
-            "released" => {
-                let _now_ms = reply.next_i64()?;
-                let (unit, released) = (reply.next_unit()?, reply.next_i64()?);
-                let (depths, path) = (reply.next_str()?, reply.next_path()?);
-                Released::Now {
+        let call = Release {
+            partition: give_back.owner.partition(),
+            key_id,
+            audited: matches!(caller, Caller::Admin(_)),
+            key_hash,
+            tenant,
+            payload_hash: give_back.payload_hash,
+            key_digest: give_back.key_digest,
+            context: give_back.cause,
+            owner: give_back.owner.as_str(),
+            reservation_id: give_back.reservation_id.as_str(),
+            kept: Counted(give_back.kept),
+            audit: give_back.audit,
+        };
+        self.answer(&call, Some(give_back.owner), |outcome| {
+            Ok(match outcome {
+                ReleaseReply::Released {
                     unit,
-                    released,
-                    balances: balances(&mut reply, &path, unit, &depths)?,
-                }
-            }
-            "replayed" => {
-                let _now_ms = reply.next_i64()?;
-                Released::Before(record(&mut reply)?)
-            }
-            other => return refused_for(give_back.owner, other, reply),
-        }))
+                    estimate,
+                    depths,
+                    scope_path,
+                    snapshots,
+                    ..
+                } => Released::Now {
+                    unit,
+                    released: estimate,
+                    balances: balances(&RELEASE, &scope_path, unit, &depths, &snapshots)?,
+                },
+                ReleaseReply::Replayed { record, .. } => Released::Before(record),
+            })
+        })
+        .await
     }
 }
 

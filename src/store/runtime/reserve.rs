@@ -1,15 +1,73 @@
 //! `reserve.lua`: holds an estimate on every budgeted scope, or on none.
 
+use super::{Answer, balances};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::ReservationId;
+use crate::domain::ids::{Partition, ReservationId};
 use crate::domain::policy::{OveragePolicy, PolicySelection};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
-use crate::store::runtime::{Answer, balances, record, refused_for};
-use crate::store::scripts::RESERVE;
-use crate::store::{Arg, Call, Reply, Store, StoreError};
+use crate::driver::script::Counted;
+use crate::store::signature::{ScriptCall, Signature, signature};
+use crate::store::{Call, Pair, Store, StoreError};
+
+signature! {
+    /// Holds an estimate on every budgeted scope of a subject, or on none.
+    RESERVE: Reserve -> ReserveReply = "runtime/reserve";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), reservation(reservation_id), reservations(tenant, day), due(tenant), due_tenants(),
+            event_log: events(tenant, day), outbox(), days(), denials(tenant), denial_minutes: denials_due(),
+            rates(tenant) when rate_limits;
+    }
+    each { write budgets: budget }
+    builds { read budget }
+    args {
+        day,
+        key_hash: &'a str,
+        tenant: &'a str,
+        payload_hash: &'a str,
+        scope_path: &'a str,
+        unit: &'a str,
+        amount: i64,
+        requested_ttl_ms: Option<i64>,
+        grace_ms: i64,
+        requested_overage_policy: Option<&'a str>,
+        /// Holds that were due by then have been expired for this request.
+        swept_until_ms: Option<i64>,
+        budget_prefix = budget_prefix(tenant),
+        reservation_id: &'a str,
+        /// Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
+        policy: String,
+        /// Above this number in a minute, denials are only counted.
+        denied_per_minute: u32,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// The version of the tenant's policies from which the policy was chosen.
+        policies_version: &'a str,
+        /// From then on the policy applies.
+        policy_from_ms: i64,
+        /// Until then the policy applies.
+        policy_until_ms: i64,
+        /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates; - for no limit.
+        rate_limits: Option<String>,
+        /// Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
+        facts: Counted<&'a [Pair]>,
+        /// Names and values that only the record keeps.
+        kept: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
+        replayed: Replayed { now_ms: i64, record: Record },
+        tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, corrupt, unit_mismatch, budget_not_found,
+        sweep_first, denied,
+        reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
+    }
+    writes "On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied and \
+tenant_closed: the event. Otherwise nothing."
+}
 
 /// What a script needs to know of every request that names a subject.
 #[derive(Debug)]
@@ -26,6 +84,24 @@ pub struct Subjected<'a> {
     pub facts: &'a [(&'static str, String)],
     /// Holds due by this time have been expired already; none at the first call.
     pub swept_until_ms: Option<i64>,
+}
+
+impl Subjected<'_> {
+    /// The ledgers at the given depths of the subject's scopes.
+    pub(super) fn balances(
+        &self,
+        signature: &Signature,
+        depths: &str,
+        snapshots: &[String],
+    ) -> Result<Vec<Balance>, StoreError> {
+        balances(
+            signature,
+            self.scope_path,
+            self.amount.unit(),
+            depths,
+            snapshots,
+        )
+    }
 }
 
 /// A hold to be made.
@@ -80,118 +156,75 @@ impl Store {
         caller: &RuntimeCaller,
         hold: &Hold<'_>,
     ) -> Result<Answer<Reserved>, StoreError> {
-        let call = self.reserve_call(caller, hold);
-        let (request, unit) = (&hold.request, hold.request.amount.unit());
-        let mut reply = Reply::new(&RESERVE, self.send(&call).await?)?;
-        Ok(Answer::Done(match reply.next_str()?.as_str() {
-            "reserved" => {
-                let (now_ms, ttl_ms) = (reply.next_i64()?, reply.next_i64()?);
-                let depths = reply.next_str()?;
-                let balances = balances(&mut reply, request.scope_path, unit, &depths)?;
-                Reserved::Now {
+        let (call, request) = (self.reserve_with(caller, hold), &hold.request);
+        self.answer(&call, Some(&caller.tenant), |outcome| {
+            Ok(match outcome {
+                ReserveReply::Reserved {
                     now_ms,
                     ttl_ms,
-                    balances,
-                }
-            }
-            "replayed" => Reserved::Before {
-                now_ms: reply.next_i64()?,
-                record: record(&mut reply)?,
-            },
-            other => return refused_for(&caller.tenant, other, reply),
-        }))
+                    depths,
+                    snapshots,
+                } => Reserved::Now {
+                    now_ms,
+                    ttl_ms,
+                    balances: request.balances(&RESERVE, &depths, &snapshots)?,
+                },
+                ReserveReply::Replayed { now_ms, record } => Reserved::Before { now_ms, record },
+            })
+        })
+        .await
     }
 
     /// The call of `reserve.lua`.
     pub fn reserve_call(&self, caller: &RuntimeCaller, hold: &Hold<'_>) -> Call {
-        let (request, partition, tenant) =
-            (&hold.request, caller.partition, caller.tenant.as_str());
-        let (keys, day, unit) = (self.keys(), self.today(), request.amount.unit());
-        let mut key_names = vec![
-            keys.api_key(partition, caller.key_id.as_str()),
-            keys.tenant(partition, tenant),
-            keys.reservation(partition, hold.reservation_id.as_str()),
-            keys.reservations(partition, tenant, day),
-            keys.due(partition, tenant),
-            keys.due_tenants(partition),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.denials(partition, tenant),
-            keys.denials_due(partition),
-        ];
-        let rate_limits = rate_limits(hold.policy);
-        if rate_limits.is_some() {
-            key_names.push(keys.rates(partition, tenant));
-        }
-        self.push_budgets(&mut key_names, caller, request.scope_path, unit);
-        let (day_text, budget_prefix) = (day.to_string(), keys.budget_prefix(partition, tenant));
-        let policy = policy_words(hold.policy);
-        let mut args = vec![
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(request.payload_hash),
-            Arg::from(request.scope_path.as_str()),
-            Arg::from(unit.as_str()),
-            Arg::from(request.amount.value()),
-            optional(hold.ttl_ms),
-            Arg::from(hold.grace_ms),
-            Arg::from(hold.overage_policy.map(OveragePolicy::as_str)),
-            optional(request.swept_until_ms),
-            Arg::from(&budget_prefix),
-            Arg::from(hold.reservation_id.as_str()),
-            Arg::from(&policy),
-            Arg::from(hold.denied_per_minute),
-            Arg::from(request.cause),
-            Arg::from(&*hold.policy.version),
-            Arg::from(hold.policy.from_ms),
-            Arg::from(hold.policy.until_ms),
-            Arg::from(rate_limits.as_deref()),
-            Arg::from(request.facts.len() as i64 * 2),
-        ];
-        push_pairs(&mut args, request.facts);
-        push_pairs(&mut args, hold.kept);
-        Call::new(&RESERVE, &key_names, &args)
+        self.reserve_with(caller, hold)
+            .on(self.keys(), self.today())
     }
 
-    /// Adds the ledgers of every enclosing scope, root first.
-    pub(in crate::store) fn push_budgets(
+    fn reserve_with<'a>(&self, caller: &'a RuntimeCaller, hold: &'a Hold<'a>) -> Reserve<'a> {
+        let (request, unit) = (&hold.request, hold.request.amount.unit());
+        Reserve {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            budgets: self.budgets_of(caller, request.scope_path, unit),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: request.payload_hash,
+            scope_path: request.scope_path.as_str(),
+            unit: unit.as_str(),
+            amount: request.amount.value(),
+            requested_ttl_ms: hold.ttl_ms,
+            grace_ms: hold.grace_ms,
+            requested_overage_policy: hold.overage_policy.map(OveragePolicy::as_str),
+            swept_until_ms: request.swept_until_ms,
+            reservation_id: hold.reservation_id.as_str(),
+            policy: policy_words(hold.policy),
+            denied_per_minute: hold.denied_per_minute,
+            context: request.cause,
+            policies_version: &hold.policy.version,
+            policy_from_ms: hold.policy.from_ms,
+            policy_until_ms: hold.policy.until_ms,
+            rate_limits: rate_limits(hold.policy),
+            facts: Counted(request.facts),
+            kept: hold.kept,
+        }
+    }
+
+    /// The ledgers of every enclosing scope, root first.
+    pub(super) fn budgets_of(
         &self,
-        keys: &mut Vec<String>,
         caller: &RuntimeCaller,
         path: &ScopePath,
         unit: Unit,
-    ) {
-        for scope in path.with_parents() {
-            keys.push(self.keys().budget(
-                caller.partition,
-                caller.tenant.as_str(),
-                unit.as_str(),
-                scope.as_str(),
-            ));
-        }
-    }
-}
-
-/// An integer, or the empty string.
-pub(in crate::store) fn optional(integer: Option<i64>) -> Arg<'static> {
-    integer.map_or(Arg::Bytes(b""), Arg::Integer)
-}
-
-pub(in crate::store) fn push_pairs<'a>(
-    args: &mut Vec<Arg<'a>>,
-    pairs: &'a [(&'static str, String)],
-) {
-    for (name, value) in pairs {
-        args.push(Arg::from(*name));
-        args.push(Arg::from(value));
+    ) -> Vec<String> {
+        let (keys, tenant) = (self.keys().of(caller.partition), caller.tenant.as_str());
+        let ledger = |scope: ScopePath| keys.budget(tenant, unit.as_str(), scope.as_str());
+        path.with_parents().map(ledger).collect()
     }
 }
 
 /// `overage default_ttl_ms max_ttl_ms max_extensions`, `-` for what the policy leaves open; empty without a policy.
-pub(in crate::store) fn policy_words(policy: &PolicySelection) -> String {
+pub(super) fn policy_words(policy: &PolicySelection) -> String {
     let Some(policy) = &policy.policy else {
         return String::new();
     };

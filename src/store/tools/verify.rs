@@ -110,7 +110,7 @@ impl Store {
         ledgers: &[(String, Unit)],
     ) -> Result<Ledgers, StoreError> {
         let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
-        let mut key_names = vec![keys.strained(partition)];
+        let mut key_names = vec![keys.over_limit_or_in_debt(partition)];
         let mut names = Vec::with_capacity(ledgers.len());
         for (scope, unit) in ledgers {
             key_names.push(keys.budget(partition, tenant, unit.as_str(), scope));
@@ -192,7 +192,7 @@ impl Store {
             let mut key_names = vec![keys.days(partition)];
             for day in days {
                 key_names.push(keys.reservations(partition, name, *day));
-                key_names.push(keys.posts(partition, name, *day));
+                key_names.push(keys.usage_events(partition, name, *day));
             }
             let members: Vec<_> = days.iter().map(|day| format!("{name}:{day}")).collect();
             let args: Vec<_> = members.iter().map(Arg::from).collect();

@@ -79,7 +79,7 @@ impl Inventory {
         if !ours
             || !matches!(
                 kind,
-                "rsvs" | "posts" | "budget" | "budgets" | "due" | "tenant"
+                "rsvs" | "usage_events" | "budget" | "budgets" | "due" | "tenant"
             )
         {
             return;
@@ -88,7 +88,7 @@ impl Inventory {
         let day = names.next().and_then(Day::parse);
         match (kind, day) {
             ("rsvs", Some(day)) => drop(found.reservations.insert(day)),
-            ("posts", Some(day)) => drop(found.posts.insert(day)),
+            ("usage_events", Some(day)) => drop(found.posts.insert(day)),
             _ => {}
         }
     }

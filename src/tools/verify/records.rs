@@ -45,7 +45,10 @@ impl Collector<'_> {
                 keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
             ),
-            Records::Posts => (keys.posts(partition, tenant, day), keys.post(partition, "")),
+            Records::Posts => (
+                keys.usage_events(partition, tenant, day),
+                keys.usage_event(partition, ""),
+            ),
         };
         let mut walk = Walk::until(until_ms);
         while let Some(ids) = walk.next(self.store, &index).await? {

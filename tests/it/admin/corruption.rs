@@ -107,7 +107,7 @@ impl Stage {
         };
         let key = match damage {
             Damage::Counts | Damage::Count(_) => keys.counts(partition),
-            Damage::Strained => keys.strained(partition),
+            Damage::Strained => keys.over_limit_or_in_debt(partition),
             Damage::Failing => keys.failing(partition),
             Damage::Expiring => keys.expiring(partition),
             Damage::Closings => keys.closings(partition),
@@ -346,7 +346,10 @@ async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is(
     let agent = "tenant:umbra/agent:a";
     stage.run(Change::CreateBudget).await.expect(201);
     let damaged = keys.budget(partition, "umbra", "TOKENS", agent);
-    let (strained, failing) = (keys.strained(partition), keys.failing(partition));
+    let (strained, failing) = (
+        keys.over_limit_or_in_debt(partition),
+        keys.failing(partition),
+    );
     let other = made(app, hook(URL)).await;
     for words in [
         &["HSET", &damaged, "debt", "60", "overdraft_limit", "x"][..],

@@ -45,7 +45,7 @@ impl LedgerAudit {
             let index = keys.reservations(partition, name, day);
             let ids: Vec<String> = fixture.run(&["ZRANGE", &index, "0", "-1"]).await;
             reservation_ids.extend(ids);
-            let index = keys.posts(partition, name, day);
+            let index = keys.usage_events(partition, name, day);
             let ids: Vec<String> = fixture.run(&["ZRANGE", &index, "0", "-1"]).await;
             post_ids.extend(ids);
             let log = keys.events(partition, name, day);
@@ -56,7 +56,10 @@ impl LedgerAudit {
             .iter()
             .map(|id| keys.reservation(partition, id))
             .collect();
-        let post_keys: Vec<_> = post_ids.iter().map(|id| keys.post(partition, id)).collect();
+        let post_keys: Vec<_> = post_ids
+            .iter()
+            .map(|id| keys.usage_event(partition, id))
+            .collect();
         Self {
             ledgers: scopes.into_iter().zip(ledgers).collect(),
             reservations: reservation_ids

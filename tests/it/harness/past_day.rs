@@ -104,7 +104,11 @@ impl PastDay {
                     &ended,
                 ]);
                 if debt != "0" {
-                    let strained = self.tenant.store.keys().strained(self.lease.partition);
+                    let strained = self
+                        .tenant
+                        .store
+                        .keys()
+                        .over_limit_or_in_debt(self.lease.partition);
                     let entry = format!("debt {} TOKENS tenant:{}", self.tenant.id, self.tenant.id);
                     self.tenant.queue(&["ZINCRBY", &strained, &debt, &entry]);
                     self.tenant.queue(&["HSET", &key, "debt.1", &debt]);
@@ -141,8 +145,8 @@ impl PastDay {
         let partition = self.lease.partition;
         let id = format!("e{partition}_{:024x}", rand::random::<u64>());
         let (key, index) = (
-            keys.post(partition, &id),
-            keys.posts(partition, "acme", self.day),
+            keys.usage_event(partition, &id),
+            keys.usage_events(partition, "acme", self.day),
         );
         let created = self.day.start_ms().to_string();
         let mut words = vec!["HSET", &key, "status", "APPLIED", "tenant", "acme"];

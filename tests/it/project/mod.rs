@@ -3,6 +3,7 @@
 mod circles;
 mod documents;
 mod need;
+mod signatures;
 mod tidy;
 mod words;
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use budget_authority::script_args;
-use budget_authority::store::scripts::{META, RESERVE};
+use budget_authority::store::runtime::reserve::RESERVE;
+use budget_authority::store::scripts::META;
 use budget_authority::store::{
     Arg, DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
@@ -217,7 +218,7 @@ async fn a_full_redis_is_told_from_an_unavailable_one() {
     call(&store).await.expect("a start needs no memory");
     let keys: Vec<_> = (0..12).map(|key| format!("{{t}}:{key}")).collect();
     let args: Vec<_> = (0..22_i64).map(Arg::from).collect();
-    let error = store.call(&RESERVE, &keys, &args).await;
+    let error = store.call(&RESERVE.script, &keys, &args).await;
     let error = error.expect_err("a hold takes memory");
     assert!(matches!(error, StoreError::Full), "{error}");
 }

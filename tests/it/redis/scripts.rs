@@ -4,13 +4,13 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use budget_authority::store::Script;
-use budget_authority::store::scripts::ALL;
+use budget_authority::store::scripts::all;
 
 use crate::harness::redis::shared;
 
 #[test]
 fn redis_accepts_every_script() {
-    let refused = |script: &&Script| {
+    let refused = |script: &Script| {
         let client = redis::Client::open(shared().url()).expect("a url");
         let mut connection = client.get_connection().expect("it runs");
         let loaded = redis::cmd("SCRIPT")
@@ -21,13 +21,13 @@ fn redis_accepts_every_script() {
             .err()
             .map(|error| format!("{}: {error}", script.name()))
     };
-    let refused: Vec<_> = ALL.iter().filter_map(refused).collect();
+    let refused: Vec<_> = all().filter_map(refused).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
 #[test]
 fn every_name_that_a_script_uses_is_defined_in_it() {
-    let complaints: Vec<_> = ALL.iter().flat_map(|script| complaints(script)).collect();
+    let complaints: Vec<_> = all().flat_map(complaints).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 

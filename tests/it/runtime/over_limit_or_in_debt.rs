@@ -7,7 +7,9 @@ use crate::harness::app::TestApp;
 use crate::harness::response::Response;
 
 fn key(app: &TestApp) -> String {
-    app.store.keys().strained(tenant_id("acme").partition())
+    app.store
+        .keys()
+        .over_limit_or_in_debt(tenant_id("acme").partition())
 }
 
 async fn entries(app: &TestApp) -> Vec<String> {

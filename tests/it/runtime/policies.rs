@@ -92,7 +92,7 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
         let record = app
             .store
             .keys()
-            .post(app.callers[0].partition, posted.text("/event_id"));
+            .usage_event(app.callers[0].partition, posted.text("/event_id"));
         let overage: String = app.run(&["HGET", &record, "overage_policy"]).await;
         assert_eq!(overage, expected.as_str(), "{key}");
     }

@@ -81,7 +81,7 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         tenant_id("acme").partition(),
         fixture.budget_key("acme", "tenant:acme"),
     );
-    let strained = fixture.store.keys().strained(partition);
+    let strained = fixture.store.keys().over_limit_or_in_debt(partition);
     // As a debt that no script has noted.
     fixture.redis().run::<i64>(&[
         "HSET",

@@ -1,11 +1,11 @@
 --[[
-ledger_quiet: whether the move of a ledger surely caused no event. It is the usual case, and told without defining what
+no_threshold_crossed: whether the move of a ledger surely caused no event. It is the usual case, and told without defining what
 tells of events.
 ]]
 
 -- What is used is at most allocated - remaining, so it stays below the lowest threshold while remaining stays above the
 -- rest. By doubles, with a margin.
-local function ledger_quiet(budget, thresholds)
+local function no_threshold_crossed(budget, thresholds)
   local least = (1.000001 - thresholds[1] / 1e6) * budget.allocated
   return least >= 0 and budget.remaining + 0 > least and budget.before_remaining + 0 > least
     and (budget.debt_by or 0) == 0 and not budget.over

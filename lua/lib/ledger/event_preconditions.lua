@@ -1,13 +1,13 @@
---[[ ledgers_untellable: what would keep an operation from telling what it did; see ledger_quiet. ]]
+--[[ event_preconditions: what would keep an operation from telling what it did; see no_threshold_crossed. ]]
 
 -- Whether the figures that only events are computed from are integers.
 local function ledger_sound(budget)
   return int64(budget.spent) and int64(budget.allocated) and int64(budget.debt) and int64(budget.limit)
 end
 
--- Asked before the effects of moves that are not quiet, so that telling of them can't fail afterwards: raises if a log is
+-- Asked before the effects of moves that are not eventless, so that telling of them can't fail afterwards: raises if a log is
 -- no stream, answers the key of the first ledger that is corrupt.
-local function ledgers_untellable(budgets, event_log, outbox)
+local function event_preconditions(budgets, event_log, outbox)
   redis.call('XLEN', event_log)
   redis.call('XLEN', outbox)
   for _, budget in ipairs(budgets) do

@@ -1,0 +1,136 @@
+#!lua
+--[[ Written by `make signatures`, from the declaration in src/store.
+Charges what was already used, without a reservation, to every budgeted scope of a subject.
+
+KEYS[1]     read   api_key                hash    apikey:<key_id>
+KEYS[2]     read   due                    zset    due:<tenant>
+KEYS[3]     write  tenant_key             hash    tenant:<tenant>
+KEYS[4]     write  usage_event            hash    usage_event:<event_id>
+KEYS[5]     write  usage_events           zset    usage_events:<tenant>:<day>
+KEYS[6]     write  event_log              stream  events:<tenant>:<day>
+KEYS[7]     write  outbox                 stream  outbox
+KEYS[8]     write  days                   zset    days
+KEYS[9]     write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[10..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
+built       read                          hash    budget:<tenant>:<unit>:<scope>
+
+ARGV[1]     day                       yyyymmdd
+ARGV[2]     day_start_ms              int64
+ARGV[3]     key_hash                  text
+ARGV[4]     tenant                    text
+ARGV[5]     payload_hash              text
+ARGV[6]     scope_path                text
+ARGV[7]     unit                      text
+ARGV[8]     actual                    int64
+ARGV[9]     requested_overage_policy  text or ''
+ARGV[10]    swept_until_ms            int64 or ''
+    Holds that were due by then have been expired for this request.
+ARGV[11]    budget_prefix             prefix budget:<tenant>:
+ARGV[12]    event_id                  text
+ARGV[13]    policy                    text                     As in reserve.
+ARGV[14]    context                   text                     The request cause, lines of name and value.
+ARGV[15]    action_kind               text
+ARGV[16]    policies_version          text
+    The version of the tenant's policies from which the policy was chosen.
+ARGV[17]    policy_from_ms            int64                    From then on the policy applies.
+ARGV[18]    policy_until_ms           int64                    Until then the policy applies.
+ARGV[19..]  kept                      to the end               Names and values that the record keeps.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version | corrupt key |
+  unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms |
+  denied reason scope remaining | applied now_ms charged depths snapshots
+Writes:
+  On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
+  events. Otherwise nothing.
+]]
+local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt
+  = unpack(KEYS, 1, 9)
+local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual, requested_overage_policy,
+  swept_until_ms, budget_prefix, event_id, policy, context, action_kind, policies_version, policy_from_ms,
+  policy_until_ms = unpack(ARGV, 1, 18)
+local budgets_from = 10
+local kept_from = 19
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, base/days, base/int64
+-- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys
+-- @include ledger/evaluate_dead_holds, ledger/overage_policy, ledger/overage, ledger/ledger_hold, ledger/ledger_charge
+-- @include ledger/no_threshold_crossed
+
+-- Refusals: read only.
+local now = now_ms()
+local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
+if refusal then return {refusal, why} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local stored_hash = redis.call('HGET', usage_event, 'create_hash')
+if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
+if stored_hash then return {'replayed', now, redis.call('HGETALL', usage_event)} end
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy')
+if tenant_refused then return {tenant_refused} end
+local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
+if stale then return stale end
+local budgets, corrupt = budgets_read(KEYS, budgets_from)
+if not budgets then return {'corrupt', corrupt} end
+if #budgets == 0 then
+  -- @cold ledger/evaluate_other_units
+  local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
+  if scope then return {'unit_mismatch', scope, units} end
+  return {'budget_not_found'}
+end
+for _, budget in ipairs(budgets) do
+  if budget.status ~= 'ACTIVE' then return {'inactive', budget.status, budget_scope(scope_path, budget.depth)} end
+end
+local policy_overage = policy:match('^(%S+)')
+local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
+if not overage_policy then return {'corrupt', tenant_key} end
+local used = int64(actual)
+if used ~= 0 and overage_short(budgets, used) and evaluate_dead_holds(due, now, swept_until_ms) then
+  return {'sweep_first', now}
+end
+local charged, reason, blocking = overage_charge(budgets, used, overage_policy)
+if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
+local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
+local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
+local depths, minus_charged = '', int64_sub(0, charged)
+for i = 1, #budgets do
+  local budget = budgets[i]
+  local debt_by = budget.deficit or 0
+  if not ledger_move_charge(budget, minus_charged, 0, int64_sub(charged, debt_by), debt_by) then
+    return {'corrupt', budget.key}
+  end
+  eventless = eventless and no_threshold_crossed(budget, thresholds)
+  depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
+  reply[4 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+  if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
+end
+reply[4] = depths
+if not eventless then
+  -- @cold ledger/event_preconditions
+  local corrupt_key = event_preconditions(budgets, event_log, outbox)
+  if corrupt_key then return {'corrupt', corrupt_key} end
+  redis.call('ZCARD', over_limit_or_in_debt)
+end
+
+-- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
+redis.call('ZADD', usage_events, now, event_id)
+day_register(days, tenant_key, settings, tenant, day, now)
+redis.call('HSET', usage_event, 'status', 'APPLIED', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
+  'actual', actual, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
+  'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
+for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+if not eventless then
+  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, ledger/over_limit_or_in_debt
+  local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
+  for _, budget in ipairs(budgets) do
+    local scope = budget_scope(scope_path, budget.depth)
+    if budget.debt_by ~= 0 or budget.becomes_over then
+      over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
+    end
+    ledger_events(events, budget, unit, scope, thresholds, true, {'data.overage_policy', overage_policy})
+  end
+  events_point(events)
+end
+return reply

@@ -1,0 +1,36 @@
+//! Calls of scripts that are put together before they are sent.
+
+use redis::{Cmd, Value};
+
+use super::error::StoreError;
+use super::reply::Reply;
+use super::script::{Arg, Script};
+
+/// One call of a script, ready to be sent.
+#[derive(Debug)]
+pub struct Call {
+    pub(crate) script: &'static Script,
+    /// The first key, which says where the call goes.
+    pub(crate) key: String,
+    pub(crate) command: Cmd,
+}
+
+impl Call {
+    /// All keys share the first one's hash tag.
+    pub fn new<K: AsRef<str>>(script: &'static Script, keys: &[K], args: &[Arg<'_>]) -> Self {
+        let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+        Self {
+            script,
+            key: keys.first().copied().unwrap_or_default().to_owned(),
+            command: script.command(&keys, args),
+        }
+    }
+
+    /// The word that a reply to this call begins with.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`].
+    pub fn word(&self, reply: Value) -> Result<String, StoreError> {
+        Reply::new(self.script, reply)?.next_str()
+    }
+}

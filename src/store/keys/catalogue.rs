@@ -1,0 +1,174 @@
+//! The catalogue of keys. No key grows without bound: indexes and logs are per tenant and day.
+
+use super::keys;
+
+keys! { deployment "" {
+    /// `layout`, `partitions`, `secret` and `dialect` of the deployment.
+    meta: hash = ("meta"), "never";
+}}
+
+keys! { directory "{dir}:" {
+    /// All tenants, in order of their ids. A tenant is entered before it is recorded.
+    directory: zset = ("tenants"), "never";
+    /// All API keys by creation time. A key is entered before it is recorded.
+    api_key_directory: zset = ("apikeys"), "never; an entry whose key was not recorded at once";
+    /// All webhook subscriptions, in order of their ids. One is entered before it is recorded and leaves after it is deleted.
+    webhook_directory: zset = ("webhooks"), "with the subscription";
+    /// The dispatchers by the time until which each counts as alive.
+    dispatchers: zset = ("dispatchers"), "an entry when its time is over";
+}}
+
+keys! { partition {
+    /// A tenant's status, settings and defaults.
+    tenant: hash = ("tenant:" tenant), "never";
+    /// What the keys of tenants start with.
+    tenant_prefix: prefix = ("tenant:"), "";
+    /// The partition's tenants, in order of their ids.
+    tenants: zset = ("tenants"), "never";
+    /// The partition's tenants by the digest that ids of their events have.
+    tenant_ids: hash = ("tenantids"), "never";
+    /// An API key's digest, tenant, status and permissions.
+    api_key: hash = ("apikey:" key_id), "never";
+    /// What the keys of API keys start with.
+    api_key_prefix: prefix = ("apikey:"), "";
+    /// A tenant's API keys by creation time.
+    api_keys: zset = ("apikeys:" tenant), "never";
+    /// `<tenant>:<key_id>` of API keys whose expiry event is pending, by expiry time.
+    expiring: zset = ("expiring"), "an entry with its event";
+    /// One policy.
+    policy: hash = ("policy:" policy_id), "never";
+    /// What the keys of policies start with.
+    policy_prefix: prefix = ("policy:"), "";
+    /// A tenant's policies, in order of their ids.
+    policies: zset = ("policies:" tenant), "never";
+    /// A tenant's policies by name.
+    policy_names: hash = ("policy_names:" tenant), "never";
+    /// A tenant's counts of the current minute under policies with rate limits: `minute_ms`, `reserved <policy_id> <scope>`,
+    /// `committed <policy_id> <scope>`.
+    rates: hash = ("rates:" tenant), "TTL of 2 minutes";
+    /// One ledger.
+    budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
+    /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.
+    budget_prefix: prefix = ("budget:" tenant ":"), "";
+    /// A tenant's ledgers, in order: `<scope> <unit index> <UNIT>`.
+    budgets: zset = ("budgets:" tenant), "never";
+    /// The partition's ledgers in debt, `debt <tenant> <UNIT> <scope>` by debt, and over their limit, `over …` by
+    /// `-debt - 1`.
+    over_limit_or_in_debt: zset = ("over_limit_or_in_debt"), "an entry when the ledger is funded";
+    /// One reservation with its idempotency entries, or the outcome of a dry run.
+    reservation: hash = ("rsv:" reservation_id), "after the retention of reservations; a dry run by a TTL of 24 hours";
+    /// What the keys of reservations start with.
+    reservation_prefix: prefix = ("rsv:"), "";
+    /// A day's reservations of a tenant by creation time.
+    reservations: zset = ("rsvs:" tenant ":" day), "with its last reservation";
+    /// One usage event.
+    usage_event: hash = ("usage_event:" event_id), "after the retention of usage events";
+    /// What the keys of usage events start with.
+    usage_event_prefix: prefix = ("usage_event:"), "";
+    /// A day's usage events of a tenant by time.
+    usage_events: zset = ("usage_events:" tenant ":" day), "with its last usage event";
+    /// One decision, kept for its idempotency key.
+    decision: hash = ("decision:" decision_id), "TTL of 24 hours";
+    /// A tenant's active reservations by due time: expiry and grace period.
+    due: zset = ("due:" tenant), "an entry when the reservation ends";
+    /// The partition's tenants by their earliest due time, or an earlier one.
+    due_tenants: zset = ("due"), "an entry when nothing of the tenant is due";
+    /// Reservations that cannot be expired, by the time at which that was found.
+    quarantine: zset = ("quarantine"), "by an operator";
+    /// `<tenant>:<day>` by the time at which retention looks at that day's keys next.
+    days: zset = ("days"), "an entry when nothing of the day is left";
+    /// A day's events of a tenant, as facts.
+    events: stream = ("events:" tenant ":" day), "whole, after the retention of events";
+    /// What the keys of event logs start with; tenant, `:` and day follow.
+    event_log_prefix: prefix = ("events:"), "";
+    /// Pointers into event logs: tenant, day, first entry, count.
+    outbox: stream = ("outbox"), "trimmed by age, never beyond the cursor of the view";
+    /// A tenant's denials of the current minute: `minute_ms`, `count`, `suppressed`, the facts of the first suppressed one.
+    denials: hash = ("denials:" tenant), "with its rollup, or when the next minute overwrites it";
+    /// The tenants with a rollup of denials to be emitted, by the end of the minute.
+    denials_due: zset = ("denials"), "an entry with its rollup";
+    /// Failures of one API key, or of `__system__:unknown`: `minute_ms` of the last event, and `count`, `context` and `reason`
+    /// of the failures since.
+    auth_failures: hash = ("authfail:" member), "TTL of a minute, or with its rollup";
+    /// `<tenant>:<key_id>` with a rollup of failures to be emitted, by the end of the minute.
+    auth_failures_due: zset = ("authfail"), "an entry with its rollup";
+    /// Refused admin requests of unknown callers in the current minute: `minute_ms`, `count`, `suppressed`, the first
+    /// suppressed one.
+    audit_failures: hash = ("auditfail:" sentinel), "with its rollup, or when the next minute overwrites it";
+    /// The sentinels with a rollup of refused requests to be written, by the end of the minute.
+    audit_failures_due: zset = ("auditfail"), "an entry with its rollup";
+    /// A day's audit entries of a tenant.
+    audit: stream = ("audit:" tenant ":" day), "whole, after the retention of audit entries";
+    /// A tenant's audit chain: `sequence` of the last entry; `sealed_sequence`, `sealed_hash`, `sealed_day` and
+    /// `sealed_entry` of the last sealed one; `anchor_sequence` and `anchor_hash` of the last one removed, `anchor_dropped` in
+    /// all.
+    chain: hash = ("chain:" tenant), "never";
+    /// The seals of a day's audit entries by number; `last`: number and hash of the last one.
+    seals: hash = ("seals:" tenant ":" day), "with the audit log of the day";
+    /// Tenants and sentinels whose audit chain has entries without a seal.
+    unsealed: set = ("unsealed"), "an entry when its chain is sealed";
+    /// The stored response of an admin request, by the digest of its idempotency key.
+    idempotency: hash = ("idem:" tenant ":" digest), "TTL of 24 hours";
+    /// The intent of a tenant's close: `phase`, `offset`, the request cause, what each ledger got back, and the audit entry of
+    /// the request while it waits.
+    closing: hash = ("closing:" tenant), "with the end of the close";
+    /// Tenants whose close has not ended, by the time from which a dispatcher resumes it.
+    closings: zset = ("closings"), "an entry with its intent";
+    /// The claim of a bulk action: the rows, the request cause, `until_ms` of its lease; at the end `response`.
+    bulk: hash = ("bulk:" tenant ":" digest), "TTL of 15 minutes after the end of the action";
+    /// `<tenant>:<digest>` of bulk actions that have not ended, by the time from which a dispatcher resumes them.
+    bulks: zset = ("bulks"), "an entry with the end of the action";
+    /// The outcomes of the partition's rows of a bulk action.
+    bulk_rows: hash = ("bulkrow:" claim_id), "TTL of 48 hours";
+    /// One webhook subscription, its secrets sealed.
+    webhook: hash = ("webhook:" subscription_id), "when it is deleted";
+    /// What the keys of subscriptions start with.
+    webhook_prefix: prefix = ("webhook:"), "";
+    /// An owner's subscriptions, in order of their ids. The operator's owner is `__system__`.
+    webhooks: zset = ("webhooks:" owner), "an entry with its subscription";
+    /// The utilization thresholds, in millionths, that each active subscription of an owner watches.
+    watch: hash = ("watch:" owner), "a field with its subscription";
+    /// The thresholds that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending` and
+    /// `after` while they are copied. In partition `000` also the source: `source_union`, `source_version`.
+    thresholds: hash = ("thresholds"), "never";
+    /// Test deliveries of a subscription in the current minute.
+    webhook_tests: hash = ("webhooktests:" subscription_id), "TTL of 2 minutes";
+    /// One delivery.
+    delivery: hash = ("delivery:" delivery_id), "not written yet";
+    /// What the keys of deliveries start with.
+    delivery_prefix: prefix = ("delivery:"), "";
+    /// A subscription's deliveries by the time at which they were queued.
+    deliveries: zset = ("deliveries:" subscription_id), "not written yet";
+    /// The claim of the process that chooses events for a replay.
+    replay_lock: string = ("replaylock:" subscription_id), "when the replay is queued; TTL of a minute";
+    /// A replay that waits for delivery.
+    replay: hash = ("replay:" replay_id), "TTL of 24 hours";
+    /// The ids of a replay's events, in order.
+    replay_events: list = ("replayevents:" replay_id), "TTL of 24 hours";
+    /// Replays that wait for delivery, by the time at which they were queued.
+    replays: zset = ("replays"), "an entry after 24 hours";
+    /// The rules for addresses of webhook receivers, in partition `000`.
+    webhook_security: hash = ("webhooksecurity"), "never";
+    /// How many tenants, ledgers (by unit) and subscriptions of the partition have which status.
+    counts: hash = ("counts"), "never";
+    /// The partition's subscriptions whose deliveries fail, by failures in a row.
+    failing: zset = ("failing"), "an entry with the first success";
+    /// The dispatcher that works on the partition: `owner`, `token`, `until_ms`.
+    lease: hash = ("lease"), "never";
+}}
+
+keys! { views "{all}:" {
+    /// The last outbox entry of each partition that is in the view of events.
+    view_cursors: hash = ("cursors"), "never";
+    /// A day's rows of a view by time: `<partition> <entry, padded> <tenant>`, and the type of an event.
+    view_rows: zset = ("" view ":" day), "TTL: the retention of the log and 2 days";
+    /// The same rows of one kind: an event type, a category, or a sentinel.
+    view_rows_of_kind: zset = ("" view ":" kind ":" day), "TTL: the retention of the log and 2 days";
+    /// A day's rows of a view by the ids that they can be asked for by: `<letter><digest> <at_ms> <row>`. The letters:
+    /// correlation `c`, request `r`, trace `t`, resource `o`, API key `k`.
+    view_ids: zset = ("" view "_ids:" day), "TTL: the retention of the log and 2 days";
+    /// How far each partition is in a view: the time, and the partitions as bits; `all`: how far all of them are.
+    watermarks: hash = ("watermarks:" view), "never";
+    /// A minute's denied reservations by reason.
+    denials_of_minute: zset = ("denials:" minute), "TTL of 2 hours";
+}}

@@ -1,0 +1,282 @@
+//! Every key of the store. [`catalogue`] declares each once: its name, pattern and Redis type, what it holds and when it
+//! goes. The functions that build keys, the headers of the scripts and the table in `docs/redis.md` follow from that.
+//!
+//! The partition in braces is the hash tag, so all keys of a tenant share a cluster slot. `{dir}` holds the directories,
+//! `{all}` the views over all tenants.
+
+mod catalogue;
+
+use crate::domain::ids::Partition;
+use crate::driver::clock::Day;
+use crate::driver::slot;
+
+pub use catalogue::{deployment, directory, partition, views};
+
+/// A key as it is declared.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name in the code.
+    pub name: &'static str,
+    /// What it starts with, behind the prefix of the deployment.
+    pub place: &'static str,
+    /// The Redis type; `prefix` for what several keys start with.
+    pub kind: &'static str,
+    /// Its pattern: a text, then a part of the name where there is one.
+    pub pieces: &'static [(&'static str, Option<&'static str>)],
+    /// What it holds.
+    pub holds: &'static str,
+    /// When it is removed, or its entries are.
+    pub goes: &'static str,
+}
+
+impl Key {
+    /// Every key, in the order of the catalogue.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        let places = [deployment::ALL, directory::ALL, partition::ALL, views::ALL];
+        let declared = places.into_iter().flatten().copied();
+        declared.filter(|key| key.kind != "prefix")
+    }
+
+    /// Its pattern with these names for its parts: `tenant:<owner>`.
+    pub fn pattern(&self, parts: &[&str]) -> String {
+        let mut parts = parts.iter();
+        let piece = |(text, part): &(&str, Option<&str>)| match part {
+            Some(part) => format!("{text}<{}>", parts.next().unwrap_or(part)),
+            None => (*text).to_owned(),
+        };
+        self.pieces.iter().map(piece).collect()
+    }
+}
+
+/// Builds keys under one prefix, so that a Redis can hold several deployments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    prefix: String,
+}
+
+/// Builds keys of one partition.
+#[derive(Debug)]
+pub struct PartitionKeys {
+    start: String,
+}
+
+/// Why a key prefix is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a key prefix has 1 to 64 characters of A-Z a-z 0-9 . _ - :")]
+pub struct PrefixError;
+
+/// What a key is made of besides its pattern.
+trait Part {
+    fn push_to(&self, key: &mut String);
+}
+
+impl Part for &str {
+    fn push_to(&self, key: &mut String) {
+        key.push_str(self);
+    }
+}
+
+impl Part for Day {
+    fn push_to(&self, key: &mut String) {
+        key.push_str(&self.to_string());
+    }
+}
+
+impl Part for Partition {
+    fn push_to(&self, key: &mut String) {
+        let number = u32::from(self.index());
+        for shift in [8, 4, 0] {
+            key.push(char::from_digit(number >> shift & 15, 16).unwrap_or('0'));
+        }
+    }
+}
+
+/// A UTC minute by any of its milliseconds; written `yyyymmddhhmm`.
+impl Part for i64 {
+    fn push_to(&self, key: &mut String) {
+        let minute = self.rem_euclid(86_400_000) / 60_000;
+        Day::of_ms(*self).push_to(key);
+        key.push_str(&format!("{:02}{:02}", minute / 60, minute % 60));
+    }
+}
+
+/// Declares the keys of one place: `/// What it holds.` `name: type = ("text" part "text" …), "when it goes";`. Makes of
+/// each a function that builds it and a [`Key`] of the same name.
+macro_rules! keys {
+    (partition { $($(#[doc = $holds:literal])+ $name:ident: $kind:ident = ($($text:literal $($part:ident)?)+), $goes:literal;)* }) => {
+        keys!(@declare partition "{<p>}:" $($(#[doc = $holds])+ $name: $kind = ($($text $($part)?)+), $goes;)*);
+
+        impl super::Keys {
+            $(
+                $(#[doc = $holds])+
+                pub fn $name(&self, partition: $crate::domain::ids::Partition $($(, $part: keys!(@type $part))?)+) -> String {
+                    self.of(partition).$name($($($part,)?)+)
+                }
+            )*
+        }
+
+        impl super::PartitionKeys {
+            $(
+                $(#[doc = $holds])+
+                pub fn $name(&self $($(, $part: keys!(@type $part))?)+) -> String {
+                    let mut key = super::start(&self.start);
+                    $(key.push_str($text); $(super::Part::push_to(&$part, &mut key);)?)+
+                    key
+                }
+            )*
+        }
+    };
+    ($place:ident $start:literal { $($(#[doc = $holds:literal])+ $name:ident: $kind:ident = ($($text:literal $($part:ident)?)+), $goes:literal;)* }) => {
+        keys!(@declare $place $start $($(#[doc = $holds])+ $name: $kind = ($($text $($part)?)+), $goes;)*);
+
+        impl super::Keys {
+            $(
+                $(#[doc = $holds])+
+                pub fn $name(&self $($(, $part: keys!(@type $part))?)+) -> String {
+                    let mut key = super::start(&self.prefix);
+                    key.push_str(concat!(":", $start));
+                    $(key.push_str($text); $(super::Part::push_to(&$part, &mut key);)?)+
+                    key
+                }
+            )*
+        }
+    };
+    (@declare $place:ident $start:literal $($(#[doc = $holds:literal])+ $name:ident: $kind:ident = ($($text:literal $($part:ident)?)+), $goes:literal;)*) => {
+        /// The keys of one place, by name.
+        #[allow(non_upper_case_globals, reason = "a key is called as the function that builds it")]
+        pub mod $place {
+            use crate::store::keys::Key;
+            $(
+                $(#[doc = $holds])+
+                pub static $name: Key = Key {
+                    name: stringify!($name),
+                    place: $start,
+                    kind: stringify!($kind),
+                    pieces: &[$(($text, super::keys!(@part $($part)?))),+],
+                    holds: concat!($($holds),+),
+                    goes: $goes,
+                };
+            )*
+            /// All of them.
+            pub static ALL: &[&Key] = &[$(&$name),*];
+        }
+    };
+    (@type day) => { $crate::driver::clock::Day };
+    (@type minute) => { i64 };
+    (@type $part:ident) => { &str };
+    (@part $part:ident) => { Some(stringify!($part)) };
+    (@part) => { None };
+}
+use keys;
+
+/// A key that begins so. A request needs some fifteen, so building them costs no formatting.
+fn start(text: &str) -> String {
+    let mut key = String::with_capacity(96);
+    key.push_str(text);
+    key
+}
+
+impl Keys {
+    /// Keys that start with `prefix`.
+    ///
+    /// # Errors
+    /// [`PrefixError`]; braces above all would move the hash tag.
+    pub fn new(prefix: &str) -> Result<Self, PrefixError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+        if (1..=64).contains(&prefix.len()) && prefix.chars().all(allowed) {
+            let prefix = prefix.to_owned();
+            Ok(Self { prefix })
+        } else {
+            Err(PrefixError)
+        }
+    }
+
+    /// The keys of one partition.
+    pub fn of(&self, partition: Partition) -> PartitionKeys {
+        let mut start = String::with_capacity(self.prefix.len() + 8);
+        start.push_str(&self.prefix);
+        start.push_str(":{");
+        partition.push_to(&mut start);
+        start.push_str("}:");
+        PartitionKeys { start }
+    }
+
+    /// What every key starts with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The cluster slot, 0 to 16383, in which all keys of a partition lie.
+    pub fn slot(partition: Partition) -> u16 {
+        slot::of(format!("{{{partition}}}").as_bytes())
+    }
+
+    /// A day's rows of a view by time in milliseconds; those of one kind, if `kind` names one.
+    pub fn view(&self, view: &str, kind: Option<&str>, day: Day) -> String {
+        match kind {
+            None => self.view_rows(view, day),
+            Some(kind) => self.view_rows_of_kind(view, kind, day),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_carry_the_partition_as_hash_tag() {
+        let keys = Keys::new("ba").expect("a prefix");
+        let day = Day::of_ms(1_709_164_800_000);
+        let p = Partition::parse("05f").expect("a partition");
+        assert_eq!(keys.meta(), "ba:meta");
+        assert_eq!(keys.directory(), "ba:{dir}:tenants");
+        assert_eq!(
+            keys.budget(p, "acme", "TOKENS", "tenant:acme"),
+            "ba:{05f}:budget:acme:TOKENS:tenant:acme"
+        );
+        assert_eq!(
+            keys.reservations(p, "acme", day),
+            "ba:{05f}:rsvs:acme:20240229"
+        );
+        assert_eq!(keys.outbox(p), "ba:{05f}:outbox");
+        assert_eq!(keys.idempotency(p, "acme", "abc"), "ba:{05f}:idem:acme:abc");
+        assert_eq!(
+            keys.view("events", Some("budget.reset"), day),
+            "ba:{all}:events:budget.reset:20240229"
+        );
+        let minute = keys.denials_of_minute(day.start_ms() + 83_045_678);
+        assert_eq!(minute, "ba:{all}:denials:202402292304");
+        assert_eq!(keys.view("audit", None, day), "ba:{all}:audit:20240229");
+        assert_eq!(keys.view_ids("events", day), "ba:{all}:events_ids:20240229");
+        assert_eq!(keys.view_ids("audit", day), "ba:{all}:audit_ids:20240229");
+    }
+
+    #[test]
+    fn every_key_is_declared_with_what_it_holds_and_when_it_goes() {
+        let types = ["hash", "zset", "set", "stream", "list", "string"];
+        let mut names = std::collections::HashSet::new();
+        for key in Key::all() {
+            assert!(types.contains(&key.kind), "{}: {}", key.name, key.kind);
+            assert!(
+                !key.holds.trim().is_empty() && !key.goes.is_empty(),
+                "{}",
+                key.name
+            );
+            assert!(names.insert(key.name), "{} is declared twice", key.name);
+        }
+        assert_eq!(
+            partition::budget.pattern(&[]),
+            "budget:<tenant>:<unit>:<scope>"
+        );
+        assert_eq!(partition::tenant.pattern(&["owner"]), "tenant:<owner>");
+    }
+
+    #[test]
+    fn a_prefix_cannot_move_the_hash_tag() {
+        assert!(Keys::new("team-a:prod_1.x").is_ok());
+        for prefix in ["", "a{b", "a}", "a b", &"x".repeat(65)] {
+            assert_eq!(Keys::new(prefix), Err(PrefixError), "{prefix}");
+        }
+    }
+}

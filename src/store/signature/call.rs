@@ -1,0 +1,100 @@
+//! A call of a script from its declaration, and the reading of its reply.
+
+use redis::Value;
+
+use super::{Refused, Signature};
+use crate::driver::call::Call;
+use crate::driver::clock::Day;
+use crate::driver::error::StoreError;
+use crate::driver::reply::Reply;
+use crate::driver::script::Arg;
+use crate::store::keys::Keys;
+
+/// What a script answers besides the words that many share.
+pub trait Outcome: Sized {
+    /// Reads what follows `word`; `None` for a word that is none of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`].
+    fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError>;
+}
+
+/// A call of a script, all its names and arguments filled in.
+pub(crate) trait ScriptCall: Sync {
+    /// What it is answered.
+    type Outcome: Outcome;
+    /// What is declared of the script.
+    const SIGNATURE: &'static Signature;
+
+    /// Its keys in order.
+    fn keys(&self, keys: &Keys, day: Day) -> Vec<String>;
+
+    /// Its arguments in order.
+    fn args<'c>(&'c self, keys: &Keys, day: Day) -> Vec<Arg<'c>>;
+
+    /// The call with the keys of a day.
+    fn on(&self, keys: &Keys, day: Day) -> Call {
+        let script = &Self::SIGNATURE.script;
+        Call::new(script, &self.keys(keys, day), &self.args(keys, day))
+    }
+
+    /// Reads the reply.
+    fn read(value: Value) -> Result<Result<Self::Outcome, Refused>, StoreError> {
+        let signature = Self::SIGNATURE;
+        let mut reply = Reply::new(&signature.script, value)?;
+        let mut word = reply.next_str()?;
+        let declared = |word: &str| signature.replies.iter().any(|known| known.word == word);
+        if word == "replayed" && Refused::replays(signature) {
+            word = reply.next_str()?;
+        }
+        if let Some(outcome) = Self::Outcome::read(&word, &mut reply)? {
+            return Ok(Ok(outcome));
+        }
+        let refused = match declared(&word) {
+            true => Refused::read(&word, &mut reply)?,
+            false => None,
+        };
+        refused.map(Err).ok_or_else(|| reply.unknown(&word))
+    }
+}
+
+/// A name that a key is made of.
+pub(crate) trait KeyName {
+    /// Its text; empty where there is none.
+    fn key_name(&self) -> &str;
+}
+
+impl KeyName for &str {
+    fn key_name(&self) -> &str {
+        self
+    }
+}
+
+impl KeyName for String {
+    fn key_name(&self) -> &str {
+        self
+    }
+}
+
+impl KeyName for Option<&str> {
+    fn key_name(&self) -> &str {
+        self.unwrap_or_default()
+    }
+}
+
+/// Whether a key is to be passed.
+pub(crate) trait IsGiven {
+    fn is_given(&self) -> bool;
+}
+
+impl IsGiven for bool {
+    fn is_given(&self) -> bool {
+        *self
+    }
+}
+
+impl<T> IsGiven for Option<T> {
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
+}

@@ -1,0 +1,86 @@
+//! What is known of a script from its declaration.
+
+use crate::driver::script::{Form, Script};
+use crate::store::keys::Key;
+
+/// What is declared of a script.
+#[derive(Debug)]
+pub struct Signature {
+    /// The script.
+    pub script: Script,
+    /// What it does.
+    pub summary: &'static str,
+    /// Of Redis, in its first line.
+    pub flags: &'static str,
+    /// Its keys, in order.
+    pub keys: &'static [KeyUse],
+    /// The keys of a list at the end.
+    pub list: Option<KeyList>,
+    /// Keys that it names itself.
+    pub builds: &'static [(Access, &'static Key)],
+    /// Its arguments, in order.
+    pub args: &'static [ArgUse],
+    /// Whether it is given the day, and its start in milliseconds, as its first arguments.
+    pub by_day: bool,
+    /// Its replies, in order of precedence.
+    pub replies: &'static [Word],
+    /// What it writes.
+    pub writes: &'static str,
+}
+
+/// What a script does to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only reads it.
+    Read,
+    /// Writes it.
+    Write,
+}
+
+/// A key of a script.
+#[derive(Debug)]
+pub struct KeyUse {
+    /// Its name in the script.
+    pub local: &'static str,
+    /// What the script does to it.
+    pub access: Access,
+    /// What it is.
+    pub key: &'static Key,
+    /// The names that it is made of.
+    pub parts: &'static [&'static str],
+    /// The argument without which it is left out.
+    pub when: Option<&'static str>,
+}
+
+/// The keys at the end of a script's keys.
+#[derive(Debug)]
+pub struct KeyList {
+    /// Its name in the script.
+    pub local: &'static str,
+    /// What the script does to them.
+    pub access: Access,
+    /// What they can be.
+    pub keys: &'static [&'static Key],
+}
+
+/// An argument of a script.
+#[derive(Debug)]
+pub struct ArgUse {
+    /// Its name in the script.
+    pub local: &'static str,
+    /// How it is laid out.
+    pub form: Form,
+    /// The key, or beginning of keys, that it names, with its parts.
+    pub key: Option<(&'static Key, &'static [&'static str])>,
+    /// What is to be known of it.
+    pub note: &'static str,
+}
+
+/// A word that a script answers, and what follows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    /// The first element of the reply.
+    pub word: &'static str,
+    /// Names of the others.
+    pub fields: &'static [&'static str],
+}

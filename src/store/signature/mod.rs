@@ -1,0 +1,300 @@
+//! A script's signature is data: KEYS, ARGV and replies are declared once, beside the calls of the script, by
+//! [`signature!`](crate::store::signature::signature). What follows from a declaration:
+//!
+//! - a struct with a field per argument, and per name that only keys need; filled in, it is a call ([`ScriptCall`]), which
+//!   [`Store::run`](crate::store::Store::run) sends;
+//! - an enum of the replies, and [`Refused`] for the words that many scripts share; a word that the declaration does not
+//!   have is an error;
+//! - the static [`Signature`], from which the header and the named locals of the `.lua` file are written, as well as the
+//!   table of keys in `docs/redis.md`. `make signatures` writes them; a test fails while they differ.
+//!
+//! # Example
+//!
+//! ```ignore
+//! signature! {
+//!     /// Ends a hold.
+//!     END: End -> EndReply = "fixture/end", flags "allow-oom";
+//!     names { partition: Partition, key_id: &'a str }
+//!     keys of partition {
+//!         read api_key(key_id), tenant_key: tenant(tenant);
+//!         write reservation(id), event_log: events(tenant, day), idempotency(tenant, digest) when digest;
+//!     }
+//!     builds { write budget }
+//!     args {
+//!         day,
+//!         tenant: &'a str,
+//!         /// What the record names.
+//!         id: &'a str,
+//!         budget_prefix = budget_prefix(tenant),
+//!         spent: Option<i64>,
+//!         /// Names and values that the record keeps.
+//!         kept: &'a [(&'a str, String)],
+//!     }
+//!     replies { unauthorized, clock, ended: Ended { now_ms: i64, left: Vec<String> } }
+//!     writes "On ended: the record, the ledgers, the event."
+//! }
+//! ```
+//!
+//! It stands for:
+//!
+//! ```ignore
+//! pub static END: Signature = Signature { script: Script::new("fixture/end", include_str!(…), FRAGMENTS, true), … };
+//!
+//! pub(crate) struct End<'a> {
+//!     pub partition: Partition,
+//!     pub key_id: &'a str,
+//!     pub digest: Option<&'a str>, // were it under `names`
+//!     pub tenant: &'a str,
+//!     pub id: &'a str,
+//!     pub spent: Option<i64>,
+//!     pub kept: &'a [(&'a str, String)],
+//! }
+//!
+//! impl ScriptCall for End<'_> {
+//!     type Outcome = EndReply;
+//!     const SIGNATURE: &'static Signature = &END;
+//!     fn keys(&self, keys: &Keys, day: Day) -> Vec<String> {
+//!         let keys = keys.of(self.partition);
+//!         let mut names = vec![keys.api_key(self.key_id), keys.tenant(self.tenant), keys.reservation(self.id),
+//!             keys.events(self.tenant, day)];
+//!         if self.digest.is_some() { names.push(keys.idempotency(self.tenant, self.digest.unwrap_or(""))) }
+//!         names
+//!     }
+//!     fn args<'c>(&'c self, keys: &Keys, day: Day) -> Vec<Arg<'c>> { /* day, its start, tenant, id, … */ }
+//! }
+//!
+//! pub(crate) enum EndReply { Ended { now_ms: i64, left: Vec<String> } }
+//!
+//! impl Outcome for EndReply {
+//!     fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError> {
+//!         if word == "ended" { return Ok(Some(Self::Ended { now_ms: …, left: … })) }
+//!         Ok(None)
+//!     }
+//! }
+//! ```
+//!
+//! and in `lua/fixture/end.lua`, between markers, the header and
+//!
+//! ```lua
+//! local api_key, tenant_key, reservation, event_log, idempotency = unpack(KEYS)
+//! local day, day_start_ms, tenant, id, budget_prefix, spent = unpack(ARGV, 1, 6)
+//! local kept_from = 7
+//! ```
+//!
+//! # Grammar
+//!
+//! - `names`: what only keys are named by. `keys of`: the place of the catalogue; `partition` is then a field. Keys that the
+//!   script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a field
+//!   without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
+//!   `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
+//! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
+//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day that the script tells
+//!   when it answers `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
+//!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
+//! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
+//!   stands for the stored words of the first outcome.
+
+mod call;
+mod declared;
+mod fields;
+pub mod refused;
+
+pub use call::Outcome;
+pub(crate) use call::{IsGiven, KeyName, ScriptCall};
+pub use declared::{Access, ArgUse, KeyList, KeyUse, Signature, Word};
+pub use fields::{Fields, FlatRecord};
+pub(crate) use refused::Refused;
+
+/// Declares a script; see the module.
+macro_rules! signature {
+    (
+        $(#[doc = $summary:literal])+
+        $static:ident: $call:ident -> $outcome:ident = $path:literal $(, flags $flags:literal)?;
+        $(names { $($name:ident: $name_type:ty),* $(,)? })?
+        keys of $place:ident {
+            $($access:ident $($local:ident $(: $key:ident)? ($($part:tt),*) $(when $when:ident)?),+;)*
+        }
+        $(each { $list_access:ident $list:ident: $($list_key:ident)|+ })?
+        $(builds { $($build_access:ident $($built:ident),+);+ })?
+        args { $($(#[doc = $note:literal])* $arg:ident $(: $type:ty)? $(= $from:ident ($($from_part:tt),*))?),* $(,)? }
+        replies {
+            $($word:ident $(: $variant:ident $({ $($field:ident: $field_type:ty),* $(,)? })?)?),* $(,)?
+        }
+        writes $writes:literal
+    ) => {
+        $(#[doc = $summary])+
+        pub static $static: $crate::store::signature::Signature = $crate::store::signature::Signature {
+            script: $crate::driver::script::Script::new(
+                $path,
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $path, ".lua")),
+                $crate::store::fragments::FRAGMENTS,
+                !<[&str]>::is_empty(&[$($(stringify!($($built)+)),+)?]),
+            ),
+            summary: concat!($($summary, "\n"),+),
+            flags: concat!($($flags)?),
+            keys: &[$($($crate::store::signature::KeyUse {
+                local: stringify!($local),
+                access: $crate::store::signature::signature!(@access $access),
+                key: $crate::store::signature::signature!(@key $place $local $($key)?),
+                parts: &[$(stringify!($part)),*],
+                when: $crate::store::signature::signature!(@name $($when)?),
+            },)+)*],
+            list: $crate::store::signature::signature!(@list $place $($list_access $list $($list_key)+)?),
+            builds: &[$($($((
+                $crate::store::signature::signature!(@access $build_access),
+                &$crate::store::keys::$place::$built,
+            ),)+)+)?],
+            args: $call::ARGS,
+            by_day: $(matches!(stringify!($arg).as_bytes(), b"day") ||)* false,
+            replies: &[$($crate::store::signature::signature!(
+                @word $word $(: $variant $({ $($field),* })?)?
+            )),*],
+            writes: $writes,
+        };
+
+        $(#[doc = $summary])+
+        #[derive(Debug)]
+        pub(crate) struct $call<'a> {
+            $($(pub $name: $name_type,)*)?
+            $(pub $list: $crate::store::signature::signature!(@keys $($list_key)+),)?
+            $($(pub $arg: $type,)?)*
+        }
+
+        impl<'a> $call<'a> {
+            const ARGS: &'static [$crate::store::signature::ArgUse] = &[$(
+                $crate::store::signature::signature!(
+                    @arg $place concat!($($note),*), $arg $(: $type)? $(= $from ($($from_part),*))?
+                ),
+            )*];
+        }
+
+        impl $crate::store::signature::ScriptCall for $call<'_> {
+            type Outcome = $outcome;
+            const SIGNATURE: &'static $crate::store::signature::Signature = &$static;
+
+            #[allow(unused_variables, reason = "not every script has keys of a day")]
+            fn keys(&self, keys: &$crate::store::keys::Keys, day: $crate::driver::clock::Day) -> Vec<String> {
+                let keys = $crate::store::signature::signature!(@place $place keys self);
+                let mut names = Vec::with_capacity(20);
+                $($(
+                    if true $(&& $crate::store::signature::IsGiven::is_given(&self.$when))? {
+                        names.push($crate::store::signature::signature!(
+                            @build keys self day $local $(: $key)? ($($part),*)
+                        ));
+                    }
+                )+)*
+                $(names.extend(self.$list.iter().map(String::from));)?
+                names
+            }
+
+            #[allow(unused_variables, reason = "not every script has keys of a day")]
+            fn args<'c>(
+                &'c self,
+                keys: &$crate::store::keys::Keys,
+                day: $crate::driver::clock::Day,
+            ) -> Vec<$crate::driver::script::Arg<'c>> {
+                let keys = $crate::store::signature::signature!(@place $place keys self);
+                let mut args = Vec::with_capacity(32);
+                $($crate::store::signature::signature!(
+                    @push args keys self day $arg $(: $type)? $(= $from ($($from_part),*))?
+                );)*
+                args
+            }
+        }
+
+        /// What the script answers.
+        #[derive(Debug)]
+        #[allow(dead_code, reason = "a declaration names all that a script answers")]
+        pub(crate) enum $outcome {
+            $($($variant $({ $($field: $field_type),* })?,)?)*
+        }
+
+        impl $crate::store::signature::Outcome for $outcome {
+            #[allow(unused_variables, reason = "not every script has keys of a day")]
+            fn read(
+                word: &str,
+                reply: &mut $crate::driver::reply::Reply,
+            ) -> Result<Option<Self>, $crate::driver::error::StoreError> {
+                $($(
+                    if word == stringify!($word) {
+                        return Ok(Some(Self::$variant $({
+                            $($field: $crate::driver::reply::FromReply::from_reply(reply)?),*
+                        })?));
+                    }
+                )?)*
+                Ok(None)
+            }
+        }
+    };
+    (@access read) => { $crate::store::signature::Access::Read };
+    (@access write) => { $crate::store::signature::Access::Write };
+    (@key $place:ident $local:ident) => { &$crate::store::keys::$place::$local };
+    (@key $place:ident $local:ident $key:ident) => { &$crate::store::keys::$place::$key };
+    (@keys $($key:ident)+) => { Vec<String> };
+    (@name) => { None };
+    (@name $name:ident) => { Some(stringify!($name)) };
+    (@list $place:ident) => { None };
+    (@list $place:ident $access:ident $local:ident $($key:ident)+) => {
+        Some($crate::store::signature::KeyList {
+            local: stringify!($local),
+            access: $crate::store::signature::signature!(@access $access),
+            keys: &[$(&$crate::store::keys::$place::$key),+],
+        })
+    };
+    (@word $word:ident) => { $crate::store::signature::refused::words::$word };
+    (@word $word:ident: $variant:ident $({ $($field:ident),* })?) => {
+        $crate::store::signature::Word {
+            word: stringify!($word),
+            fields: &[$($(stringify!($field)),*)?],
+        }
+    };
+    (@place partition $keys:ident $self:ident) => { $keys.of($self.partition) };
+    (@place $place:ident $keys:ident $self:ident) => { $keys };
+    (@part $self:ident $day:ident day) => { $day };
+    (@part $self:ident $day:ident $part:ident) => {
+        $crate::store::signature::KeyName::key_name(&$self.$part)
+    };
+    (@build $keys:ident $self:ident $day:ident $key:ident ($($part:tt),*)) => {
+        $keys.$key($($crate::store::signature::signature!(@part $self $day $part)),*)
+    };
+    (@build $keys:ident $self:ident $day:ident $local:ident: $key:ident ($($part:tt),*)) => {
+        $keys.$key($($crate::store::signature::signature!(@part $self $day $part)),*)
+    };
+    (@arg $place:ident $note:expr, day) => {
+        $crate::store::signature::ArgUse {
+            local: "day",
+            form: $crate::driver::script::Form::One("yyyymmdd"),
+            key: None,
+            note: $note,
+        }
+    };
+    (@arg $place:ident $note:expr, $arg:ident: $type:ty) => {
+        $crate::store::signature::ArgUse {
+            local: stringify!($arg),
+            form: <$type as $crate::driver::script::Argument>::FORM,
+            key: None,
+            note: $note,
+        }
+    };
+    (@arg $place:ident $note:expr, $arg:ident = $key:ident ($($part:tt),*)) => {
+        $crate::store::signature::ArgUse {
+            local: stringify!($arg),
+            form: $crate::driver::script::Form::One("key"),
+            key: Some((&$crate::store::keys::$place::$key, &[$(stringify!($part)),*])),
+            note: $note,
+        }
+    };
+    (@push $args:ident $keys:ident $self:ident $day:ident day) => {
+        $args.push($crate::driver::script::Arg::Text($day.to_string()));
+        $args.push($crate::driver::script::Arg::Integer($day.start_ms()));
+    };
+    (@push $args:ident $keys:ident $self:ident $day:ident $arg:ident: $type:ty) => {
+        $crate::driver::script::Argument::push(&$self.$arg, &mut $args)
+    };
+    (@push $args:ident $keys:ident $self:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
+        $args.push($crate::driver::script::Arg::Text(
+            $crate::store::signature::signature!(@build $keys $self $day $key ($($part),*)),
+        ))
+    };
+}
+pub(crate) use signature;

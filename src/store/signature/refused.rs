@@ -1,0 +1,132 @@
+//! The words that many scripts answer with when they do not do what they are for.
+
+use super::{Signature, Word};
+use crate::domain::amount::Unit;
+use crate::domain::refusal::{BadKey, Denial};
+use crate::domain::reservation::Status;
+use crate::driver::error::StoreError;
+use crate::driver::reply::{FromReply, Reply, unknown};
+
+/// Declares the words: `/// What it says.` `word: Variant { field: Type },`.
+macro_rules! refused {
+    ($($(#[$doc:meta])* $word:ident: $variant:ident $({ $($field:ident: $type:ty),* })?,)*) => {
+        /// Why a script did not do what it is for. It has written nothing, save the event of a denial.
+        #[derive(Debug)]
+        pub(crate) enum Refused {
+            $($(#[$doc])* $variant $({ $($field: $type),* })?,)*
+        }
+
+        /// The words, by name.
+        #[allow(non_upper_case_globals, reason = "a constant is called as its word")]
+        pub mod words {
+            use super::Word;
+            $(
+                $(#[$doc])*
+                pub const $word: Word = Word { word: stringify!($word), fields: &[$($(stringify!($field)),*)?] };
+            )*
+            /// The stored words of the first outcome.
+            pub const replayed: Word = Word { word: "replayed", fields: &["outcome…"] };
+        }
+
+        impl Refused {
+            /// Reads what follows `word`; `None` for any other word.
+            pub(super) fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError> {
+                $(
+                    if word == stringify!($word) {
+                        return Ok(Some(Self::$variant $({ $($field: FromReply::from_reply(reply)?),* })?));
+                    }
+                )*
+                Ok(None)
+            }
+
+            fn word(&self) -> &'static str {
+                match self {
+                    $(Self::$variant $({ $($field: _),* })? => stringify!($word),)*
+                }
+            }
+        }
+    };
+}
+
+refused! {
+    /// The API key is not good.
+    unauthorized: Unauthorized { why: BadKey },
+    /// The API key lacks this permission.
+    forbidden: Forbidden { permission: String },
+    /// The API key is restricted to other scopes.
+    scope_forbidden: ScopeForbidden,
+    /// The day keys are those of another day than the store's.
+    clock: Clock { now_ms: i64 },
+    /// The caller's lease is over.
+    fenced: Fenced,
+    /// The idempotency key was first used with another request.
+    idempotency_mismatch: IdempotencyMismatch,
+    /// The record of the tenant cannot be read.
+    tenant_unreadable: TenantUnreadable,
+    /// The tenant is closed.
+    tenant_closed: TenantClosed,
+    /// The tenant is suspended.
+    tenant_suspended: TenantSuspended,
+    /// The tenant has no record.
+    tenant_not_found: TenantNotFound,
+    /// A record that the operation depends on cannot be read.
+    corrupt: Corrupt { key: String },
+    /// There is no such record.
+    not_found: NotFound,
+    /// The record belongs to another tenant.
+    foreign: Foreign,
+    /// The reservation is past its expiry and grace period.
+    expired: Expired,
+    /// The reservation has ended.
+    finalized: Finalized { status: Status },
+    /// The reservation was extended as often as it may be.
+    max_extensions: MaxExtensions { limit: i64 },
+    /// The ledgers of the scope count other units.
+    unit_mismatch: UnitMismatch { scope: String, units: Units },
+    /// No enclosing scope has a ledger.
+    budget_not_found: BudgetNotFound,
+    /// A ledger takes no charge.
+    inactive: Inactive { status: String, scope: String },
+    /// A ledger cannot bear the amount.
+    denied: Denied { reason: Denial, scope: String, remaining: i64 },
+    /// The charge is above the hold, and the overage policy is REJECT.
+    overage_rejected: OverageRejected { scope: String, reserved: i64 },
+    /// Funds are short while holds are past their grace period: expire them, then call again.
+    sweep_first: SweepFirst { now_ms: i64 },
+    /// Other policies apply than those that the caller chose from: choose again, then call again.
+    stale: Stale { now_ms: i64, version: String },
+    /// A policy allows no more reservations in this minute.
+    rate_limited: RateLimited { now_ms: i64, until_ms: i64, policy_id: String },
+    /// The ledger is frozen.
+    budget_frozen: BudgetFrozen,
+    /// The ledger is closed.
+    budget_closed: BudgetClosed,
+}
+
+/// The units that ledgers count, blanks between.
+#[derive(Debug)]
+pub(crate) struct Units(pub Vec<Unit>);
+
+impl FromReply for Units {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let words = reply.next_str()?;
+        let units = words.split(' ').map(Unit::parse).collect::<Option<_>>();
+        units.map(Self).ok_or_else(|| reply.unknown(&words))
+    }
+}
+
+impl Refused {
+    /// Whether the script answers a repeated request with the stored words of the first outcome.
+    pub(super) fn replays(signature: &Signature) -> bool {
+        let replayed = words::replayed;
+        let declared = signature.replies.iter();
+        declared
+            .filter(|known| known.word == replayed.word)
+            .any(|known| known.fields == replayed.fields)
+    }
+
+    /// For a word that the caller of a script has no use for.
+    pub(crate) fn unexpected(&self, signature: &Signature) -> StoreError {
+        unknown(signature.script.name(), 0, self.word())
+    }
+}
