@@ -14,7 +14,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::fields::Problems;
-use crate::domain::ids::{RequestId, TraceId};
+use crate::domain::ids::{RequestId, TenantId, TraceId};
 use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
 use crate::domain::refusal::BadCredential;
@@ -75,6 +75,8 @@ pub struct ApiError {
 struct Extras {
     details: Option<Value>,
     credential: Option<BadCredential>,
+    caller_checked: bool,
+    tenant: Option<TenantId>,
     headers: HeaderMap,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
@@ -170,6 +172,19 @@ impl ApiError {
         self
     }
 
+    /// Marks a refusal or failure that came after a script had checked the API key; without the mark, the key is checked
+    /// before the client learns of it.
+    pub fn after_check(mut self) -> Self {
+        self.extras.caller_checked = true;
+        self
+    }
+
+    /// With the tenant that the request is about, for the audit entry.
+    pub fn about(mut self, tenant: Option<TenantId>) -> Self {
+        self.extras.tenant = tenant;
+        self
+    }
+
     fn with_cause(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.extras.source = Some(Arc::from(source.into()));
         self
@@ -193,6 +208,16 @@ impl ApiError {
     /// What is wrong with the credential, where the answer is 401.
     pub fn bad_credential(&self) -> Option<BadCredential> {
         self.extras.credential
+    }
+
+    /// Whether a script has checked the API key before.
+    pub fn caller_checked(&self) -> bool {
+        self.extras.caller_checked
+    }
+
+    /// The tenant that the request is about, if the handler knew it.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        self.extras.tenant.as_ref()
     }
 
     /// The cause, for the log.

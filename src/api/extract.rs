@@ -1,18 +1,14 @@
-//! What handlers take as arguments and answer with.
+//! What handlers take as arguments.
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 
 use super::body;
 use super::errors::{ApiError, Code};
+use super::operation::Operation;
 use super::state::{AppState, BodyLimits};
-use super::trace::Correlation;
-use crate::api::auth::runtime as identify;
-use crate::api::auth::runtime::Judged;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
@@ -26,24 +22,17 @@ pub trait RuntimeBody: Read + Send {
     fn idempotency_key(&self) -> &IdempotencyKey;
 }
 
+/// Makes a request a body of the runtime plane, by its member `idempotency_key`.
 macro_rules! runtime_body {
-    ($($request:path),* $(,)?) => {
-        $(impl RuntimeBody for $request {
-            fn idempotency_key(&self) -> &IdempotencyKey {
+    ($request:ty) => {
+        impl crate::api::extract::RuntimeBody for $request {
+            fn idempotency_key(&self) -> &crate::domain::ids::IdempotencyKey {
                 &self.idempotency_key
             }
-        })*
+        }
     };
 }
-
-runtime_body!(
-    super::runtime::reserve::ReservationCreateRequest,
-    super::runtime::commit::CommitRequest,
-    super::runtime::release::ReleaseRequest,
-    super::runtime::extend::ReservationExtendRequest,
-    super::runtime::events::EventCreateRequest,
-    super::runtime::decide::DecisionRequest,
-);
+pub(crate) use runtime_body;
 
 /// A body that was read and found right, and the digest by which its repetition is known.
 pub struct ApiJson<T> {
@@ -81,15 +70,15 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
 
 /// The reservation that the path names, and a body about it. What is wrong with the body is told first, then what is
 /// wrong with the path, then a header that contradicts the body.
-pub struct OnReservation<T>(pub ReservationId, pub ApiJson<T>);
+pub struct ReservationBody<T>(pub ReservationId, pub ApiJson<T>);
 
-impl<T: RuntimeBody> FromRequest<AppState> for OnReservation<T> {
+impl<T: RuntimeBody> FromRequest<AppState> for ReservationBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         let json = ApiJson::of(&parts, body, state).await?;
-        let OfPath(id) = OfPath::from_request_parts(&mut parts, state).await?;
+        let PathReservation(id) = PathReservation::from_request_parts(&mut parts, state).await?;
         json.check_key(&parts.headers)?;
         Ok(Self(id, json))
     }
@@ -138,49 +127,52 @@ pub async fn body_bytes(
     })
 }
 
-/// The holder of an API key.
-pub struct ByKey(pub RuntimeCaller);
-
-impl FromRequestParts<AppState> for ByKey {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let ByEither(caller) = ByEither::from_request_parts(parts, state).await?;
-        identify::tenant_caller(caller).map(Self)
-    }
-}
-
-/// The holder of an API key, or an admin.
-pub struct ByEither(pub Caller);
-
-impl FromRequestParts<AppState> for ByEither {
+/// Whoever called: an API key so far as it says, or an admin key that was found right.
+impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Caller>().cloned();
-        caller
-            .map(Self)
-            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))
     }
 }
 
-/// The cause of what the request does.
-pub struct Because(pub Cause);
-
-impl FromRequestParts<AppState> for Because {
+/// The holder of an API key; the admin key is none.
+impl FromRequestParts<AppState> for RuntimeCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let ByEither(caller) = ByEither::from_request_parts(parts, state).await?;
-        let Ok(correlation) = Correlation::from_request_parts(parts, state).await;
-        Ok(Self(identify::cause_of(state, parts, correlation, &caller)))
+        match Caller::from_request_parts(parts, state).await? {
+            Caller::Tenant(caller) => Ok(caller),
+            Caller::Admin(_) => Err(ApiError::unauthorized(BadCredential::NoKey)),
+        }
+    }
+}
+
+/// Who asked, through which request.
+impl FromRequestParts<AppState> for Cause {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let cause = parts.extensions.get::<Self>().cloned();
+        cause.ok_or_else(|| ApiError::internal("the route names no caller"))
+    }
+}
+
+/// The operation that was called, for handlers of several.
+impl FromRequestParts<AppState> for &'static Operation {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+        let operation = parts.extensions.get::<Self>().copied();
+        operation.ok_or_else(|| ApiError::internal("the route belongs to no operation"))
     }
 }
 
 /// The reservation that the path names.
-pub struct OfPath(pub ReservationId);
+pub struct PathReservation(pub ReservationId);
 
-impl FromRequestParts<AppState> for OfPath {
+impl FromRequestParts<AppState> for PathReservation {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
@@ -200,44 +192,5 @@ impl FromRequestParts<AppState> for RawQuery {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
-    }
-}
-
-/// An answer of an operation whose script has judged the caller.
-pub struct Answer<T>(pub StatusCode, pub T);
-
-impl<T: Serialize> IntoResponse for Answer<T> {
-    fn into_response(self) -> Response {
-        match serde_json::to_vec(&self.1) {
-            Ok(body) => {
-                let json = HeaderValue::from_static("application/json");
-                let mut response = (self.0, [(header::CONTENT_TYPE, json)], body).into_response();
-                response.extensions_mut().insert(Judged);
-                response
-            }
-            Err(error) => ApiError::internal(error).into_response(),
-        }
-    }
-}
-
-/// An answer without a body, of an operation whose script has judged the caller.
-pub struct Judged204;
-
-impl IntoResponse for Judged204 {
-    fn into_response(self) -> Response {
-        let mut response = StatusCode::NO_CONTENT.into_response();
-        response.extensions_mut().insert(Judged);
-        response
-    }
-}
-
-/// A refusal or failure of an operation whose script has judged the caller.
-pub struct Refused(pub ApiError);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let mut response = self.0.into_response();
-        response.extensions_mut().insert(Judged);
-        response
     }
 }

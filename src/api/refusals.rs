@@ -13,31 +13,32 @@ use crate::domain::scope::ScopePath;
 use crate::ledger::{LedgerError, ListError};
 use crate::store::StoreError;
 
-/// What a message may name of the request that was refused.
+/// What an error message may name of the request.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct ErrorContext<'a> {
     /// The deepest scope of the subject.
     pub scope: Option<&'a ScopePath>,
     /// The reservation that the path names.
     pub reservation: Option<&'a ReservationId>,
-    /// What was asked for or used.
+    /// What was requested or used.
     pub amount: Option<Amount>,
 }
 
-/// The error that a client gets.
-pub fn error_of(error: LedgerError, asked: Option<Asked<'_>>) -> ApiError {
-    match error {
-        LedgerError::Refused(refusal) => refused(refusal, asked.unwrap_or_default()),
+/// The error that a client gets. A script has checked the caller before.
+pub fn error_of(error: LedgerError, context: ErrorContext<'_>) -> ApiError {
+    let error = match error {
+        LedgerError::Refused(refusal) => refused(refusal, context),
         LedgerError::Store(error) => store_error(error),
         LedgerError::Record(error) => ApiError::internal(error),
-    }
+    };
+    error.after_check()
 }
 
 /// The error of a list.
 pub fn list_error(error: ListError) -> ApiError {
     match error {
-        ListError::TooMany { .. } => ApiError::invalid(error.to_string()),
-        ListError::Ledger(error) => error_of(error, None),
+        ListError::TooMany { .. } => ApiError::invalid(error.to_string()).after_check(),
+        ListError::Ledger(error) => error_of(error, ErrorContext::default()),
     }
 }
 
@@ -54,10 +55,10 @@ pub fn store_error(error: StoreError) -> ApiError {
     }
 }
 
-fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
+fn refused(refusal: Refusal, context: ErrorContext<'_>) -> ApiError {
     use Refusal as R;
     let reservation = || {
-        asked
+        context
             .reservation
             .map(|id| printable(id.as_str()))
             .unwrap_or_default()
@@ -91,7 +92,7 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
             retry_in_ms,
             until_ms,
             policy_id,
-        } => rate_limited(retry_in_ms, until_ms, &policy_id, asked.scope),
+        } => rate_limited(retry_in_ms, until_ms, &policy_id, context.scope),
         R::Expired => ApiError::expired(format!("The reservation {} has expired", reservation())),
         R::Finalized(status) => ApiError::conflict(
             Code::ReservationFinalized,
@@ -101,18 +102,20 @@ fn refused(refusal: Refusal, asked: Asked<'_>) -> ApiError {
             Code::MaxExtensionsExceeded,
             format!("The reservation has been extended {limit} times, and more is not allowed"),
         ),
-        R::UnitMismatch { scope, expected } => unit_mismatch(&scope, &expected, asked.amount),
+        R::UnitMismatch { scope, expected } => unit_mismatch(&scope, &expected, context.amount),
         R::BudgetNotFound => {
-            let scope = asked.scope.map(ScopePath::as_str).unwrap_or_default();
+            let scope = context.scope.map(ScopePath::as_str).unwrap_or_default();
             ApiError::not_found(format!("Budget not found for provided scope: {scope}"))
         }
         R::Denied {
             denial,
             scope,
             remaining,
-        } => denied(denial, &scope, Some(remaining), asked.amount),
-        R::Inactive { denial, scope } => denied(denial, &scope, None, asked.amount),
-        R::OverageRejected { scope, reserved } => overage_rejected(&scope, reserved, asked.amount),
+        } => denied(denial, &scope, Some(remaining), context.amount),
+        R::Inactive { denial, scope } => denied(denial, &scope, None, context.amount),
+        R::OverageRejected { scope, reserved } => {
+            overage_rejected(&scope, reserved, context.amount)
+        }
         R::Corrupt(what) => ApiError::internal(format!("the record `{what}` is corrupt")),
     }
 }

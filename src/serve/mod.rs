@@ -20,6 +20,7 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use crate::api::Planes;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::ops::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
@@ -40,17 +41,6 @@ pub struct Listeners {
     pub admin: Option<TcpListener>,
     /// Metrics.
     pub metrics: Option<TcpListener>,
-}
-
-/// What is served where.
-#[derive(Debug)]
-pub struct Planes {
-    /// The API's address.
-    pub api: Router,
-    /// The admin plane's own address; `None` when `api` holds both planes.
-    pub admin: Option<Router>,
-    /// Refused keys that both planes count.
-    pub auth_failures: AuthFailures,
 }
 
 /// Why the service could not start or go on.

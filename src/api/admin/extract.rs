@@ -1,19 +1,15 @@
-//! What the handlers of the admin plane take as arguments and answer with.
+//! What the handlers of the admin plane take as arguments.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
 
-use crate::api::auth::admin::About;
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, Refused, body_bytes};
+use crate::api::extract::body_bytes;
 use crate::api::state::AppState;
-use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
-use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::Json;
-use crate::domain::refusal::BadCredential;
 
 /// A body that was read and found right.
 pub struct AdminJson<T> {
@@ -64,46 +60,19 @@ impl FromRequestParts<AppState> for KeyHeader {
     }
 }
 
-/// The cause of what the request does.
-pub struct Because(pub Cause);
+/// The id in the path, as it was sent.
+pub struct PathId(pub String);
 
-impl FromRequestParts<AppState> for Because {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let cause = parts.extensions.get::<Cause>().cloned();
-        cause
-            .map(Self)
-            .ok_or_else(|| ApiError::unauthorized(BadCredential::NoAdminKey))
-    }
-}
-
-/// The id that the path ends with, as it was sent.
-pub struct Named(pub String);
-
-impl FromRequestParts<AppState> for Named {
+impl FromRequestParts<AppState> for PathId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let id = Path::<String>::from_request_parts(parts, state).await;
-        id.map(|Path(id)| Self(id))
-            .map_err(|_| ApiError::invalid("The path is not valid UTF-8"))
+        let invalid = |_| ApiError::invalid("The path is not valid UTF-8");
+        let parameters = RawPathParams::from_request_parts(parts, state).await;
+        let parameters = parameters.map_err(invalid)?;
+        let id = parameters.iter().next().map(|(_, id)| id);
+        // A path without parameters is that of another operation, and its last segment may be an id as well.
+        let id = id.or_else(|| parts.uri.path().rsplit('/').next());
+        Ok(Self(id.unwrap_or_default().to_owned()))
     }
 }
-
-/// A refusal, with the tenant that the request was about.
-pub struct Declined {
-    /// What the client gets.
-    pub error: ApiError,
-    /// For the audit log.
-    pub tenant: Option<TenantId>,
-}
-
-impl IntoResponse for Declined {
-    fn into_response(self) -> Response {
-        (self.tenant.map(About), Refused(self.error)).into_response()
-    }
-}
-
-/// The outcome of an operation whose caller has been judged.
-pub type Outcome<T> = Result<Answer<T>, Declined>;

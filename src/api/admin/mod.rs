@@ -1,4 +1,4 @@
-//! The admin plane: what operators and dashboards call.
+//! The admin plane: what operators and dashboards call, and tenants to govern themselves.
 
 pub mod api_keys;
 pub mod audit;
@@ -10,176 +10,44 @@ pub mod extract;
 pub mod overview;
 pub mod policies;
 pub mod refusals;
-mod shown;
 pub mod tenants;
 pub mod webhooks;
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, patch, post};
+use axum::http::{HeaderName, HeaderValue, header};
 
 use super::state::AppState;
-use crate::api::auth::runtime::{no_such_method, no_such_path};
-use bulk_actions::handlers as bulk;
-use webhooks::handlers as webhook;
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::moment::Moment;
 
-/// The operations. What is not among them is up to [`nowhere`].
-pub fn routes(state: &AppState) -> Router {
-    Router::new()
-        .route(
-            "/v1/admin/tenants",
-            get(crate::api::admin::tenants::handlers::list_tenants)
-                .post(crate::api::admin::tenants::handlers::create_tenant),
-        )
-        .route(
-            "/v1/admin/tenants/{tenant_id}",
-            get(crate::api::admin::tenants::handlers::get_tenant)
-                .patch(crate::api::admin::tenants::update::update_tenant),
-        )
-        .route(
-            "/v1/admin/api-keys",
-            get(api_keys::handlers::list_api_keys).post(api_keys::handlers::create_api_key),
-        )
-        .route(
-            "/v1/admin/api-keys/{key_id}",
-            patch(api_keys::handlers::update_api_key).delete(api_keys::handlers::revoke_api_key),
-        )
-        .route(
-            "/v1/auth/validate",
-            post(crate::api::admin::credentials::validate::validate_api_key),
-        )
-        .route(
-            "/v1/admin/budgets",
-            get(budgets::handlers::list_budgets)
-                .post(budgets::handlers::create_budget)
-                .patch(crate::api::admin::budgets::states::update_budget),
-        )
-        .route(
-            "/v1/admin/budgets/freeze",
-            post(crate::api::admin::budgets::states::freeze_budget),
-        )
-        .route(
-            "/v1/admin/budgets/unfreeze",
-            post(crate::api::admin::budgets::states::unfreeze_budget),
-        )
-        .route(
-            "/v1/admin/budgets/fund",
-            post(budgets::handlers::fund_budget),
-        )
-        .route(
-            "/v1/admin/budgets/lookup",
-            get(budgets::handlers::lookup_budget),
-        )
-        .route("/v1/admin/overview", get(overview::get_overview))
-        .route(
-            "/v1/admin/policies",
-            get(policies::handlers::list_policies).post(policies::handlers::create_policy),
-        )
-        .route(
-            "/v1/admin/policies/{policy_id}",
-            patch(policies::handlers::update_policy),
-        )
-        .route(
-            "/v1/admin/webhooks",
-            get(webhook::list).post(webhook::create),
-        )
-        .route("/v1/admin/webhooks/{subscription_id}", one_webhook())
-        .route(
-            "/v1/admin/webhooks/{subscription_id}/test",
-            post(webhook::test),
-        )
-        .route(
-            "/v1/admin/webhooks/{subscription_id}/deliveries",
-            get(webhook::deliveries),
-        )
-        .route(
-            "/v1/admin/webhooks/{subscription_id}/replay",
-            post(webhook::replay),
-        )
-        .route(
-            "/v1/admin/audit/logs",
-            get(crate::api::admin::audit::list_audit_logs),
-        )
-        .route("/v1/admin/events", get(events::list_events))
-        .route("/v1/admin/events/{event_id}", get(events::get_event))
-        // The tenant of this very name is to be reached too.
-        .route(
-            "/v1/admin/tenants/bulk-action",
-            post(bulk::tenants)
-                .get(bulk::get_tenant)
-                .patch(bulk::update_tenant),
-        )
-        .route("/v1/admin/webhooks/bulk-action", post(bulk::webhooks))
-        .route("/v1/admin/budgets/bulk-action", post(bulk::budgets))
-        .route(
-            "/v1/admin/config/webhook-security",
-            get(webhook::get_security).put(webhook::put_security),
-        )
-        .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(
-            state.clone(),
-            crate::api::auth::admin::admin,
-        ))
-        .with_state(state.clone())
+/// The tenant that a request acts upon: the API key's, or the one that the holder of the admin key names.
+fn target_tenant(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
+    match caller {
+        Caller::Tenant(caller) => Some(caller.tenant.clone()),
+        Caller::Admin(_) => named.and_then(TenantId::parse),
+    }
 }
 
-/// The question who calls, which is asked of whichever address the key belongs to.
-pub fn introspection(state: &AppState) -> Router {
-    Router::new()
-        .route(
-            "/v1/auth/introspect",
-            get(crate::api::admin::credentials::introspect::introspect),
-        )
-        .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(
-            state.clone(),
-            crate::api::auth::admin::admin,
-        ))
-        .with_state(state.clone())
+/// The same as a text, perhaps no id; empty where the admin names none.
+fn target_tenant_as_sent<'a>(caller: &'a Caller, named: Option<&'a str>) -> &'a str {
+    match caller {
+        Caller::Tenant(caller) => caller.tenant.as_str(),
+        Caller::Admin(_) => named.unwrap_or_default(),
+    }
 }
 
-/// The operations that are for tenants themselves: on the address of the runtime plane, where their keys are sent.
-pub fn tenant_routes(state: &AppState) -> Router {
-    Router::new()
-        .route(
-            "/v1/webhooks",
-            get(webhook::list_own).post(webhook::create_own),
-        )
-        .route("/v1/webhooks/{subscription_id}", one_webhook())
-        .route("/v1/webhooks/{subscription_id}/test", post(webhook::test))
-        .route(
-            "/v1/webhooks/{subscription_id}/deliveries",
-            get(webhook::deliveries),
-        )
-        .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(
-            state.clone(),
-            crate::api::auth::admin::admin,
-        ))
-        .with_state(state.clone())
+/// Headers of a response to work that continues in the background.
+fn in_progress(state: &AppState) -> [(HeaderName, HeaderValue); 2] {
+    let cascade = state.access.dialect().header_names().cascade.clone();
+    [
+        (cascade, HeaderValue::from_static("in_progress")),
+        (header::RETRY_AFTER, HeaderValue::from_static("1")),
+    ]
 }
 
-/// A tenant's own events. Their path is that of another operation, which is an agent's.
-pub fn own_events(state: &AppState) -> MethodRouter<AppState> {
-    get(events::list_own_events).route_layer(from_fn_with_state(
-        state.clone(),
-        crate::api::auth::admin::admin,
-    ))
-}
-
-fn one_webhook() -> MethodRouter<AppState> {
-    get(webhook::get)
-        .patch(webhook::update)
-        .delete(webhook::delete)
-}
-
-/// Answers for every path of the plane that is no operation: to the holder of an admin key alone.
-pub fn nowhere(state: &AppState) -> Router {
-    Router::new()
-        .fallback(no_such_path)
-        .layer(from_fn_with_state(
-            state.clone(),
-            crate::api::auth::admin::admin,
-        ))
-        .with_state(state.clone())
+/// The header of a list over all tenants: the time up to which it is complete.
+fn as_of(state: &AppState, as_of_ms: Option<i64>) -> Option<[(HeaderName, HeaderValue); 1]> {
+    let as_of = as_of_ms.and_then(Moment::from_ms)?;
+    let value = HeaderValue::from_str(&as_of.to_string()).ok()?;
+    Some([(state.access.dialect().header_names().as_of.clone(), value)])
 }

@@ -13,9 +13,9 @@ use crate::domain::printable::printable;
 use crate::domain::refusal::BadCredential;
 use crate::domain::refusal::admin::AdminRefusal;
 
-/// What a message may name of the request that was refused.
+/// What an error message may name of the request.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct ErrorContext<'a> {
     /// The tenant that was named.
     pub tenant: &'a str,
     /// The scope that was named.
@@ -36,19 +36,26 @@ pub struct Asked<'a> {
     pub amount: Option<Amount>,
 }
 
-/// The error that a client gets.
-pub fn error_of(error: AdminError, asked: &Asked<'_>) -> ApiError {
-    match error {
-        AdminError::Refused(refusal) => refused(refusal, asked),
+/// The error that a client gets. A script has checked the caller before.
+pub fn error_of(error: AdminError, context: &ErrorContext<'_>) -> ApiError {
+    let error = match error {
+        AdminError::Refused(refusal) => refused(refusal, context),
         AdminError::Store(error) => store_error(error),
         AdminError::Record(error) => ApiError::internal(error),
-    }
+    };
+    error.after_check()
 }
 
-fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
+fn refused(refusal: AdminRefusal, context: &ErrorContext<'_>) -> ApiError {
     use AdminRefusal as R;
-    let tenant = printable(asked.tenant);
-    let budget = || format!("{} in {}", asked.scope, asked.unit.map_or("", Unit::as_str));
+    let tenant = printable(context.tenant);
+    let budget = || {
+        format!(
+            "{} in {}",
+            context.scope,
+            context.unit.map_or("", Unit::as_str)
+        )
+    };
     match refusal {
         R::Unauthorized(why) => ApiError::unauthorized(BadCredential::Key(why)),
         R::Forbidden(permission) => ApiError::new(
@@ -82,7 +89,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
         ),
         R::ScopeOfOtherTenant => ApiError::invalid(format!(
             "Validation failed: scope: {} does not lie in the tenant {tenant}",
-            asked.scope
+            context.scope
         )),
         R::OwnerNotFound => ApiError::new(
             StatusCode::BAD_REQUEST,
@@ -119,7 +126,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             format!("There is no budget at {}", budget()),
         ),
         R::ForeignBudget => {
-            ApiError::forbidden(format!("The scope {} lies in another tenant", asked.scope))
+            ApiError::forbidden(format!("The scope {} lies in another tenant", context.scope))
         }
         R::BudgetFrozen => ApiError::conflict(
             Code::BudgetFrozen,
@@ -129,43 +136,43 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             Code::BudgetClosed,
             format!("The budget at {} is closed", budget()),
         ),
-        R::BudgetExceeded { remaining } => exceeded(remaining, asked),
+        R::BudgetExceeded { remaining } => exceeded(remaining, context),
         R::OutOfRange => ApiError::invalid(
             "Validation failed: amount: a figure of the budget would leave the range of 64 bits",
         ),
         R::PatternOfOtherTenant => ApiError::invalid(format!(
             "Validation failed: scope_pattern: {} does not lie in the tenant {tenant}",
-            asked.scope
+            context.scope
         )),
         R::PolicyNotFound => {
-            ApiError::not_found(format!("There is no policy {}", printable(asked.policy)))
+            ApiError::not_found(format!("There is no policy {}", printable(context.policy)))
         }
         R::ForeignPolicy => ApiError::forbidden(format!(
             "The policy {} belongs to another tenant",
-            printable(asked.policy)
+            printable(context.policy)
         )),
         R::DuplicatePolicy => ApiError::conflict(
             Code::DuplicateResource,
             format!(
                 "The tenant {tenant} has a policy of the name {} already",
-                printable(asked.name)
+                printable(context.name)
             ),
         ),
         R::KeyNotFound => {
-            ApiError::not_found(format!("There is no API key {}", printable(asked.key)))
+            ApiError::not_found(format!("There is no API key {}", printable(context.key)))
         }
         R::KeyRevoked => ApiError::conflict(
             Code::KeyRevoked,
             format!(
                 "The API key {} has been revoked already",
-                printable(asked.key)
+                printable(context.key)
             ),
         ),
         R::KeyEnded(status) => ApiError::conflict(
             Code::InvalidRequest,
             format!(
                 "The API key {} is {status} and cannot be changed any more",
-                printable(asked.key)
+                printable(context.key)
             ),
         ),
         R::ExpiresInThePast => {
@@ -179,7 +186,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
         R::EventNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::EventNotFound,
-            format!("There is no event {}", printable(asked.event)),
+            format!("There is no event {}", printable(context.event)),
         ),
         R::TooManyMatched { total } => ApiError::new(
             StatusCode::BAD_REQUEST,
@@ -198,7 +205,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
         R::WebhookNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::WebhookNotFound,
-            format!("There is no webhook {}", printable(asked.webhook)),
+            format!("There is no webhook {}", printable(context.webhook)),
         ),
         R::WebhookUrl(why) => ApiError::new(
             StatusCode::BAD_REQUEST,
@@ -225,7 +232,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             Code::ReplayInProgress,
             format!(
                 "A replay of the webhook {} is in progress",
-                printable(asked.webhook)
+                printable(context.webhook)
             ),
         ),
         R::TooManyToReplay { bound, asked } => ApiError::invalid(match asked {
@@ -248,7 +255,7 @@ fn refused(refusal: AdminRefusal, asked: &Asked<'_>) -> ApiError {
             Code::InvalidRequest,
             format!(
                 "The webhook {} was changed by others at the same time; try again",
-                printable(asked.webhook)
+                printable(context.webhook)
             ),
         ),
         R::Corrupt(what) => ApiError::internal(format!("the record `{what}` is corrupt")),
@@ -266,14 +273,14 @@ fn no_tenant(tenant: &str) -> String {
     format!("There is no tenant {tenant}")
 }
 
-fn exceeded(remaining: i64, asked: &Asked<'_>) -> ApiError {
-    let amount = asked.amount.map_or(0, Amount::value);
-    let unit = asked.unit.map_or("", Unit::as_str);
+fn exceeded(remaining: i64, context: &ErrorContext<'_>) -> ApiError {
+    let amount = context.amount.map_or(0, Amount::value);
+    let unit = context.unit.map_or("", Unit::as_str);
     let message = format!(
         "{amount} {unit} exceed the {remaining} that remain at {}",
-        asked.scope
+        context.scope
     );
     ApiError::conflict(Code::BudgetExceeded, message).with_details(json!({
-        "scope": asked.scope, "unit": unit, "requested": amount, "remaining": remaining,
+        "scope": context.scope, "unit": unit, "requested": amount, "remaining": remaining,
     }))
 }

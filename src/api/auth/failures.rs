@@ -1,29 +1,17 @@
-//! What becomes of a request that is answered with 401: it is counted, and told in an event off the request path.
+//! Counts of refused keys, which become events off the request path.
 //!
-//! Anybody can cause a 401, as often as he likes. So a replica counts them in memory, for each key that exists and for all
+//! Anybody can cause a 401, as often as they like. So a replica counts them in memory, for each key that exists and for all
 //! others together, and goes to Redis with the first at once and with the rest of the minute when that is over. The counts
 //! are exact, save what a replica had counted when it was killed.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
-use axum::http::request::Parts;
-use axum::response::Response;
 use tokio::sync::Notify;
 
-use crate::api::auth::runtime as identify;
-use crate::api::dialect::HeaderNames;
-use crate::api::errors::ApiError;
-use crate::api::state::AppState;
-use crate::api::trace::Correlation;
-use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
-use crate::domain::refusal::BadCredential;
+use crate::domain::cause::Cause;
 use crate::store::dispatcher::auth_failed::{Failures, Subject};
 use crate::store::{Store, StoreError};
-use crate::telemetry::RefusedCredential;
 
 /// Keys of which a replica counts failures apart, about 500 bytes each. Those beyond count among the unknown.
 const KEYS_MAX: usize = 1_024;
@@ -173,103 +161,4 @@ impl AuthFailures {
         let tallies = self.inner.tallies.lock();
         tallies.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Which plane refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plane {
-    /// What agents call.
-    Runtime,
-    /// What operators call.
-    Admin,
-}
-
-/// Where a request comes from; known before it is known whether it is refused.
-pub struct Origin {
-    plane: Plane,
-    /// The header in which the API key was sent, or could have been.
-    api_key_header: &'static str,
-    /// Whether the admin key would have done as well.
-    either: bool,
-    source_ip: IpAddr,
-    correlation: Correlation,
-}
-
-impl Origin {
-    /// Reads a request. `either`: whether tenants' keys and the admin key open the operation alike.
-    pub fn of(state: &AppState, plane: Plane, parts: &Parts, either: bool) -> Self {
-        let correlation = parts.extensions.get::<Correlation>().cloned();
-        Self {
-            plane,
-            api_key_header: state.access.dialect().api_key_header(&parts.headers),
-            either,
-            source_ip: identify::source_ip(state, parts),
-            correlation: correlation.unwrap_or_else(Correlation::mint),
-        }
-    }
-
-    /// The header that is to be looked at.
-    fn header(&self, credential: BadCredential) -> String {
-        let admin = HeaderNames::ADMIN_KEY;
-        match credential {
-            BadCredential::NoKey if self.either => format!("{} or {admin}", self.api_key_header),
-            BadCredential::NoKey | BadCredential::Key(_) => self.api_key_header.to_owned(),
-            BadCredential::NoAdminKey | BadCredential::AdminKey => admin.to_owned(),
-        }
-    }
-
-    fn cause(self, state: &AppState, actor: Actor) -> Cause {
-        let words = state.access.dialect().words();
-        Cause {
-            source: match self.plane {
-                Plane::Runtime => words.runtime_source,
-                Plane::Admin => words.admin_source,
-            },
-            actor,
-            source_ip: Some(self.source_ip.to_string()),
-            request_id: Some(self.correlation.request_id),
-            trace_id: self.correlation.trace_id,
-            trace_flags: self.correlation.trace_flags,
-        }
-    }
-}
-
-/// Counts the answer to a request if that is 401, and makes it name the header that is missing or wrong. A request without
-/// any key is counted in metrics alone.
-pub fn note(state: &AppState, origin: Origin, caller: Option<&Caller>, response: &mut Response) {
-    if response.status() != StatusCode::UNAUTHORIZED {
-        return;
-    }
-    let error = response.extensions_mut().get_mut::<ApiError>();
-    let Some((error, credential)) = error.and_then(|error| {
-        let credential = error.bad_credential()?;
-        Some((error, credential))
-    }) else {
-        return;
-    };
-    error.name_header(&origin.header(credential));
-    let plane = match origin.plane {
-        Plane::Runtime => "runtime",
-        Plane::Admin => "admin",
-    };
-    let reason = credential.as_str();
-    response
-        .extensions_mut()
-        .insert(RefusedCredential { plane, reason });
-    let Some(reason) = credential.failure_reason() else {
-        return;
-    };
-    let (subject, actor) = match (caller, credential) {
-        (Some(Caller::Tenant(caller)), _) => (
-            Subject::Key {
-                tenant: caller.tenant.clone(),
-                key_id: caller.key_id.clone(),
-            },
-            Actor::ApiKey(caller.key_id.clone()),
-        ),
-        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin),
-        _ => (Subject::Unknown, Actor::UnknownKey),
-    };
-    let cause = || origin.cause(state, actor);
-    state.auth_failures.count(subject, reason, cause);
 }

@@ -1,12 +1,6 @@
 //! The description of the API, made from the types that read and write it, and a page that shows it.
 
-mod admin;
-mod audit;
-mod events;
-mod operation;
 mod page;
-mod runtime;
-mod webhooks;
 
 pub use page::router;
 
@@ -14,8 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, headers};
 use super::errors::ErrorResponse;
+use super::operation::parameters::header_name;
+use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, schema_of};
+use super::operations::OperationId;
 use super::runtime::evidence::EvidenceRef;
-use operation::{Schemas, schema_of};
 
 /// The answers that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
@@ -30,16 +26,10 @@ const ATTESTED: [&str; 5] = [
 pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Schemas::default();
     let mut paths = Map::new();
-    let operations = [
-        runtime::operations(),
-        admin::operations(),
-        webhooks::operations(),
-        events::operations(),
-        audit::operations(),
-    ];
-    for operation in operations.into_iter().flatten() {
+    for operation in OperationId::ALL.iter().map(|id| id.operation()) {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = operation.describe(&mut schemas, dialect);
+        let method = operation.method.as_str().to_lowercase();
+        path[method] = describe(operation, &mut schemas, dialect);
     }
     let error = schema_of::<ErrorResponse<'_>>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
@@ -59,26 +49,91 @@ pub fn document(dialect: Dialect) -> Value {
         },
         "servers": [{"url": "/"}],
         "tags": [
-            {"name": "runtime", "description": "What agents and their gateways call."},
-            {"name": "admin", "description": "What operators and dashboards call."},
+            {"name": Plane::Runtime.as_str(), "description": "What agents and their gateways call."},
+            {"name": Plane::Admin.as_str(), "description": "What operators and dashboards call."},
         ],
         "paths": paths,
         "components": {
             "schemas": schemas,
             "securitySchemes": {
                 "ApiKeyAuth": {"type": "apiKey", "in": "header", "name": words.api_key_header},
-                "AdminKeyAuth": {"type": "apiKey", "in": "header", "name": shown(&headers::ADMIN_KEY)},
+                "AdminKeyAuth": {"type": "apiKey", "in": "header", "name": header_name(&headers::ADMIN_KEY)},
             },
             "headers": response_headers(),
             "responses": {
                 "Error": {
                     "description": "Refused or failed; `error` says why, for programs, and `message` for people.",
-                    "headers": operation::header_refs(dialect, false),
+                    "headers": header_refs(dialect, false),
                     "content": {"application/json": {"schema": error}},
                 },
             },
         },
     })
+}
+
+fn describe(operation: &Operation, schemas: &mut Schemas, dialect: Dialect) -> Value {
+    let declaration = operation.declaration;
+    let mut responses = Map::new();
+    for response in declaration.responses {
+        let mut described = json!({
+            "description": response.description,
+            "headers": header_refs(dialect, operation.callers.includes_tenants()),
+        });
+        if let Some(schema) = response.schema {
+            described["content"] = json!({"application/json": {"schema": schema(schemas)}});
+        }
+        responses.insert(response.status.to_string(), described);
+    }
+    let of_body = declaration.request.iter().flat_map(|_| BODY_ERRORS);
+    for status in declaration
+        .errors
+        .iter()
+        .copied()
+        .chain(ERRORS)
+        .chain(of_body)
+    {
+        let error = json!({"$ref": "#/components/responses/Error"});
+        responses.insert(status.to_string(), error);
+    }
+    let (api_key, admin_key) = (json!({"ApiKeyAuth": []}), json!({"AdminKeyAuth": []}));
+    let mut described = json!({
+        "operationId": operation.name,
+        "summary": declaration.summary,
+        "tags": [operation.plane.as_str()],
+        "security": match operation.callers {
+            Callers::Admin => vec![admin_key],
+            Callers::Tenant(_) => vec![api_key],
+            Callers::Both(_) => vec![api_key, admin_key],
+        },
+        "responses": responses,
+    });
+    let parameters = (declaration.parameters)();
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    if let Some(request) = declaration.request {
+        described["requestBody"] = json!({
+            "required": request.required,
+            "content": {"application/json": {"schema": (request.schema)(schemas)}},
+        });
+    }
+    described
+}
+
+/// References to the headers of a response.
+fn header_refs(dialect: Dialect, with_tenant: bool) -> Value {
+    let words = dialect.words();
+    let mut refs = Map::new();
+    let mut add = |header: String, name: &str| {
+        let header_ref = json!({"$ref": format!("#/components/headers/{name}")});
+        refs.insert(header, header_ref);
+    };
+    add(header_name(&headers::REQUEST_ID), "RequestId");
+    add(words.trace_header.to_owned(), "TraceId");
+    if with_tenant {
+        add(words.tenant_header.to_owned(), "Tenant");
+    }
+    refs.into()
 }
 
 /// Puts the reference into the answers that carry one. The types cannot: its name is not fixed when they are compiled.
@@ -124,17 +179,4 @@ fn response_headers() -> Value {
             "schema": {"type": "string"},
         },
     })
-}
-
-/// A header's name in the usual capitals.
-fn shown(name: &axum::http::HeaderName) -> String {
-    let capital = |word: &str| match word {
-        "api" => "API".to_owned(),
-        _ => word[..1].to_uppercase() + &word[1..],
-    };
-    name.as_str()
-        .split('-')
-        .map(capital)
-        .collect::<Vec<_>>()
-        .join("-")
 }

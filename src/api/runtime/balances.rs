@@ -1,14 +1,28 @@
-//! `GET /v1/balances`: what budgets hold and have left.
+//! What budgets hold and have left.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::own_tenant;
+use super::reservations::level_filters;
 use crate::api::cursor::{Cursor, CursorError, Last};
 use crate::api::errors::ApiError;
-use crate::api::query::{self, Query};
+use crate::api::extract::RawQuery;
+use crate::api::operation::parameters::{self, Parameter};
+use crate::api::operation::{Declaration, json};
+use crate::api::query::{self, PAGE_LIMIT_MAX, Query};
+use crate::api::refusals::{ErrorContext, error_of, store_error};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
 use crate::domain::amount::{Amount, SignedAmount, Unit};
+use crate::domain::budget;
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::{DeploymentSecret, TenantId};
 use crate::domain::scope::{Level, ScopePath, SegmentFilter};
+use crate::ledger;
 
 /// One budget at one moment. All amounts are of one unit, and `remaining = allocated - spent - reserved - debt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -201,6 +215,77 @@ impl BalanceQuery {
 }
 
 const LIST: &str = "balances";
+
+/// Ledgers as responses show them.
+///
+/// # Errors
+/// 500 when a figure is negative: the record is corrupt.
+pub(super) fn balances_of(balances: &[budget::Balance]) -> Result<Vec<Balance>, ApiError> {
+    let shown = balances.iter().map(|balance| {
+        let figures = Figures {
+            allocated: balance.allocated,
+            spent: balance.spent,
+            reserved: balance.reserved,
+            debt: balance.debt,
+            overdraft_limit: balance.overdraft_limit,
+            is_over_limit: balance.is_over_limit,
+        };
+        let shown = Balance::new(&balance.scope, balance.unit, figures);
+        shown.ok_or_else(|| ApiError::internal("a ledger has a negative figure"))
+    });
+    shown.collect()
+}
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists budgets with what they hold and have left",
+    parameters,
+    request: None,
+    responses: &[json::<BalanceResponse>(200, "A page of balances.")],
+    errors: &[],
+    handler: |method| on(method, get_balances),
+};
+
+fn parameters() -> Vec<Parameter> {
+    let mut parameters =
+        level_filters("The tenant: only the API key's own. One of these filters is required.");
+    parameters.extend([
+        parameters::query(
+            "include_children",
+            "Without effect: deeper scopes are always included.",
+            serde_json::json!({"type": "boolean", "default": false}),
+        ),
+        parameters::limit(PAGE_LIMIT_MAX, "Most rows on the page."),
+        parameters::cursor(),
+    ]);
+    parameters
+}
+
+async fn get_balances(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    RawQuery(query): RawQuery,
+) -> Returns<BalanceResponse> {
+    let query = BalanceQuery::parse(&query)?;
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let after = query.start(&caller.tenant, secret)?;
+    own_tenant(&state, &caller, query.tenant.as_deref()).await?;
+    let wanted = ledger::BalanceQuery {
+        segments: query.segments.clone(),
+        limit: query.limit,
+        after,
+    };
+    let page = state.ledger.balances(&caller, &wanted).await;
+    let page = page.map_err(|error| error_of(error, ErrorContext::default()))?;
+    let next = page
+        .next
+        .as_ref()
+        .map(|(scope, unit)| query.next_cursor(&caller.tenant, (scope, *unit), secret));
+    let balances = balances_of(&page.balances)?;
+    Ok(CheckedJson(
+        StatusCode::OK,
+        BalanceResponse::new(balances, next),
+    ))
+}
 
 #[cfg(test)]
 mod tests {

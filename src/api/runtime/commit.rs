@@ -1,15 +1,27 @@
-//! `POST /v1/reservations/{reservation_id}/commit`: charges what an action cost and returns the rest.
+//! Charges what an action cost and returns the rest.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::balances::Balance;
+use super::balances::{Balance, balances_of};
 use super::evidence::{self, EvidenceRef};
+use super::reservations::reservation_id;
+use crate::api::extract::{ReservationBody, runtime_body};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::refusals::{ErrorContext, error_of};
+use crate::api::response::{CheckedJson, Returns, amount};
+use crate::api::state::AppState;
 use crate::domain::action::Metrics;
 use crate::domain::amount::Amount;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
+use crate::ledger::Commit;
 
 object! {
     /// Reports what the action cost.
@@ -53,4 +65,49 @@ pub struct CommitResponse {
     #[serde(flatten, serialize_with = "evidence::serialize_reference")]
     #[schema(ignore)]
     pub evidence: Option<EvidenceRef>,
+}
+
+runtime_body!(CommitRequest);
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Charges what an action cost and returns the rest of its hold",
+    parameters: || vec![reservation_id(), parameters::repeated_idempotency_key()],
+    request: required::<CommitRequest>(),
+    responses: &[json::<CommitResponse>(200, "What was charged.")],
+    errors: &[404, 409, 410],
+    handler: |method| on(method, commit),
+};
+
+async fn commit(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    cause: Cause,
+    ReservationBody(reservation_id, body): ReservationBody<CommitRequest>,
+) -> Returns<CommitResponse> {
+    let commit = Commit {
+        reservation_id,
+        idempotency_key: body.request.idempotency_key,
+        payload_hash: body.payload_hash,
+        actual: body.request.actual,
+        metrics: body.request.metrics,
+        metadata: body.request.metadata,
+    };
+    let context = ErrorContext {
+        reservation: Some(&commit.reservation_id),
+        amount: Some(commit.actual),
+        ..ErrorContext::default()
+    };
+    let committed = state.ledger.commit(&caller, &commit, &cause).await;
+    let committed = committed.map_err(|error| error_of(error, context))?;
+    let released = (committed.released > 0).then_some(committed.released);
+    let response = CommitResponse {
+        status: CommitStatus::Committed,
+        charged: amount(committed.unit, committed.charged)?,
+        released: released
+            .map(|value| amount(committed.unit, value))
+            .transpose()?,
+        balances: balances_of(&committed.balances)?,
+        evidence: None,
+    };
+    Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -1,18 +1,29 @@
-//! `POST /v1/decide`: whether an action would be allowed, without holding anything.
+//! Whether an action would be allowed, without holding anything.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Decision;
 use super::evidence::{self, EvidenceRef};
+use crate::api::extract::{ApiJson, runtime_body};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::refusals::{ErrorContext, error_of};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
+use crate::ledger::{Decide, Decision as Decided};
 
 object! {
     /// Asks whether an action would be allowed.
@@ -56,4 +67,53 @@ pub struct DecisionResponse {
     #[serde(flatten, serialize_with = "evidence::serialize_reference")]
     #[schema(ignore)]
     pub evidence: Option<EvidenceRef>,
+}
+
+runtime_body!(DecisionRequest);
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Tells whether an action would be allowed, without holding anything",
+    parameters: || vec![parameters::repeated_idempotency_key()],
+    request: required::<DecisionRequest>(),
+    responses: &[json::<DecisionResponse>(
+        200,
+        "The decision, a denial included.",
+    )],
+    errors: &[409],
+    handler: |method| on(method, decide),
+};
+
+async fn decide(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    cause: Cause,
+    body: ApiJson<DecisionRequest>,
+) -> Returns<DecisionResponse> {
+    let request = body.request;
+    let decide = Decide {
+        idempotency_key: request.idempotency_key,
+        payload_hash: body.payload_hash,
+        subject: request.subject,
+        action: request.action,
+        estimate: request.estimate,
+    };
+    let context = ErrorContext {
+        amount: Some(decide.estimate),
+        ..ErrorContext::default()
+    };
+    let decided = state.ledger.decide(&caller, &decide, &cause).await;
+    let decided = decided.map_err(|error| error_of(error, context))?;
+    let (decision, caps, reason_code) = match decided.decision {
+        Decided::Allow { caps, .. } => (Decision::allow(caps.as_ref()), caps, None),
+        Decided::Deny(denial) => (Decision::Deny, None, Some(denial.as_str().to_owned())),
+    };
+    let response = DecisionResponse {
+        decision,
+        affected_scopes: decided.scope_path.with_parents().collect(),
+        caps,
+        reason_code,
+        retry_after_ms: None,
+        evidence: None,
+    };
+    Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -1,16 +1,28 @@
-//! `POST /v1/events`: charges what was already spent, without a reservation.
+//! Charges what was already spent, without a reservation.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::balances::Balance;
+use super::balances::{Balance, balances_of};
+use crate::api::extract::{ApiJson, runtime_body};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::refusals::{ErrorContext, error_of};
+use crate::api::response::{CheckedJson, Returns, amount};
+use crate::api::state::AppState;
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, PostId};
 use crate::domain::json::FreeObject;
 use crate::domain::policy::OveragePolicy;
+use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
+use crate::ledger::Post;
 
 object! {
     /// Reports an action after it was taken.
@@ -59,4 +71,52 @@ pub struct EventCreateResponse {
     /// The budgets that were charged, root first, after the charge.
     #[schema(required = false)]
     pub balances: Vec<Balance>,
+}
+
+runtime_body!(EventCreateRequest);
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Charges what was already spent, without a reservation",
+    parameters: || vec![parameters::repeated_idempotency_key()],
+    request: required::<EventCreateRequest>(),
+    responses: &[json::<EventCreateResponse>(201, "What was charged.")],
+    errors: &[404, 409],
+    handler: |method| on(method, create_event),
+};
+
+async fn create_event(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    cause: Cause,
+    body: ApiJson<EventCreateRequest>,
+) -> Returns<EventCreateResponse> {
+    let request = body.request;
+    let path = ScopePath::enclosing(&request.subject).pop();
+    let post = Post {
+        idempotency_key: request.idempotency_key,
+        payload_hash: body.payload_hash,
+        subject: request.subject,
+        action: request.action,
+        actual: request.actual,
+        overage_policy: request.overage_policy,
+        metrics: request.metrics,
+        client_time_ms: request.client_time_ms,
+        metadata: request.metadata,
+    };
+    let context = ErrorContext {
+        scope: path.as_ref(),
+        amount: Some(post.actual),
+        ..ErrorContext::default()
+    };
+    let posted = state.ledger.post(&caller, &post, &cause).await;
+    let posted = posted.map_err(|error| error_of(error, context))?;
+    let capped = posted.charged < post.actual.value();
+    let charged = capped.then(|| amount(post.actual.unit(), posted.charged));
+    let response = EventCreateResponse {
+        status: EventStatus::Applied,
+        event_id: posted.post_id,
+        charged: charged.transpose()?,
+        balances: balances_of(&posted.balances)?,
+    };
+    Ok(CheckedJson(StatusCode::CREATED, response))
 }

@@ -1,12 +1,23 @@
-//! `POST /v1/reservations/{reservation_id}/extend`: moves a reservation's deadline.
+//! Moves a reservation's deadline.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::balances::Balance;
+use super::balances::{Balance, balances_of};
+use super::reservations::reservation_id;
+use crate::api::extract::{ReservationBody, runtime_body};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::refusals::{ErrorContext, error_of};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
+use crate::ledger::Extend;
 
 object! {
     /// Extends a reservation.
@@ -44,4 +55,42 @@ pub struct ReservationExtendResponse {
     /// The budgets that hold the reservation, root first; an extension does not change them.
     #[schema(required = false)]
     pub balances: Vec<Balance>,
+}
+
+runtime_body!(ReservationExtendRequest);
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Moves the deadline of a hold",
+    parameters: || vec![reservation_id(), parameters::repeated_idempotency_key()],
+    request: required::<ReservationExtendRequest>(),
+    responses: &[json::<ReservationExtendResponse>(200, "The new deadline.")],
+    errors: &[404, 409, 410],
+    handler: |method| on(method, extend),
+};
+
+async fn extend(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    ReservationBody(reservation_id, body): ReservationBody<ReservationExtendRequest>,
+) -> Returns<ReservationExtendResponse> {
+    let extend = Extend {
+        reservation_id,
+        idempotency_key: body.request.idempotency_key,
+        payload_hash: body.payload_hash,
+        extend_by_ms: body.request.extend_by_ms,
+        metadata: body.request.metadata,
+    };
+    let context = ErrorContext {
+        reservation: Some(&extend.reservation_id),
+        ..ErrorContext::default()
+    };
+    let extended = state.ledger.extend(&caller, &extend).await;
+    let extended = extended.map_err(|error| error_of(error, context))?;
+    let response = ReservationExtendResponse {
+        status: ExtendStatus::Active,
+        expires_at_ms: extended.expires_at_ms,
+        remaining_ttl_ms: extended.remaining_ttl_ms,
+        balances: balances_of(&extended.balances)?,
+    };
+    Ok(CheckedJson(StatusCode::OK, response))
 }

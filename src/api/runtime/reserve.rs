@@ -1,13 +1,24 @@
-//! `POST /v1/reservations`: holds an amount before an action, or tells whether it could.
+//! Holds an amount before an action, or tells whether it could.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Decision;
-use super::balances::Balance;
+use super::balances::{Balance, balances_of};
 use super::evidence::{self, EvidenceRef};
+use crate::api::errors::ApiError;
+use crate::api::extract::{ApiJson, runtime_body};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::refusals::{ErrorContext, error_of};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
@@ -17,6 +28,7 @@ use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
 use crate::domain::words::words;
+use crate::ledger::{Decision as Decided, Reserve, Reserved};
 
 /// How long after expiry a commit still counts, where a request does not say, in milliseconds.
 pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
@@ -114,4 +126,105 @@ pub struct ReservationCreateResponse {
     #[serde(flatten, serialize_with = "evidence::serialize_reference")]
     #[schema(ignore)]
     pub evidence: Option<EvidenceRef>,
+}
+
+runtime_body!(ReservationCreateRequest);
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Holds an amount on every budget that encloses the subject, or on none",
+    parameters: || vec![parameters::repeated_idempotency_key()],
+    request: required::<ReservationCreateRequest>(),
+    responses: &[json::<ReservationCreateResponse>(
+        200,
+        "The hold, or the outcome of a dry run.",
+    )],
+    errors: &[404, 409],
+    handler: |method| on(method, reserve),
+};
+
+async fn reserve(
+    State(state): State<AppState>,
+    caller: RuntimeCaller,
+    cause: Cause,
+    body: ApiJson<ReservationCreateRequest>,
+) -> Returns<ReservationCreateResponse> {
+    let request = body.request;
+    let path = ScopePath::enclosing(&request.subject).pop();
+    let reserve = Reserve {
+        idempotency_key: request.idempotency_key,
+        payload_hash: body.payload_hash,
+        subject: request.subject,
+        action: request.action,
+        estimate: request.estimate,
+        ttl_ms: request.ttl_ms,
+        grace_ms: request.grace_period_ms,
+        overage_policy: request.overage_policy,
+        dry_run: request.dry_run,
+        metadata: request.metadata,
+    };
+    let context = ErrorContext {
+        scope: path.as_ref(),
+        amount: Some(reserve.estimate),
+        ..ErrorContext::default()
+    };
+    let reserved = state.ledger.reserve(&caller, &reserve, &cause).await;
+    let reserved = reserved.map_err(|error| error_of(error, context))?;
+    Ok(CheckedJson(StatusCode::OK, response_of(reserved)?))
+}
+
+fn response_of(reserved: Reserved) -> Result<ReservationCreateResponse, ApiError> {
+    match reserved {
+        Reserved::Held {
+            reservation_id,
+            scope_path,
+            reserved,
+            expires_at_ms,
+            remaining_ttl_ms,
+            caps,
+            balances,
+        } => Ok(ReservationCreateResponse {
+            decision: Decision::allow(caps.as_ref()),
+            reservation_id: Some(reservation_id),
+            affected_scopes: scope_path.with_parents().collect(),
+            scope_path,
+            reserved: Some(reserved),
+            expires_at_ms: Some(expires_at_ms),
+            remaining_ttl_ms: Some(remaining_ttl_ms),
+            balances: Some(balances_of(&balances)?),
+            caps,
+            reason_code: None,
+            retry_after_ms: None,
+            evidence: None,
+        }),
+        Reserved::DryRun {
+            scope_path,
+            reserved,
+            decision,
+        } => {
+            let (decision, balances, caps, reason_code) = match decision {
+                Decided::Allow { caps, balances } => {
+                    let balances = Some(balances_of(&balances)?);
+                    (Decision::allow(caps.as_ref()), balances, caps, None)
+                }
+                Decided::Deny(denial) => {
+                    let reason_code = denial.as_str().to_owned();
+                    (Decision::Deny, None, None, Some(reason_code))
+                }
+            };
+            Ok(ReservationCreateResponse {
+                decision,
+                reservation_id: None,
+                affected_scopes: scope_path.with_parents().collect(),
+                scope_path,
+                reserved: balances.is_some().then_some(reserved),
+                expires_at_ms: None,
+                remaining_ttl_ms: None,
+                balances,
+                caps,
+                reason_code,
+                retry_after_ms: None,
+                evidence: None,
+            })
+        }
+    }
 }

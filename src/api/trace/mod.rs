@@ -19,6 +19,7 @@ use tracing::{Instrument, error, info_span, warn};
 use super::access_log;
 use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
+use super::operation::Plane;
 use crate::config::CorsOrigins;
 use crate::domain::ids::{RequestId, TenantId, TraceId};
 
@@ -35,7 +36,7 @@ pub struct Correlation {
 
 impl Correlation {
     /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
-    pub fn of_request(dialect: Dialect, method: &Method, path: &str, headers: &HeaderMap) -> Self {
+    pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
         let traceparent = Traceparent::of(headers);
         let sent = || {
             dialect
@@ -44,7 +45,7 @@ impl Correlation {
                 .and_then(TraceId::parse)
         };
         Self {
-            request_id: request_id(method, path, headers),
+            request_id: request_id(plane, headers),
             trace_id: match &traceparent {
                 Some(traceparent) => traceparent.trace_id.clone(),
                 None => sent().unwrap_or_else(TraceId::mint),
@@ -91,23 +92,22 @@ impl IntoResponseParts for EffectiveTenant {
     }
 }
 
-/// Wraps all routes of an address: ids, error bodies, CORS, and an answer even when a handler panics.
-pub fn outermost(router: Router, dialect: Dialect, origins: &CorsOrigins) -> Router {
+/// Wraps routes of a plane: ids, error bodies, CORS, and a response even when a handler panics.
+pub fn outermost(router: Router, dialect: Dialect, plane: Plane, origins: &CorsOrigins) -> Router {
     let router = router.layer(CatchPanicLayer::custom(panicked));
     let router = match cors(dialect, origins) {
         Some(cors) => router.layer(cors),
         None => router,
     };
-    router.layer(from_fn_with_state(dialect, correlate))
+    router.layer(from_fn_with_state((dialect, plane), correlate))
 }
 
-async fn correlate(State(dialect): State<Dialect>, mut request: Request, next: Next) -> Response {
-    let correlation = Correlation::of_request(
-        dialect,
-        request.method(),
-        request.uri().path(),
-        request.headers(),
-    );
+async fn correlate(
+    State((dialect, plane)): State<(Dialect, Plane)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let correlation = Correlation::of_request(dialect, plane, request.headers());
     let line = access_log::Line::begin(&request);
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     request.extensions_mut().insert(correlation.clone());
@@ -199,31 +199,13 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
 
 /// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
 /// their own requests by it in the audit log.
-fn request_id(method: &Method, path: &str, headers: &HeaderMap) -> RequestId {
-    let sent = || {
-        headers
-            .get(headers::REQUEST_ID)
-            .and_then(text)
-            .and_then(RequestId::parse)
+fn request_id(plane: Plane, headers: &HeaderMap) -> RequestId {
+    let sent = match plane {
+        Plane::Runtime => None,
+        Plane::Admin => headers.get(headers::REQUEST_ID),
     };
-    let taken = if is_admin_plane(method, path) {
-        sent()
-    } else {
-        None
-    };
+    let taken = sent.and_then(text).and_then(RequestId::parse);
     taken.unwrap_or_else(RequestId::mint)
-}
-
-/// Whether a path belongs to the admin plane.
-pub fn is_admin_plane(method: &Method, path: &str) -> bool {
-    let below = |prefix: &str| {
-        path.strip_prefix(prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    ["/v1/admin", "/v1/auth", "/v1/webhooks"]
-        .into_iter()
-        .any(below)
-        || (path == "/v1/events" && matches!(*method, Method::GET | Method::HEAD))
 }
 
 fn text(value: &HeaderValue) -> Option<&str> {

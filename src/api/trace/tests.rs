@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use axum::http::HeaderName;
 use axum::routing::{get, post};
 use http_body_util::BodyExt;
@@ -5,6 +7,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::*;
+use crate::api::operations::OperationId;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "11111111111111111111111111111111";
@@ -28,12 +31,7 @@ fn header_map(pairs: &[(&str, String)]) -> HeaderMap {
 }
 
 fn correlation(pairs: &[(&str, String)]) -> Correlation {
-    Correlation::of_request(
-        Dialect::Service,
-        &Method::POST,
-        "/v1/decide",
-        &header_map(pairs),
-    )
+    Correlation::of_request(Dialect::Service, Plane::Runtime, &header_map(pairs))
 }
 
 #[test]
@@ -99,33 +97,40 @@ fn a_malformed_trace_header_leads_to_a_fresh_id() {
 #[test]
 fn only_the_admin_plane_takes_a_request_id_from_outside() {
     let sent = header_map(&[("x-request-id", "abc-1".to_owned())]);
-    let id = |method: Method, path: &str| request_id(&method, path, &sent).to_string();
-    for path in [
-        "/v1/admin",
-        "/v1/admin/tenants",
-        "/v1/auth/introspect",
-        "/v1/webhooks",
-        "/v1/webhooks/x",
-    ] {
-        assert_eq!(id(Method::GET, path), "abc-1", "{path}");
-    }
-    assert_eq!(id(Method::GET, "/v1/events"), "abc-1");
-    for path in [
-        "/v1/events",
-        "/v1/decide",
-        "/v1/administrators",
-        "/v1/balances",
-        "/",
-        "/live",
-    ] {
-        assert!(id(Method::POST, path).starts_with("req_"), "{path}");
-    }
-    let hostile = header_map(&[("x-request-id", "a b".to_owned())]);
+    assert_eq!(request_id(Plane::Admin, &sent).as_str(), "abc-1");
     assert!(
-        request_id(&Method::GET, "/v1/admin/tenants", &hostile)
+        request_id(Plane::Runtime, &sent)
             .as_str()
             .starts_with("req_")
     );
+    let hostile = header_map(&[("x-request-id", "a b".to_owned())]);
+    assert!(
+        request_id(Plane::Admin, &hostile)
+            .as_str()
+            .starts_with("req_")
+    );
+    let rows = OperationId::ALL.iter().map(|id| id.operation());
+    let admin = rows.filter(|operation| operation.plane == Plane::Admin);
+    let paths: BTreeSet<_> = admin.map(|operation| operation.path).collect();
+    for path in [
+        "/v1/admin/tenants",
+        "/v1/auth/introspect",
+        "/v1/webhooks",
+        "/v1/events",
+    ] {
+        assert!(paths.contains(path), "{path}");
+    }
+    assert_eq!(
+        OperationId::ListTenantEvents.operation().plane,
+        Plane::Admin
+    );
+    for runtime in [
+        OperationId::CreateEvent,
+        OperationId::Decide,
+        OperationId::GetBalances,
+    ] {
+        assert_eq!(runtime.operation().plane, Plane::Runtime);
+    }
 }
 
 fn app(origins: &CorsOrigins) -> Router {
@@ -160,7 +165,7 @@ fn app(origins: &CorsOrigins) -> Router {
             }),
         )
         .route("/large", get(|| async { StatusCode::PAYLOAD_TOO_LARGE }));
-    outermost(router, Dialect::Service, origins)
+    outermost(router, Dialect::Service, Plane::Runtime, origins)
 }
 
 async fn answer(method: &str, path: &str, pairs: &[(&str, String)]) -> (Response<()>, String) {

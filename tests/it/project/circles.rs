@@ -6,11 +6,9 @@ use std::path::Path;
 use super::{files, read, root};
 
 /// Circles that stand today. These lists only shrink.
-const PENDING_MODULES: &[&str] = &["api serve"];
+const PENDING_MODULES: &[&str] = &[];
 const PENDING_FILES: &[&str] = &[
     "api::access_log api::trace",
-    "api::admin::budgets::states api::admin::credentials::validate api::admin::extract api::admin::tenants::update",
-    "api::auth::failures api::state",
     "domain::fields::described domain::fields::field domain::fields::member",
     "domain::scope domain::subject",
     "ledger::list ledger::walk",

@@ -27,7 +27,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "egress",
             "ledger",
             "listing",
-            "serve",
             "shutdown",
             "store",
             "telemetry",

@@ -1,9 +1,19 @@
-//! The list of API keys: `GET /v1/admin/api-keys`.
+//! Lists API keys.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 
 use super::ApiKey;
 use crate::admin::{ApiKeyFilter, ApiKeySort};
+use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::list::{List, Parameters, list_response};
+use crate::api::extract::RawQuery;
+use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
 
 list_response! {
     /// A page of API keys.
@@ -33,10 +43,34 @@ impl List for ApiKeys {
     }
 }
 
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists API keys, of one tenant or of all",
+    parameters: parameters::<ApiKeys>,
+    request: None,
+    responses: &[json::<ApiKeyListResponse>(200, "A page of API keys.")],
+    errors: &[],
+    handler: |method| on(method, list_api_keys),
+};
+
+async fn list_api_keys(
+    State(state): State<AppState>,
+    RawQuery(query): RawQuery,
+) -> Returns<ApiKeyListResponse> {
+    let list = ListRequest::<ApiKeys>::parse(&query)?;
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let page = state.admin.list_api_keys(&list.query(secret)?).await;
+    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    let next = list.next_cursor(&page, secret);
+    let keys = page.rows.into_iter().map(Into::into).collect();
+    Ok(CheckedJson(
+        StatusCode::OK,
+        ApiKeyListResponse::new(keys, next),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::list::ListRequest;
     use crate::domain::ids::DeploymentSecret;
 
     #[test]

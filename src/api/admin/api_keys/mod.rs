@@ -1,20 +1,29 @@
-//! API keys: `POST` and `GET /v1/admin/api-keys`, `PATCH` and `DELETE /v1/admin/api-keys/{key_id}`.
+//! API keys as requests and responses show them.
 
-pub mod handlers;
+pub mod create;
 pub mod list;
+pub mod revoke;
 pub mod update;
 
+use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::admin::AdminError;
+use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
+use crate::api::operation::parameters::{self, Parameter, text};
 use crate::api::query::Query;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::api_key;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
+use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 
 object! {
@@ -160,6 +169,57 @@ impl ApiKeyRevokeQuery {
             reason: Query::parse_admin(query).text("reason", 512)?,
         })
     }
+}
+
+impl From<api_key::ApiKey> for ApiKey {
+    fn from(key: api_key::ApiKey) -> Self {
+        Self {
+            key_id: key.key_id,
+            tenant_id: key.tenant_id,
+            key_prefix: key.key_prefix,
+            name: key.name,
+            description: key.description,
+            permissions: key.permissions,
+            scope_filter: key.scope_filter.entries().to_vec(),
+            status: key.status,
+            created_at: key.created_at,
+            last_used_at: None,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            revoked_reason: key.revoked_reason,
+            metadata: key.metadata,
+        }
+    }
+}
+
+fn key_id() -> Parameter {
+    parameters::path("key_id", "Names the key.", text())
+}
+
+/// The tenant of the key that a path names.
+async fn owner_of(state: &AppState, key_id: &str) -> Result<TenantId, ApiError> {
+    let context = ErrorContext {
+        key: key_id,
+        ..ErrorContext::default()
+    };
+    let owner = state.admin.owner_of_key(key_id).await;
+    let owner = owner.map_err(|error| error_of(error, &context))?;
+    owner.ok_or_else(|| error_of(AdminRefusal::KeyNotFound.into(), &context))
+}
+
+/// The response to a change of a key.
+fn changed(
+    changed: Result<api_key::ApiKey, AdminError>,
+    key_id: &str,
+    owner: TenantId,
+) -> Returns<ApiKey> {
+    let context = ErrorContext {
+        tenant: owner.as_str(),
+        key: key_id,
+        ..ErrorContext::default()
+    };
+    let key = changed.map_err(|error| error_of(error, &context).about(Some(owner.clone())))?;
+    Ok(CheckedJson(StatusCode::OK, key.into()))
 }
 
 #[cfg(test)]

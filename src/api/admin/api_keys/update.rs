@@ -1,10 +1,19 @@
-//! `PATCH /v1/admin/api-keys/{key_id}`.
+//! Changes an API key.
 
-use crate::admin::ApiKeyChanges;
+use super::{ApiKey, changed, key_id, owner_of};
+use crate::admin::{ApiKeyChanges, Request};
+use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::response::Returns;
+use crate::api::state::AppState;
 use crate::domain::api_key::permission::Permission;
+use crate::domain::cause::Cause;
 use crate::domain::fields::{Patch, object};
 use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::scope::ScopeFilter;
+use axum::extract::State;
+use axum::routing::on;
 
 object! {
     /// Changes an API key. What is absent stays; a list or an object replaces the whole of what was there; `null` removes
@@ -36,6 +45,36 @@ impl ApiKeyUpdateRequest {
             metadata: self.metadata,
         }
     }
+}
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Changes an API key; its next use is judged by what it is then",
+    parameters: || vec![key_id(), parameters::idempotency_key()],
+    request: required::<ApiKeyUpdateRequest>(),
+    responses: &[json::<ApiKey>(200, "The key as it is now.")],
+    errors: &[404, 409],
+    handler: |method| on(method, update_api_key),
+};
+
+async fn update_api_key(
+    State(state): State<AppState>,
+    cause: Cause,
+    KeyHeader(key): KeyHeader,
+    PathId(key_id): PathId,
+    body: AdminJson<ApiKeyUpdateRequest>,
+) -> Returns<ApiKey> {
+    let owner = owner_of(&state, &key_id).await?;
+    let changes = body.request.into_changes();
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_patch_and_target(&body.sent, &[("key_id", &key_id)]),
+    };
+    let updated = state
+        .admin
+        .update_api_key(&key_id, &owner, &changes, &request)
+        .await;
+    changed(updated, &key_id, owner)
 }
 
 #[cfg(test)]

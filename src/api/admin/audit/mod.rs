@@ -1,20 +1,11 @@
-//! The audit log: `GET /v1/admin/audit/logs`.
+//! Audit entries as responses show them.
 
+pub mod list;
 pub mod queries;
 
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::extract::Declined;
-use super::refusals::{Asked, error_of};
-use crate::api::admin::audit::queries::AuditListQuery;
-use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, RawQuery};
-use crate::api::refusals::store_error;
-use crate::api::state::AppState;
 use crate::domain::audit::{AuditEntry, Metadata};
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
@@ -119,40 +110,4 @@ impl From<AuditEntry> for AuditLogEntry {
             metadata: entry.metadata,
         }
     }
-}
-
-/// `GET /v1/admin/audit/logs`
-pub async fn list_audit_logs(
-    State(state): State<AppState>,
-    RawQuery(query): RawQuery,
-) -> Result<Result<Response, Declined>, ApiError> {
-    let query = AuditListQuery::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
-    let (asked, sort) = query.asked(secret)?;
-    let page = match state.audit_logs.list(&asked).await {
-        Ok(page) => page,
-        Err(error) => {
-            return Ok(Err(Declined {
-                error: error_of(error, &Asked::default()),
-                tenant: query.tenant(),
-            }));
-        }
-    };
-    let next_cursor = page.next;
-    let next_cursor = next_cursor.map(|place| query.next_cursor(sort, place, secret));
-    let answer = Answer(
-        StatusCode::OK,
-        AuditLogListResponse {
-            logs: page.entries.into_iter().map(AuditLogEntry::from).collect(),
-            has_more: next_cursor.is_some(),
-            next_cursor,
-        },
-    );
-    let as_of = page.as_of_ms.and_then(Moment::from_ms);
-    let as_of = as_of.and_then(|as_of| HeaderValue::from_str(&as_of.to_string()).ok());
-    let name = state.access.dialect().header_names().as_of.clone();
-    Ok(Ok(match as_of {
-        Some(as_of) => ([(name, as_of)], answer).into_response(),
-        None => answer.into_response(),
-    }))
 }

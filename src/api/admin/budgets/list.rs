@@ -1,9 +1,21 @@
-//! The list of budgets: `GET /v1/admin/budgets`.
+//! Lists budgets.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 
 use super::BudgetLedger;
 use crate::admin::{BudgetFilter, BudgetSort};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
-use crate::api::list::{List, Parameters, list_response};
+use crate::api::extract::RawQuery;
+use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
 
 list_response! {
     /// A page of budgets.
@@ -61,4 +73,34 @@ impl List for Budgets {
             search: parameters.search(about)?,
         })
     }
+}
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists budgets",
+    parameters: parameters::<Budgets>,
+    request: None,
+    responses: &[json::<BudgetListResponse>(200, "A page of budgets.")],
+    errors: &[],
+    handler: |method| on(method, list_budgets),
+};
+
+async fn list_budgets(
+    State(state): State<AppState>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Returns<BudgetListResponse> {
+    let mut list = ListRequest::<Budgets>::parse(&query)?;
+    let named = list.filter.tenant_id.clone();
+    list.bind("tenant", target_tenant_as_sent(&caller, named.as_deref()));
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let page = state
+        .admin
+        .list_budgets(&caller, &list.query(secret)?)
+        .await;
+    let tenant = target_tenant(&caller, named.as_deref());
+    let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
+    let next = list.next_cursor(&page, secret);
+    let ledgers: Result<Vec<_>, _> = page.rows.into_iter().map(TryInto::try_into).collect();
+    let response = BudgetListResponse::new(ledgers?, next);
+    Ok(CheckedJson(StatusCode::OK, response))
 }

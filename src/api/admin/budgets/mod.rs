@@ -1,9 +1,13 @@
-//! Budgets: `POST` and `GET /v1/admin/budgets`, `GET /v1/admin/budgets/lookup`, `POST /v1/admin/budgets/fund`.
+//! Budgets as requests and responses show them.
 
-pub mod handlers;
+pub mod create;
+pub mod freeze;
+pub mod fund;
+pub mod get;
 pub mod list;
 mod requests;
-pub mod states;
+pub mod unfreeze;
+pub mod update;
 
 pub(super) use requests::check_unit;
 pub use requests::{BudgetCreateRequest, BudgetFundingRequest, BudgetTarget};
@@ -11,8 +15,13 @@ pub use requests::{BudgetCreateRequest, BudgetFundingRequest, BudgetTarget};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::admin::Funded;
+use crate::api::errors::ApiError;
+use crate::api::operation::parameters::{self, Parameter, text};
+use crate::api::response::amount;
 use crate::domain::amount::{Amount, SignedAmount, Unit};
 use crate::domain::budget::funding::{BudgetStatus, FundingOperation, RolloverPolicy};
+use crate::domain::budget::ledger;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
@@ -111,4 +120,71 @@ pub struct BudgetFundingResponse {
     /// When.
     #[schema(value_type = String, format = DateTime, required = false)]
     pub timestamp: Moment,
+}
+
+impl TryFrom<ledger::BudgetLedger> for BudgetLedger {
+    type Error = ApiError;
+
+    /// 500 for a negative figure: the record is corrupt.
+    fn try_from(ledger: ledger::BudgetLedger) -> Result<Self, ApiError> {
+        let unit = ledger.unit;
+        Ok(Self {
+            ledger_id: ledger.ledger_id,
+            tenant_id: ledger.tenant_id,
+            scope: ledger.scope,
+            scope_path: None,
+            unit,
+            allocated: amount(unit, ledger.allocated)?,
+            remaining: SignedAmount::new(unit, ledger.remaining),
+            reserved: amount(unit, ledger.reserved)?,
+            spent: amount(unit, ledger.spent)?,
+            debt: amount(unit, ledger.debt)?,
+            overdraft_limit: amount(unit, ledger.overdraft_limit)?,
+            is_over_limit: ledger.is_over_limit,
+            commit_overage_policy: ledger.commit_overage_policy,
+            status: ledger.status,
+            rollover_policy: ledger.rollover_policy,
+            period_start: ledger.period_start,
+            period_end: ledger.period_end,
+            created_at: ledger.created_at,
+            updated_at: ledger.updated_at,
+        })
+    }
+}
+
+impl BudgetFundingResponse {
+    fn new(operation: FundingOperation, unit: Unit, funded: &Funded) -> Result<Self, ApiError> {
+        Ok(Self {
+            operation,
+            previous_allocated: amount(unit, funded.allocated.previous)?,
+            new_allocated: amount(unit, funded.allocated.new)?,
+            previous_remaining: SignedAmount::new(unit, funded.remaining.previous),
+            new_remaining: SignedAmount::new(unit, funded.remaining.new),
+            previous_debt: amount(unit, funded.debt.previous)?,
+            new_debt: amount(unit, funded.debt.new)?,
+            previous_spent: amount(unit, funded.spent.previous)?,
+            new_spent: amount(unit, funded.spent.new)?,
+            timestamp: funded.at,
+        })
+    }
+}
+
+/// The parameters that name one budget.
+fn target_parameters() -> Vec<Parameter> {
+    let units = parameters::words(Unit::WORDS);
+    vec![
+        parameters::required_query(
+            "scope",
+            "Where the budget hangs, whatever the case.",
+            text(),
+        ),
+        parameters::required_query("unit", "What the budget counts.", units),
+    ]
+}
+
+/// The parameters of a change to one budget.
+fn change_parameters() -> Vec<Parameter> {
+    let mut parameters = target_parameters();
+    parameters.push(parameters::idempotency_key());
+    parameters
 }

@@ -1,23 +1,33 @@
-//! Bulk actions: `POST /v1/admin/{tenants,webhooks,budgets}/bulk-action`.
+//! Bulk actions as requests and responses show them.
 
-pub mod handlers;
+pub mod budgets;
+pub mod tenants;
+pub mod webhooks;
 
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::admin::BudgetFilter;
+use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request};
+use crate::api::admin::in_progress;
+use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::SEARCH_CHARS_MAX;
+use crate::api::response::CheckedJson;
+use crate::api::state::AppState;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
 use crate::domain::bulk::{BulkActionRowOutcome, TenantAction, WebhookAction};
 use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::{Blank, object};
-use crate::domain::ids::IdempotencyKey;
+use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
+use crate::store::admin::bulk::BulkAnswer;
 
 /// What is wrong with a filter that selects everything.
 const EMPTY: &str = "must have at least one member that is not blank";
@@ -217,6 +227,36 @@ responses! {
     WebhookBulkActionResponse: WebhookAction,
     /// What became of each budget.
     BudgetBulkActionResponse: FundingOperation,
+}
+
+fn bulk_request<'a>(
+    state: &AppState,
+    request: Request<'a>,
+    expected_count: Option<i64>,
+    filter: &impl Serialize,
+) -> BulkRequest<'a> {
+    BulkRequest {
+        request,
+        expected_count,
+        filter: serde_json::to_string(filter).unwrap_or_default(),
+        gone_row: state.access.dialect().words().gone_row,
+    }
+}
+
+/// The stored response, byte for byte.
+fn response_of(
+    state: &AppState,
+    done: Result<BulkAnswer, AdminError>,
+    tenant: Option<TenantId>,
+) -> Result<Response, ApiError> {
+    let context = ErrorContext {
+        tenant: tenant.as_ref().map_or("", TenantId::as_str),
+        ..ErrorContext::default()
+    };
+    let done = done.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    let body = RawValue::from_string(done.body).map_err(ApiError::internal)?;
+    let in_progress = done.in_progress.then(|| in_progress(state));
+    Ok((in_progress, CheckedJson(StatusCode::OK, body)).into_response())
 }
 
 #[cfg(test)]

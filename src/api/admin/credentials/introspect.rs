@@ -1,14 +1,15 @@
-//! `GET /v1/auth/introspect`: who the caller is, and what a dashboard may offer him.
+//! Tells who the caller is, and what a dashboard may offer them.
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::Granted;
-use crate::api::admin::extract::{Declined, Outcome};
-use crate::api::admin::refusals::{Asked, error_of};
-use crate::api::extract::{Answer, ByEither};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::operation::{Declaration, json};
+use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::caller::Caller;
@@ -25,7 +26,7 @@ words! {
     }
 }
 
-/// Who calls, and what he may do.
+/// Who calls, and what they may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AuthIntrospectResponse {
     /// True: else the answer is 401.
@@ -150,25 +151,31 @@ impl AuthIntrospectResponse {
     }
 }
 
-/// `GET /v1/auth/introspect`
-pub async fn introspect(
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Tells who the caller is and what they may do",
+    parameters: Vec::new,
+    request: None,
+    responses: &[json::<AuthIntrospectResponse>(200, "The caller.")],
+    errors: &[],
+    handler: |method| on(method, introspect),
+};
+
+async fn introspect(
     State(state): State<AppState>,
-    ByEither(caller): ByEither,
-) -> Outcome<AuthIntrospectResponse> {
-    let Caller::Tenant(caller) = caller else {
-        return Ok(Answer(StatusCode::OK, AuthIntrospectResponse::operator()));
-    };
-    let tenant = caller.tenant.clone();
-    match state.admin.introspect(&caller).await {
-        Ok(granted) => {
-            let response = AuthIntrospectResponse::tenant(tenant, &granted);
-            Ok(Answer(StatusCode::OK, response))
+    caller: Caller,
+) -> Returns<AuthIntrospectResponse> {
+    let response = match caller {
+        Caller::Admin(_) => AuthIntrospectResponse::operator(),
+        Caller::Tenant(caller) => {
+            let tenant = caller.tenant.clone();
+            let granted = state.admin.introspect(&caller).await;
+            let granted = granted.map_err(|error| {
+                error_of(error, &ErrorContext::default()).about(Some(tenant.clone()))
+            })?;
+            AuthIntrospectResponse::tenant(tenant, &granted)
         }
-        Err(error) => Err(Declined {
-            error: error_of(error, &Asked::default()),
-            tenant: Some(tenant),
-        }),
-    }
+    };
+    Ok(CheckedJson(StatusCode::OK, response))
 }
 
 #[cfg(test)]

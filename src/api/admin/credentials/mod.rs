@@ -1,4 +1,4 @@
-//! Questions about credentials: `POST /v1/auth/validate`, `GET /v1/auth/introspect`.
+//! Questions about credentials.
 
 pub mod introspect;
 pub mod validate;

@@ -1,16 +1,17 @@
-//! `POST /v1/auth/validate`: whether an API key is good. The answer is 200 whatever is wrong with the key.
+//! Tells whether an API key is valid: 200 whatever is wrong with the key.
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::routing::on;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::ValidatedApiKey;
-use crate::api::admin::extract::{AdminJson, Because};
-use crate::api::errors::ApiError;
-use crate::api::extract::Answer;
+use crate::api::admin::extract::AdminJson;
+use crate::api::operation::{Declaration, json, required};
 use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::permission::Permission;
@@ -80,12 +81,23 @@ impl From<ValidatedApiKey> for ApiKeyValidationResponse {
     }
 }
 
-/// `POST /v1/auth/validate`
-pub async fn validate_api_key(
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Tells whether an API key is valid",
+    parameters: Vec::new,
+    request: required::<ApiKeyValidationRequest>(),
+    responses: &[json::<ApiKeyValidationResponse>(
+        200,
+        "Whether it is, or what is wrong with it.",
+    )],
+    errors: &[],
+    handler: |method| on(method, validate_api_key),
+};
+
+async fn validate_api_key(
     State(state): State<AppState>,
-    Because(cause): Because,
+    cause: Cause,
     body: AdminJson<ApiKeyValidationRequest>,
-) -> Result<Answer<ApiKeyValidationResponse>, ApiError> {
+) -> Returns<ApiKeyValidationResponse> {
     let prefixes = state.access.dialect().words().api_key_prefixes;
     let key = ApiKeyText::parse(body.request.key_secret.expose_secret().trim(), prefixes);
     let validated = match &key {
@@ -108,7 +120,7 @@ pub async fn validate_api_key(
         };
         count(&state, &validated, reason, cause);
     }
-    Ok(Answer(StatusCode::OK, validated.into()))
+    Ok(CheckedJson(StatusCode::OK, validated.into()))
 }
 
 /// Counts a bad key as if it had been used: it is told once a minute.

@@ -1,26 +1,19 @@
-//! Events: `GET /v1/admin/events`, `GET /v1/admin/events/{event_id}`, and a tenant's own: `GET /v1/events`.
+//! Events as responses show them.
 
+pub mod get;
+pub mod list;
+pub mod list_own;
 pub mod queries;
 
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::extract::{Declined, Named, Outcome};
-use super::refusals::{Asked, error_of};
-use crate::admin::AdminError;
 use crate::admin::events::EventPage;
-use crate::api::admin::events::queries::{EventListQuery, TenantEventsQuery};
-use crate::api::auth::runtime::tenant_caller;
 use crate::api::errors::ApiError;
-use crate::api::extract::{Answer, ByEither, RawQuery};
-use crate::api::refusals::store_error;
-use crate::api::state::AppState;
+use crate::api::operation::parameters::{self, Parameter, moment, text};
+use crate::api::query::ADMIN_PAGE_LIMIT_MAX;
 use crate::domain::event::types::{EventCategory, EventType};
-use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 
@@ -110,81 +103,37 @@ pub struct EventListResponse {
     pub has_more: bool,
 }
 
-/// `GET /v1/admin/events`
-pub async fn list_events(
-    State(state): State<AppState>,
-    ByEither(caller): ByEither,
-    RawQuery(query): RawQuery,
-) -> Result<Result<Response, Declined>, ApiError> {
-    let query = EventListQuery::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
-    let (asked, sort) = query.asked(secret)?;
-    let page = match state.events.list(&caller, &asked).await {
-        Ok(page) => page,
-        Err(error) => return Ok(Err(declined(error, "", query.tenant()))),
-    };
-    let next = page.next.clone();
-    let next = next.map(|place| query.next_cursor(sort, place, secret));
-    let as_of = page.as_of_ms.and_then(Moment::from_ms);
-    let answer = Answer(StatusCode::OK, listed(page, next)?);
-    let header = as_of.and_then(|as_of| HeaderValue::from_str(&as_of.to_string()).ok());
-    let name = state.access.dialect().header_names().as_of.clone();
-    Ok(Ok(match header {
-        Some(as_of) => ([(name, as_of)], answer).into_response(),
-        None => answer.into_response(),
-    }))
-}
-
-/// `GET /v1/admin/events/{event_id}`
-pub async fn get_event(
-    State(state): State<AppState>,
-    Named(id): Named,
-) -> Result<Outcome<Box<RawValue>>, ApiError> {
-    match state.events.get(&id).await {
-        Ok(event) => Ok(Ok(Answer(StatusCode::OK, raw(event)?))),
-        Err(error) => Ok(Err(declined(error, &id, None))),
+impl EventListResponse {
+    fn new(page: EventPage, next_cursor: Option<String>) -> Result<Self, ApiError> {
+        let events: Result<Vec<_>, ApiError> = page.events.into_iter().map(raw).collect();
+        Ok(Self {
+            events: events?,
+            has_more: next_cursor.is_some(),
+            next_cursor,
+        })
     }
 }
 
-/// `GET /v1/events`
-pub async fn list_own_events(
-    State(state): State<AppState>,
-    ByEither(caller): ByEither,
-    RawQuery(query): RawQuery,
-) -> Result<Outcome<EventListResponse>, ApiError> {
-    let tenant = tenant_caller(caller.clone())?.tenant;
-    let query = TenantEventsQuery::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
-    let asked = query.asked(&tenant, secret)?;
-    let page = match state.events.list(&caller, &asked).await {
-        Ok(page) => page,
-        Err(error) => return Ok(Err(declined(error, "", Some(tenant)))),
-    };
-    let next = page.next.clone();
-    let next = next.map(|place| query.next_cursor(&tenant, place, secret));
-    Ok(Ok(Answer(StatusCode::OK, listed(page, next)?)))
-}
-
-fn listed(page: EventPage, next_cursor: Option<String>) -> Result<EventListResponse, ApiError> {
-    let events: Result<Vec<_>, ApiError> = page.events.into_iter().map(raw).collect();
-    Ok(EventListResponse {
-        events: events?,
-        has_more: next_cursor.is_some(),
-        next_cursor,
-    })
-}
-
+/// The stored bytes of an event.
 pub(super) fn raw(event: String) -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string(event).map_err(ApiError::internal)
 }
 
-fn declined(error: AdminError, event: &str, tenant: Option<TenantId>) -> Declined {
-    let asked = Asked {
-        event,
-        ..Asked::default()
-    };
-    Declined {
-        error: error_of(error, &asked),
-        tenant,
-    }
+/// Filters that both lists of events have.
+fn filters() -> Vec<Parameter> {
+    let types = parameters::words(EventType::WORDS);
+    let categories = parameters::words(EventCategory::WORDS);
+    let query = parameters::query;
+    vec![
+        query("event_type", "Of exactly this type.", types),
+        query("category", "Of this category.", categories),
+        query("scope", "What their scope begins with.", text()),
+        query("correlation_id", "Exactly this.", text()),
+        query("from", "Not before.", moment()),
+        query("to", "Not after.", moment()),
+    ]
+}
+
+fn page_limit() -> Parameter {
+    parameters::limit(ADMIN_PAGE_LIMIT_MAX, "Most events on the page.")
 }

@@ -1,4 +1,4 @@
-//! The overview: `GET /v1/admin/overview`.
+//! Shows what there is, what needs care, and what happened lately.
 
 mod extension;
 
@@ -8,15 +8,17 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::routing::on;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::events::{Event, raw};
-use super::refusals::{Asked, error_of};
+use super::refusals::{ErrorContext, error_of};
 use crate::admin::{FailingWebhook, OVERVIEW_WINDOW, Overview, StrainedLedger};
 use crate::api::errors::ApiError;
-use crate::api::extract::Answer;
+use crate::api::operation::{Declaration, json};
+use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
@@ -177,16 +179,22 @@ pub struct EventCounts {
     pub by_category: BTreeMap<&'static str, i64>,
 }
 
-/// `GET /v1/admin/overview`
-pub async fn get_overview(
-    State(state): State<AppState>,
-) -> Result<Answer<AdminOverviewResponse>, ApiError> {
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Shows counts of everything, what needs care, and what happened in the last hour; a few seconds old at most",
+    parameters: Vec::new,
+    request: None,
+    responses: &[json::<AdminOverviewResponse>(200, "The overview.")],
+    errors: &[],
+    handler: |method| on(method, get_overview),
+};
+
+async fn get_overview(State(state): State<AppState>) -> Returns<AdminOverviewResponse> {
     let overview = state.admin.overview().await;
-    let overview = overview.map_err(|error| error_of(error, &Asked::default()))?;
-    Ok(Answer(StatusCode::OK, shown(&overview)?))
+    let overview = overview.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    Ok(CheckedJson(StatusCode::OK, response_of(&overview)?))
 }
 
-fn shown(overview: &Overview) -> Result<AdminOverviewResponse, ApiError> {
+fn response_of(overview: &Overview) -> Result<AdminOverviewResponse, ApiError> {
     let budgets = |status: BudgetStatus| count(&overview.budgets, status.as_str());
     let recent = &overview.events;
     Ok(AdminOverviewResponse {

@@ -1,11 +1,22 @@
-//! The list of policies: `GET /v1/admin/policies`.
+//! Lists the policies of a tenant.
 
-use serde_json::json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 
 use super::Policy;
 use crate::admin::PolicyFilter;
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
-use crate::api::list::{List, Parameters, list_response};
+use crate::api::extract::RawQuery;
+use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::operation::parameters::text;
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 use crate::listing::OneOrder;
 
@@ -36,12 +47,15 @@ impl List for Policies {
         let fits = |text: &&str| text.chars().count() <= SCOPE_CHARS_MAX;
         let read = |text: &str| Some(text).filter(fits).map(str::to_owned);
         let wanted = format!("it must be at most {SCOPE_CHARS_MAX} characters long");
-        let (schema, wanted) = (|| json!({"type": "string"}), (read, wanted.as_str()));
+        let (schema, wanted) = (text, (read, wanted.as_str()));
         let scope_pattern =
             parameters.parsed("scope_pattern", about, schema, wanted, String::clone)?;
         let status = parameters.word("status", "The status of the policies.")?;
-        parameters.ignored("has_action_quotas", || json!({"type": "boolean"}));
-        let kind = || json!({"type": "string", "maxLength": 64});
+        parameters.ignored(
+            "has_action_quotas",
+            || serde_json::json!({"type": "boolean"}),
+        );
+        let kind = || serde_json::json!({"type": "string", "maxLength": 64});
         parameters.ignored("references_action_kind", kind);
         Ok(PolicyFilter {
             tenant_id,
@@ -49,4 +63,34 @@ impl List for Policies {
             status,
         })
     }
+}
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists the policies of a tenant",
+    parameters: parameters::<Policies>,
+    request: None,
+    responses: &[json::<PolicyListResponse>(200, "A page of policies.")],
+    errors: &[],
+    handler: |method| on(method, list_policies),
+};
+
+async fn list_policies(
+    State(state): State<AppState>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Returns<PolicyListResponse> {
+    let mut list = ListRequest::<Policies>::parse(&query)?;
+    let named = list.filter.tenant_id.clone();
+    list.bind("tenant", target_tenant_as_sent(&caller, named.as_deref()));
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let page = state
+        .admin
+        .list_policies(&caller, &list.query(secret)?)
+        .await;
+    let tenant = target_tenant(&caller, named.as_deref());
+    let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
+    let next = list.next_cursor(&page, secret);
+    let policies = page.rows.into_iter().map(Into::into).collect();
+    let response = PolicyListResponse::new(policies, next);
+    Ok(CheckedJson(StatusCode::OK, response))
 }

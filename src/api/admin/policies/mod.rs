@@ -1,7 +1,8 @@
-//! Policies: `POST` and `GET /v1/admin/policies`, `PATCH /v1/admin/policies/{policy_id}`.
+//! Policies as requests and responses show them.
 
-pub mod handlers;
-mod list;
+pub mod create;
+pub mod list;
+pub mod update;
 
 pub use list::{Policies, PolicyListResponse};
 
@@ -12,6 +13,7 @@ use crate::admin::{NewPolicy, PolicyChanges};
 use crate::api::errors::ApiError;
 use crate::domain::fields::{Blank, Patch, Problems, object};
 use crate::domain::moment::Moment;
+use crate::domain::policy;
 use crate::domain::policy::{
     Caps, OveragePolicy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
 };
@@ -169,6 +171,29 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub updated_at: Option<Moment>,
+}
+
+/// The tenant of a policy is not shown.
+impl From<policy::Policy> for Policy {
+    fn from(policy: policy::Policy) -> Self {
+        let (ttl, rates) = (policy.reservation_ttl_override, policy.rate_limits);
+        Self {
+            policy_id: policy.policy_id.to_string(),
+            name: Some(policy.name),
+            description: policy.description,
+            scope_pattern: policy.scope_pattern.to_string(),
+            priority: policy.priority,
+            caps: policy.caps,
+            commit_overage_policy: policy.commit_overage_policy,
+            reservation_ttl_override: (ttl != Default::default()).then_some(ttl),
+            rate_limits: (rates != Default::default()).then_some(rates),
+            status: policy.status,
+            effective_from: policy.effective_from,
+            effective_until: policy.effective_until,
+            created_at: policy.created_at,
+            updated_at: policy.updated_at,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,20 @@
-//! The list of tenants: `GET /v1/admin/tenants`.
+//! Lists tenants.
 
-use serde_json::json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
 
 use super::Tenant;
 use crate::admin::{TenantFilter, TenantSort};
+use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::list::{List, Parameters, list_response};
+use crate::api::extract::RawQuery;
+use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::operation::parameters::text;
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
 
 list_response! {
     /// A page of tenants.
@@ -30,7 +39,7 @@ impl List for Tenants {
         let status = parameters.word("status", "The status of the tenants.")?;
         let about = "The parent of the tenants, exactly.";
         let parent_tenant_id = parameters.text("parent_tenant_id", about)?;
-        parameters.ignored("observe_mode", || json!({"type": "string"}));
+        parameters.ignored("observe_mode", text);
         let about = "What id or name must contain, whatever the case.";
         Ok(TenantFilter {
             status,
@@ -40,10 +49,32 @@ impl List for Tenants {
     }
 }
 
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists tenants",
+    parameters: parameters::<Tenants>,
+    request: None,
+    responses: &[json::<TenantListResponse>(200, "A page of tenants.")],
+    errors: &[],
+    handler: |method| on(method, list_tenants),
+};
+
+async fn list_tenants(
+    State(state): State<AppState>,
+    RawQuery(query): RawQuery,
+) -> Returns<TenantListResponse> {
+    let list = ListRequest::<Tenants>::parse(&query)?;
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let page = state.admin.list_tenants(&list.query(secret)?).await;
+    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    let next = list.next_cursor(&page, secret);
+    let tenants = page.rows.into_iter().map(Into::into).collect();
+    let response = TenantListResponse::new(tenants, next);
+    Ok(CheckedJson(StatusCode::OK, response))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::list::ListRequest;
     use crate::domain::ids::DeploymentSecret;
 
     #[test]

@@ -1,19 +1,21 @@
-//! Tenants: `POST` and `GET /v1/admin/tenants`, `GET /v1/admin/tenants/{tenant_id}`.
+//! Tenants as requests and responses show them.
 
-pub mod handlers;
-mod list;
+pub mod create;
+pub mod get;
+pub mod list;
 pub mod update;
 
 pub use list::{TenantListResponse, Tenants};
 
 use std::collections::BTreeMap;
 
+use crate::api::operation::parameters::{self, Parameter, text};
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::reservation::RESERVATION_TTL_MS;
-use crate::domain::tenant::{ReservationExpiryPolicy, TenantStatus};
+use crate::domain::tenant::{ReservationExpiryPolicy, TenantStatus, record};
 
 /// Most entries in a tenant's `metadata`.
 pub const METADATA_MAX: usize = 32;
@@ -78,6 +80,31 @@ object! {
         /// When it was closed.
         pub closed_at: Option<Moment>,
     }
+}
+
+impl From<record::Tenant> for Tenant {
+    fn from(tenant: record::Tenant) -> Self {
+        Self {
+            tenant_id: tenant.tenant_id,
+            name: tenant.name,
+            status: tenant.status,
+            parent_tenant_id: tenant.parent_tenant_id,
+            default_commit_overage_policy: tenant.default_commit_overage_policy,
+            default_reservation_ttl_ms: tenant.default_reservation_ttl_ms,
+            max_reservation_ttl_ms: tenant.max_reservation_ttl_ms,
+            max_reservation_extensions: tenant.max_reservation_extensions,
+            reservation_expiry_policy: tenant.reservation_expiry_policy,
+            metadata: tenant.metadata,
+            created_at: tenant.created_at,
+            updated_at: tenant.updated_at,
+            suspended_at: tenant.suspended_at,
+            closed_at: tenant.closed_at,
+        }
+    }
+}
+
+fn tenant_id() -> Parameter {
+    parameters::path("tenant_id", "Names the tenant.", text())
 }
 
 #[cfg(test)]

@@ -1,22 +1,26 @@
-//! `PATCH /v1/admin/tenants/{tenant_id}`: settings, suspension, close.
+//! Changes, suspends or closes a tenant.
 
 use std::collections::BTreeMap;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::routing::on;
 use serde_json::json;
 
+use super::{METADATA_MAX, Tenant, tenant_id};
 use crate::admin::tenants::closing::Turn;
 use crate::admin::{AdminError, Request, TenantUpdate};
-use crate::api::admin::extract::{AdminJson, Because, Declined, KeyHeader, Named};
-use crate::api::admin::refusals::{Asked, error_of};
-use crate::api::admin::shown;
-use crate::api::admin::tenants::METADATA_MAX;
-use crate::api::auth::admin::Booked;
+use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::in_progress;
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::auth::audit::AlreadyAudited;
 use crate::api::errors::ApiError;
-use crate::api::extract::Answer;
+use crate::api::operation::{self, Declaration, parameters, required};
+use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
+use crate::domain::cause::Cause;
 use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
@@ -46,14 +50,22 @@ object! {
     }
 }
 
-/// `PATCH /v1/admin/tenants/{tenant_id}`
-pub async fn update_tenant(
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Changes, suspends or closes a tenant",
+    parameters: || vec![tenant_id(), parameters::idempotency_key()],
+    request: required::<TenantUpdateRequest>(),
+    responses: &[operation::json::<Tenant>(200, "The tenant as it is now.")],
+    errors: &[404, 409],
+    handler: |method| on(method, update_tenant),
+};
+
+async fn update_tenant(
     State(state): State<AppState>,
-    Because(cause): Because,
+    cause: Cause,
     KeyHeader(key): KeyHeader,
-    Named(id): Named,
+    PathId(id): PathId,
     body: AdminJson<TenantUpdateRequest>,
-) -> Result<Response, Declined> {
+) -> Result<Response, ApiError> {
     let sent = body.request;
     let update = TenantUpdate {
         name: sent.name,
@@ -74,32 +86,22 @@ pub async fn update_tenant(
         Some(tenant) => state.admin.update_tenant(tenant, &update, &request).await,
         None => Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
     };
-    let asked = Asked {
+    let context = ErrorContext {
         tenant: &id,
-        ..Asked::default()
+        ..ErrorContext::default()
     };
-    let updated = updated.map_err(|error| Declined {
-        error: error_of(error, &asked),
-        tenant: tenant.clone(),
-    })?;
-    let answer = Answer(StatusCode::OK, shown::tenant(updated.tenant));
+    let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    let response = CheckedJson(StatusCode::OK, Tenant::from(updated.tenant));
     match updated.close {
-        None | Some(Turn::Closed) => Ok(answer.into_response()),
-        Some(Turn::Paused | Turn::Fenced) => {
-            let cascade = state.access.dialect().header_names().cascade.clone();
-            let in_progress = [
-                (cascade, HeaderValue::from_static("in_progress")),
-                (header::RETRY_AFTER, HeaderValue::from_static("1")),
-            ];
-            Ok((in_progress, answer).into_response())
-        }
+        None | Some(Turn::Closed) => Ok(response.into_response()),
+        Some(Turn::Paused | Turn::Fenced) => Ok((in_progress(&state), response).into_response()),
         Some(Turn::Incomplete { failed, .. }) => {
             let error = ApiError::internal(format!(
                 "the tenant is closed, but not: {}",
                 failed.join(", ")
             ));
             let error = error.with_details(json!({"failed_resources": failed}));
-            Ok((Booked, Declined { error, tenant }).into_response())
+            Ok((Extension(AlreadyAudited), error.about(tenant)).into_response())
         }
     }
 }

@@ -1,9 +1,18 @@
-//! What answers show of webhook subscriptions.
+//! Webhook subscriptions as responses show them.
 
-pub mod handlers;
+pub mod create;
+pub mod create_own;
+pub mod delete;
+pub mod deliveries;
+pub mod get;
+pub mod list;
+pub mod list_own;
 pub mod queries;
+pub mod replay;
 pub mod requests;
 pub mod security;
+pub mod test;
+pub mod update;
 
 use std::collections::BTreeMap;
 
@@ -11,8 +20,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::admin::webhooks::WebhookError;
+use crate::api::admin::refusals;
+use crate::api::errors::ApiError;
 use crate::api::list::list_response;
+use crate::api::operation::parameters::{self, Parameter, text};
 use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
+use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 use crate::domain::webhook::{
@@ -286,4 +300,19 @@ pub struct ReplayResponse {
     /// How long that may take, in seconds.
     #[schema(required = false)]
     pub estimated_completion_seconds: i64,
+}
+
+fn subscription_id() -> Parameter {
+    parameters::path("subscription_id", "Names the subscription.", text())
+}
+
+/// The error that a client gets. `tenant` and `webhook`: what the request names.
+fn error_of(error: WebhookError, tenant: &str, webhook: &str) -> ApiError {
+    let owner = error.owner;
+    let context = refusals::ErrorContext {
+        tenant: owner.as_ref().map_or(tenant, TenantId::as_str),
+        webhook,
+        ..refusals::ErrorContext::default()
+    };
+    refusals::error_of(error.error, &context).about(owner.clone())
 }

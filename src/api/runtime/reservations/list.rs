@@ -1,12 +1,27 @@
-//! What a client may ask of the list of reservations.
+//! Lists reservations.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{Reservation, ReservationListResponse, level_filters};
 use crate::api::errors::ApiError;
-use crate::api::query::{self, Query};
+use crate::api::extract::RawQuery;
+use crate::api::operation::parameters::{self, Parameter, moment, words};
+use crate::api::operation::{Declaration, Operation, json};
+use crate::api::query::{self, PAGE_LIMIT_MAX, Query};
+use crate::api::refusals::{ErrorContext, error_of, list_error, store_error};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::runtime::own_tenant;
 use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
-use crate::domain::ids::{DeploymentSecret, IdempotencyKey, TenantId};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::ids::{DeploymentSecret, IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
+use crate::domain::record::RecordError;
 use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::SegmentFilter;
+use crate::ledger::{self, Position, ReservationPage};
 
 const LIST: &str = "reservations";
 
@@ -152,6 +167,159 @@ impl ReservationListQuery {
             ("finalized_to", ms(self.finalized.to_ms)),
         ]
     }
+}
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists reservations",
+    parameters,
+    request: None,
+    responses: &[json::<ReservationListResponse>(
+        200,
+        "A page of reservations.",
+    )],
+    errors: &[],
+    handler: |method| on(method, list_reservations),
+};
+
+fn parameters() -> Vec<Parameter> {
+    let mut parameters = vec![
+        parameters::query(
+            "idempotency_key",
+            "The key under which the reservation was created.",
+            serde_json::json!({"type": "string", "minLength": 1, "maxLength": 256}),
+        ),
+        parameters::query("status", "The status as of now.", words(Status::WORDS)),
+    ];
+    parameters.extend(level_filters(
+        "The tenant. With an API key only the key's own; required with the admin key.",
+    ));
+    parameters.extend([
+        parameters::query("from", "Not created before.", moment()),
+        parameters::query("to", "Not created after.", moment()),
+        parameters::query("expires_from", "Not lapsing before.", moment()),
+        parameters::query("expires_to", "Not lapsing after.", moment()),
+        parameters::query(
+            "finalized_from",
+            "Not committed or released before.",
+            moment(),
+        ),
+        parameters::query("finalized_to", "Not committed or released after.", moment()),
+    ]);
+    parameters.extend(parameters::sort(
+        "What the rows are sorted by; equal ones stand by ascending id.",
+        ReservationSort::WORDS,
+        ReservationSort::DEFAULT.word(),
+    ));
+    parameters.extend([
+        serde_json::json!({
+            "name": "include",
+            "in": "query",
+            "required": false,
+            "description": "Members to show beside the usual: `metadata`, `committed_metadata`, `evidence`.",
+            "style": "form",
+            "explode": false,
+            "schema": {"type": "array", "items": {"type": "string"}},
+        }),
+        parameters::limit(PAGE_LIMIT_MAX, "Most rows on the page."),
+        parameters::cursor(),
+    ]);
+    parameters
+}
+
+async fn list_reservations(
+    State(state): State<AppState>,
+    operation: &'static Operation,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Returns<ReservationListResponse> {
+    let query = ReservationListQuery::parse(&query)?;
+    let Some(tenant) = tenant_of(&caller, &query)? else {
+        let nothing = ReservationListResponse::new(Vec::new(), None);
+        return Ok(CheckedJson(StatusCode::OK, nothing));
+    };
+    if let Caller::Tenant(caller) = &caller {
+        own_tenant(&state, caller, query.tenant.as_deref()).await?;
+    }
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let start = query.start(&tenant, secret);
+    // Without the permission to list, the client does not learn what is wrong with a cursor either.
+    if start.is_err()
+        && let Caller::Tenant(caller) = &caller
+    {
+        let permission = operation.callers.permission();
+        let checked = state.ledger.authenticate(caller, permission).await;
+        checked.map_err(|error| error_of(error, ErrorContext::default()))?;
+    }
+    let Start { sort, after } = start?;
+    let wanted = ledger_query(&query, &tenant, sort, after);
+    let page = state.ledger.list(&caller, &wanted).await;
+    let page = page.map_err(list_error)?;
+    let next = page.next.clone().map(|next| {
+        let last = Last {
+            value: next.value,
+            id: next.reservation_id,
+        };
+        query.next_cursor(&tenant, sort, last, secret)
+    });
+    let rows = rows(page, query.include)?;
+    Ok(CheckedJson(
+        StatusCode::OK,
+        ReservationListResponse::new(rows, next),
+    ))
+}
+
+/// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.
+fn tenant_of(caller: &Caller, query: &ReservationListQuery) -> Result<Option<TenantId>, ApiError> {
+    match (caller, query.tenant.as_deref()) {
+        (Caller::Tenant(caller), _) => Ok(Some(caller.tenant.clone())),
+        (Caller::Admin(_), Some(named)) => Ok(TenantId::parse(named)),
+        (Caller::Admin(_), None) => Err(ApiError::invalid(ReservationListQuery::TENANT_REQUIRED)),
+    }
+}
+
+fn ledger_query(
+    query: &ReservationListQuery,
+    tenant: &TenantId,
+    sort: Sort<ReservationSort>,
+    after: Option<Last>,
+) -> ledger::ReservationQuery {
+    ledger::ReservationQuery {
+        tenant: tenant.clone(),
+        segments: query.segments.clone(),
+        idempotency_key: query.idempotency_key.clone(),
+        status: query.status,
+        created: query.created,
+        expires: query.expires,
+        finalized: query.finalized,
+        sort: sort.by,
+        descending: sort.descending,
+        limit: query.limit,
+        after: after.map(|last| Position {
+            value: last.value,
+            reservation_id: last.id,
+        }),
+        further_fields: further_fields(query.include),
+    }
+}
+
+fn further_fields(include: Include) -> Vec<&'static str> {
+    let mut fields = Vec::new();
+    if include.metadata {
+        fields.push("metadata");
+    }
+    if include.committed_metadata {
+        fields.push("committed_metadata");
+    }
+    fields
+}
+
+fn rows(page: ReservationPage, include: Include) -> Result<Vec<Reservation>, ApiError> {
+    let rows = page.rows.into_iter().map(|row| {
+        let id = ReservationId::parse(&row.reservation_id);
+        let id = id.ok_or_else(|| ApiError::internal(RecordError::of("reservation_id")))?;
+        Reservation::of_record(id, row.status, &row.record, Some(include))
+    });
+    rows.collect()
 }
 
 #[cfg(test)]

@@ -1,20 +1,27 @@
-//! `GET /v1/reservations` and `GET /v1/reservations/{reservation_id}`.
+//! Reservations as responses show them.
 
-mod list;
+pub mod get;
+pub mod list;
 
 pub use list::{Include, ReservationListQuery};
 
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::evidence::ReservationEvidence;
+use crate::api::errors::ApiError;
+use crate::api::operation::parameters::{self, Parameter, text};
+use crate::api::response::amount;
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
 use crate::domain::json::FreeObject;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::Status;
-use crate::domain::scope::ScopePath;
+use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
+use crate::ledger::facts;
 
 /// A reservation, in full or as a row of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -92,4 +99,67 @@ impl ReservationListResponse {
             next_cursor,
         }
     }
+}
+
+impl Reservation {
+    /// A record as responses show it. `include`: what a list shows of the optional members; all of them elsewhere.
+    ///
+    /// # Errors
+    /// 500 when the record is corrupt.
+    fn of_record(
+        reservation_id: ReservationId,
+        status: Status,
+        record: &Record,
+        include: Option<Include>,
+    ) -> Result<Self, ApiError> {
+        let corrupt = |error: RecordError| ApiError::internal(error).after_check();
+        let unit = record.unit().map_err(corrupt)?;
+        let integer = |name: &str| record.integer(name).map_err(corrupt);
+        let committed = match status {
+            Status::Committed => Some(amount(unit, integer("charged")?)?),
+            Status::Active | Status::Released | Status::Expired => None,
+        };
+        let object = |name: &str, chosen: fn(Include) -> bool| match include.is_none_or(chosen) {
+            true => facts::object_of(record, name).map_err(corrupt),
+            false => Ok(None),
+        };
+        let scope_path = record.scope_path().map_err(corrupt)?;
+        Ok(Self {
+            reservation_id,
+            status,
+            idempotency_key: record.text("idempotency_key").map_err(corrupt)?.to_owned(),
+            subject: facts::subject_of(record).map_err(corrupt)?,
+            action: facts::action_of(record).map_err(corrupt)?,
+            reserved: amount(unit, integer("estimate")?)?,
+            committed,
+            created_at_ms: integer("created_at_ms")?,
+            expires_at_ms: integer("expires_at_ms")?,
+            finalized_at_ms: record
+                .optional_integer("finalized_at_ms")
+                .map_err(corrupt)?,
+            affected_scopes: scope_path.with_parents().collect(),
+            scope_path,
+            metadata: object("metadata", |include| include.metadata)?,
+            committed_metadata: object("committed_metadata", |include| include.committed_metadata)?,
+            evidence: None,
+        })
+    }
+}
+
+/// The parameter of the path.
+pub(super) fn reservation_id() -> Parameter {
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
+    parameters::path("reservation_id", "Names the reservation.", schema)
+}
+
+/// Filters by the levels of a scope. `tenant` describes that of the tenant.
+pub(super) fn level_filters(tenant: &str) -> Vec<Parameter> {
+    let filter = |level: Level| {
+        let description = match level {
+            Level::Tenant => tenant,
+            _ => "Only what lies at or below this value of the level, whatever the case.",
+        };
+        parameters::query(level.as_str(), description, text())
+    };
+    Level::ALL.into_iter().map(filter).collect()
 }

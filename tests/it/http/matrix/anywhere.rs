@@ -11,7 +11,7 @@ async fn asked_with(
     member: Option<&str>,
 ) -> Response {
     let victim = Victim::new(app, Fate::Active).await;
-    let by_admin = !operation.by_tenants;
+    let by_admin = !operation.callers.includes_tenants();
     let (known, mut body) = (row.request)(&victim, by_admin);
     if let (Some(member), Some(body)) = (member, body.as_mut()) {
         body[member] = json!(1);
@@ -33,9 +33,9 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
             (response.status, code),
             row.good,
             "{}: {response:?}",
-            operation.id
+            operation.name
         );
-        if !operation.has_body {
+        if operation.declaration.request.is_none() {
             continue;
         }
         let response = asked_with(&app, operation, row, "", Some("surprise")).await;
@@ -43,12 +43,12 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
             response.error(),
             (400, "INVALID_REQUEST"),
             "{}: {response:?}",
-            operation.id
+            operation.name
         );
         assert!(
             response.text("/message").contains("surprise"),
             "{}: {response:?}",
-            operation.id
+            operation.name
         );
         with_body += 1;
     }
@@ -66,15 +66,15 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
             let path = path_of(operation, &victim);
             let entry = methods.entry(path.clone()).or_default();
             entry.0.push(operation.method.clone());
-            entry.1 |= operation.runtime;
-            if path == "/v1/admin/tenants/bulk-action" {
+            entry.1 |= operation.plane == Plane::Runtime;
+            if operation.name == OperationId::BulkActionTenants.as_str() {
                 // A tenant may have that very id.
                 entry.0.extend([Method::GET, Method::PATCH]);
             }
             let nobody = send(&app, operation.method.clone(), &path, None, None).await;
-            assert_eq!(nobody.status, 401, "{}", operation.id);
+            assert_eq!(nobody.status, 401, "{}", operation.name);
             let good = asked_with(&app, operation, row, "", None).await;
-            assert_eq!(good.status, row.good.0, "{}: {good:?}", operation.id);
+            assert_eq!(good.status, row.good.0, "{}: {good:?}", operation.name);
         }
         for (path, (known, runtime)) in &methods {
             // Elsewhere than on the runtime plane a tenant's key opens nothing that is not described.
@@ -122,19 +122,19 @@ async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
     let app = TestApp::spawn_reaching(public_names(), &["--dialect", "cycles"]).await;
     for (operation, row) in described()
         .iter()
-        .filter(|(operation, _)| !operation.has_body)
+        .filter(|(operation, _)| operation.declaration.request.is_none())
     {
         for (content, body) in [("none", ""), ("an empty object", "{}")] {
             if operation.method == Method::GET && !body.is_empty() {
                 continue;
             }
             let victim = Victim::new(&app, Fate::Active).await;
-            let who = if operation.by_tenants {
+            let who = if operation.callers.includes_tenants() {
                 Who::Owner
             } else {
                 Who::Admin
             };
-            let (query, _) = (row.request)(&victim, !operation.by_tenants);
+            let (query, _) = (row.request)(&victim, !operation.callers.includes_tenants());
             let path = format!("{}?{query}", path_of(operation, &victim));
             let (name, key) = who.header(&app, &victim, &victim).expect("a key");
             let request = app
@@ -149,7 +149,7 @@ async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
                 (response.status, code),
                 row.good,
                 "{} with {content}: {response:?}",
-                operation.id
+                operation.name
             );
         }
     }
@@ -161,21 +161,27 @@ async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
 async fn the_status_of_a_tenant_decides_over_each_operation_of_the_operator() {
     // They change nothing that the tenant owns, or answer for each row apart.
     let open = [
-        "createTenant",
-        "updateTenant",
-        "validateApiKey",
-        "updateWebhookSecurityConfig",
-        "bulkActionTenants",
-        "bulkActionBudgets",
-        "bulkActionWebhooks",
-    ];
-    let new = ["createBudget", "createPolicy", "createApiKey"];
+        OperationId::CreateTenant,
+        OperationId::UpdateTenant,
+        OperationId::ValidateApiKey,
+        OperationId::UpdateWebhookSecurityConfig,
+        OperationId::BulkActionTenants,
+        OperationId::BulkActionBudgets,
+        OperationId::BulkActionWebhooks,
+    ]
+    .map(OperationId::as_str);
+    let new = [
+        OperationId::CreateBudget,
+        OperationId::CreatePolicy,
+        OperationId::CreateApiKey,
+    ]
+    .map(OperationId::as_str);
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
     for (operation, row) in described()
         .iter()
-        .filter(|(operation, _)| operation.by_admin)
+        .filter(|(operation, _)| operation.callers.includes_admin())
     {
-        let id = operation.id.as_str();
+        let id = operation.name;
         for fate in [Fate::Closed, Fate::Suspended] {
             let expected = match fate {
                 _ if operation.method == Method::GET || open.contains(&id) => row.good,

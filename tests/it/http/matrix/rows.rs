@@ -1,6 +1,7 @@
 //! The table: a row for each operation. Operations that only the admin key opens answer every other key alike, so a row for one
 //! of them is no more than a request that succeeds.
 
+use budget_authority::api::operations::OperationId;
 use serde_json::{Value, json};
 
 use super::victim::Victim;
@@ -21,10 +22,6 @@ pub type Sent = (String, Option<Value>);
 
 /// An operation that is tried under every kind of key.
 pub struct Row {
-    /// As the description of the API names it.
-    pub operation: &'static str,
-    /// What a tenant's key needs; empty: nothing.
-    pub permission: &'static str,
     /// What a key that may gets.
     pub good: Outcome,
     /// What good keys get that stand somewhere else; `None` where tenants' keys open nothing.
@@ -55,26 +52,16 @@ const fn tenants(other: Outcome, suspended: Outcome, closed: Outcome, narrow: Ou
     }
 }
 
-fn operators(operation: &'static str, good: Outcome, request: fn(&Victim, bool) -> Sent) -> Row {
+fn operators(good: Outcome, request: fn(&Victim, bool) -> Sent) -> Row {
     Row {
-        operation,
-        permission: "",
         good,
         tenants: None,
         request,
     }
 }
 
-fn both(
-    operation: &'static str,
-    permission: &'static str,
-    good: Outcome,
-    tenants: Tenants,
-    request: fn(&Victim, bool) -> Sent,
-) -> Row {
+fn both(good: Outcome, tenants: Tenants, request: fn(&Victim, bool) -> Sent) -> Row {
     Row {
-        operation,
-        permission,
         good,
         tenants: Some(tenants),
         request,
@@ -137,86 +124,55 @@ fn owned(mut body: Value, victim: &Victim, admin: bool) -> Sent {
     (String::new(), Some(body))
 }
 
-/// Runtime plane.
-fn runtime() -> Vec<Row> {
-    let settle = tenants(FORBIDDEN, OK, CLOSED, FORBIDDEN);
-    let read = tenants(FORBIDDEN, OK, OK, FORBIDDEN);
-    // Lists show what matches, and no more.
-    let list = tenants(FORBIDDEN, OK, OK, OK);
-    vec![
-        both("decide", "reservations:create", OK, read, |v, _| {
-            asked(v, "estimate")
-        }),
-        both(
-            "createReservation",
-            "reservations:create",
+// Reservations.
+const SETTLE: Tenants = tenants(FORBIDDEN, OK, CLOSED, FORBIDDEN);
+const READ: Tenants = tenants(FORBIDDEN, OK, OK, FORBIDDEN);
+/// Lists show what matches, and no more.
+const LIST: Tenants = tenants(FORBIDDEN, OK, OK, OK);
+
+// What tenants govern themselves.
+const CHANGE: Tenants = tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN);
+/// The body names a scope of the victim's; another tenant's key makes it one that is not its own.
+const CREATE: Tenants = tenants(INVALID, FORBIDDEN, CLOSED, FORBIDDEN);
+const OWN: Tenants = tenants(OK, OK, OK, OK);
+/// Scopes do not restrict what hangs on no scope.
+const HOOK_CHANGE: Tenants = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, OK);
+const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, OK);
+
+/// The row of an operation. One without an arm does not compile.
+pub fn row(operation: OperationId) -> Row {
+    use OperationId as O;
+    match operation {
+        O::Decide => both(OK, READ, |v, _| asked(v, "estimate")),
+        O::CreateReservation => both(
             OK,
             tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN),
             |v, _| asked(v, "estimate"),
         ),
-        both(
-            "createEvent",
-            "reservations:commit",
+        O::CreateEvent => both(
             MADE,
             tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN),
             |v, _| asked(v, "actual"),
         ),
-        both("listReservations", "reservations:list", OK, list, |v, _| {
-            query(format!("tenant={}", v.name))
+        O::ListReservations => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
+        O::GetReservation => both(OK, READ, nothing),
+        O::CommitReservation => both(OK, SETTLE, |_, _| {
+            body(json!({"idempotency_key": key(), "actual": tokens(1)}))
         }),
-        both("getReservation", "reservations:list", OK, read, nothing),
-        both(
-            "commitReservation",
-            "reservations:commit",
-            OK,
-            settle,
-            |_, _| body(json!({"idempotency_key": key(), "actual": tokens(1)})),
-        ),
-        both(
-            "releaseReservation",
-            "reservations:release",
-            OK,
-            settle,
-            |_, _| body(json!({"idempotency_key": key()})),
-        ),
-        both(
-            "extendReservation",
-            "reservations:extend",
-            OK,
-            settle,
-            |_, _| body(json!({"idempotency_key": key(), "extend_by_ms": 1000})),
-        ),
-        both("getBalances", "balances:read", OK, list, |v, _| {
-            query(format!("tenant={}", v.name))
+        O::ReleaseReservation => both(OK, SETTLE, |_, _| body(json!({"idempotency_key": key()}))),
+        O::ExtendReservation => both(OK, SETTLE, |_, _| {
+            body(json!({"idempotency_key": key(), "extend_by_ms": 1000}))
         }),
-    ]
-}
-
-/// What tenants may do on the admin plane.
-fn dual() -> Vec<Row> {
-    let change = tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN);
-    // The body names a scope of the victim's; another tenant's key makes it one that is not its own.
-    let create = tenants(INVALID, FORBIDDEN, CLOSED, FORBIDDEN);
-    let own = tenants(OK, OK, OK, OK);
-    // Scopes do not restrict what hangs on no scope.
-    let hook_change = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, OK);
-    let hook_read = tenants(NO_WEBHOOK, OK, OK, OK);
-    vec![
-        both("createBudget", "budgets:write", MADE, create, |v, admin| {
+        O::GetBalances => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
+        O::CreateBudget => both(MADE, CREATE, |v, admin| {
             let new = json!({"scope": format!("{}/agent:new", v.scope()), "unit": "TOKENS", "allocated": tokens(1)});
             owned(new, v, admin)
         }),
-        both("listBudgets", "budgets:read", OK, own, |v, admin| {
-            of_tenant(v, admin, "tenant_id")
+        O::ListBudgets => both(OK, OWN, |v, admin| of_tenant(v, admin, "tenant_id")),
+        O::LookupBudget => both(OK, tenants(FORBIDDEN, OK, OK, FORBIDDEN), |v, _| {
+            query(ledger(v))
         }),
-        both(
-            "lookupBudget",
-            "budgets:read",
-            OK,
-            tenants(FORBIDDEN, OK, OK, FORBIDDEN),
-            |v, _| query(ledger(v)),
-        ),
-        both("fundBudget", "budgets:write", OK, change, |v, admin| {
+        O::FundBudget => both(OK, CHANGE, |v, admin| {
             let tenant = if admin {
                 format!("&tenant_id={}", v.name)
             } else {
@@ -227,140 +183,75 @@ fn dual() -> Vec<Row> {
                 Some(json!({"operation": "CREDIT", "amount": tokens(1)})),
             )
         }),
-        both(
-            "createPolicy",
-            "policies:write",
-            MADE,
-            create,
-            |v, admin| owned(json!({"name": "new", "scope_pattern": v.scope()}), v, admin),
-        ),
-        both("listPolicies", "policies:read", OK, own, |v, admin| {
-            of_tenant(v, admin, "tenant_id")
+        O::CreatePolicy => both(MADE, CREATE, |v, admin| {
+            owned(json!({"name": "new", "scope_pattern": v.scope()}), v, admin)
         }),
-        both("updatePolicy", "policies:write", OK, change, |_, _| {
-            body(json!({"priority": 7}))
+        O::ListPolicies => both(OK, OWN, |v, admin| of_tenant(v, admin, "tenant_id")),
+        O::UpdatePolicy => both(OK, CHANGE, |_, _| body(json!({"priority": 7}))),
+        O::CreateTenantWebhook => both(MADE, tenants(MADE, FORBIDDEN, CLOSED, MADE), |_, _| {
+            body(hook())
         }),
-        both(
-            "createTenantWebhook",
-            "webhooks:write",
-            MADE,
-            tenants(MADE, FORBIDDEN, CLOSED, MADE),
-            |_, _| body(hook()),
-        ),
-        both(
-            "listTenantWebhooks",
-            "webhooks:read",
-            OK,
-            own,
-            |v, admin| of_tenant(v, admin, "tenant"),
-        ),
-        both("getTenantWebhook", "webhooks:read", OK, hook_read, nothing),
-        both(
-            "updateTenantWebhook",
-            "webhooks:write",
-            OK,
-            hook_change,
-            |_, _| body(json!({"name": "new"})),
-        ),
-        both(
-            "deleteTenantWebhook",
-            "webhooks:write",
-            GONE,
-            tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, GONE),
-            nothing,
-        ),
-        both(
-            "testTenantWebhook",
-            "webhooks:write",
-            OK,
-            hook_change,
-            empty,
-        ),
-        both(
-            "listTenantWebhookDeliveries",
-            "webhooks:read",
-            OK,
-            hook_read,
-            nothing,
-        ),
-        both("listTenantEvents", "events:read", OK, own, nothing),
-        both("introspectAuth", "", OK, own, nothing),
-    ]
-}
-
-/// What the admin key alone opens.
-fn admin() -> Vec<Row> {
-    vec![
-        operators("createTenant", MADE, |_, _| {
+        O::ListTenantWebhooks => both(OK, OWN, |v, admin| of_tenant(v, admin, "tenant")),
+        O::GetTenantWebhook => both(OK, HOOK_READ, nothing),
+        O::UpdateTenantWebhook => both(OK, HOOK_CHANGE, |_, _| body(json!({"name": "new"}))),
+        O::DeleteTenantWebhook => both(GONE, tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, GONE), nothing),
+        O::TestTenantWebhook => both(OK, HOOK_CHANGE, empty),
+        O::ListTenantWebhookDeliveries => both(OK, HOOK_READ, nothing),
+        O::ListTenantEvents => both(OK, OWN, nothing),
+        O::IntrospectAuth => both(OK, OWN, nothing),
+        O::CreateTenant => operators(MADE, |_, _| {
             let name = key();
             body(json!({"tenant_id": name, "name": name}))
         }),
-        operators("listTenants", OK, nothing),
-        operators("getTenant", OK, nothing),
-        operators("updateTenant", OK, |_, _| body(json!({"name": "new"}))),
-        operators("bulkActionTenants", OK, |v, _| {
+        O::ListTenants => operators(OK, nothing),
+        O::GetTenant => operators(OK, nothing),
+        O::UpdateTenant => operators(OK, |_, _| body(json!({"name": "new"}))),
+        O::BulkActionTenants => operators(OK, |v, _| {
             body(
                 json!({"filter": {"search": v.name}, "action": "SUSPEND", "idempotency_key": key()}),
             )
         }),
-        operators("updateBudget", OK, |v, _| {
+        O::UpdateBudget => operators(OK, |v, _| {
             (ledger(v), Some(json!({"overdraft_limit": tokens(1)})))
         }),
-        operators("freezeBudget", OK, |v, _| (ledger(v), Some(json!({})))),
-        operators("unfreezeBudget", (409, "INVALID_REQUEST"), |v, _| {
+        O::FreezeBudget => operators(OK, |v, _| (ledger(v), Some(json!({})))),
+        O::UnfreezeBudget => operators((409, "INVALID_REQUEST"), |v, _| {
             (ledger(v), Some(json!({})))
         }),
-        operators("bulkActionBudgets", OK, |v, _| {
+        O::BulkActionBudgets => operators(OK, |v, _| {
             body(json!({
                 "filter": {"tenant_id": v.name}, "action": "CREDIT", "amount": tokens(1), "idempotency_key": key(),
             }))
         }),
-        operators("createApiKey", MADE, |v, _| {
+        O::CreateApiKey => operators(MADE, |v, _| {
             body(json!({"tenant_id": v.name, "name": "new"}))
         }),
-        operators("listApiKeys", OK, |v, _| {
-            query(format!("tenant_id={}", v.name))
-        }),
-        operators("updateApiKey", OK, |_, _| body(json!({"name": "new"}))),
-        operators("revokeApiKey", OK, nothing),
-        operators("validateApiKey", OK, |v, _| {
-            body(json!({"key_secret": v.owner}))
-        }),
-        operators("listAuditLogs", OK, |v, _| {
-            query(format!("tenant_id={}", v.name))
-        }),
-        operators("getAdminOverview", OK, nothing),
-        operators("createWebhookSubscription", MADE, |v, _| {
-            (format!("tenant_id={}", v.name), Some(hook()))
-        }),
-        operators("listWebhookSubscriptions", OK, |v, _| {
-            query(format!("tenant_id={}", v.name))
-        }),
-        operators("getWebhookSubscription", OK, nothing),
-        operators("updateWebhookSubscription", OK, |_, _| {
-            body(json!({"name": "new"}))
-        }),
-        operators("deleteWebhookSubscription", GONE, nothing),
-        operators("testWebhookSubscription", OK, empty),
-        operators("listWebhookDeliveries", OK, nothing),
-        operators("replayEvents", (202, ""), |_, _| {
+        O::ListApiKeys => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
+        O::UpdateApiKey => operators(OK, |_, _| body(json!({"name": "new"}))),
+        O::RevokeApiKey => operators(OK, nothing),
+        O::ValidateApiKey => operators(OK, |v, _| body(json!({"key_secret": v.owner}))),
+        O::ListAuditLogs => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
+        O::GetAdminOverview => operators(OK, nothing),
+        O::CreateWebhookSubscription => {
+            operators(MADE, |v, _| (format!("tenant_id={}", v.name), Some(hook())))
+        }
+        O::ListWebhookSubscriptions => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
+        O::GetWebhookSubscription => operators(OK, nothing),
+        O::UpdateWebhookSubscription => operators(OK, |_, _| body(json!({"name": "new"}))),
+        O::DeleteWebhookSubscription => operators(GONE, nothing),
+        O::TestWebhookSubscription => operators(OK, empty),
+        O::ListWebhookDeliveries => operators(OK, nothing),
+        O::ReplayEvents => operators((202, ""), |_, _| {
             body(json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z"}))
         }),
-        operators("bulkActionWebhooks", OK, |v, _| {
+        O::BulkActionWebhooks => operators(OK, |v, _| {
             body(
                 json!({"filter": {"tenant_id": v.name}, "action": "PAUSE", "idempotency_key": key()}),
             )
         }),
-        operators("getWebhookSecurityConfig", OK, nothing),
-        operators("updateWebhookSecurityConfig", OK, empty),
-        operators("listEvents", OK, |v, _| {
-            query(format!("tenant_id={}", v.name))
-        }),
-        operators("getEvent", (404, "EVENT_NOT_FOUND"), nothing),
-    ]
-}
-
-/// All rows. One whose operation the description does not have yet waits for it.
-pub fn rows() -> Vec<Row> {
-    [runtime(), dual(), admin()].into_iter().flatten().collect()
+        O::GetWebhookSecurityConfig => operators(OK, nothing),
+        O::UpdateWebhookSecurityConfig => operators(OK, empty),
+        O::ListEvents => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
+        O::GetEvent => operators((404, "EVENT_NOT_FOUND"), nothing),
+    }
 }

@@ -4,9 +4,8 @@ mod samples;
 
 use budget_authority::api::admin::api_keys::ApiKeyCreateRequest;
 use budget_authority::api::admin::api_keys::update::ApiKeyUpdateRequest;
-use budget_authority::api::admin::budgets::states::{
-    BudgetStatusTransitionRequest, BudgetUpdateRequest,
-};
+use budget_authority::api::admin::budgets::freeze::BudgetStatusTransitionRequest;
+use budget_authority::api::admin::budgets::update::BudgetUpdateRequest;
 use budget_authority::api::admin::budgets::{BudgetCreateRequest, BudgetFundingRequest};
 use budget_authority::api::admin::bulk_actions::{
     BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,

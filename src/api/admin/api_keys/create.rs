@@ -1,0 +1,63 @@
+//! Creates an API key.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{ApiKeyCreateRequest, ApiKeyCreateResponse};
+use crate::admin::{NewApiKey, Request};
+use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::cause::Cause;
+use crate::domain::ids::TenantId;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Creates an API key; the response is the only one that shows it",
+    parameters: || vec![parameters::idempotency_key()],
+    request: required::<ApiKeyCreateRequest>(),
+    responses: &[json::<ApiKeyCreateResponse>(201, "The new key.")],
+    errors: &[409],
+    handler: |method| on(method, create_api_key),
+};
+
+async fn create_api_key(
+    State(state): State<AppState>,
+    cause: Cause,
+    KeyHeader(key): KeyHeader,
+    body: AdminJson<ApiKeyCreateRequest>,
+) -> Returns<ApiKeyCreateResponse> {
+    let sent = body.request;
+    let tenant = TenantId::parse(&sent.tenant_id);
+    let new = NewApiKey {
+        tenant_id: sent.tenant_id,
+        name: sent.name,
+        description: sent.description,
+        permissions: sent.permissions,
+        scope_filter: sent.scope_filter.unwrap_or_default(),
+        expires_at: sent.expires_at,
+        metadata: sent.metadata,
+    };
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_body(&body.sent),
+    };
+    let context = ErrorContext {
+        tenant: &new.tenant_id,
+        ..ErrorContext::default()
+    };
+    let created = state.admin.create_api_key(&new, &request).await;
+    let created = created.map_err(|error| error_of(error, &context).about(tenant))?;
+    let response = ApiKeyCreateResponse::new(
+        &created.key,
+        created.tenant_id,
+        created.permissions,
+        created.created_at,
+        created.expires_at,
+    );
+    Ok(CheckedJson(StatusCode::CREATED, response))
+}

@@ -1,0 +1,55 @@
+//! Revokes an API key.
+
+use axum::extract::State;
+use axum::routing::on;
+use serde_json::json;
+
+use super::{ApiKey, ApiKeyRevokeQuery, changed, key_id, owner_of};
+use crate::admin::Request;
+use crate::api::admin::extract::{KeyHeader, PathId};
+use crate::api::extract::RawQuery;
+use crate::api::operation::{self, Declaration, parameters};
+use crate::api::response::Returns;
+use crate::api::state::AppState;
+use crate::domain::cause::Cause;
+use crate::domain::json::Json;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Revokes an API key at once",
+    parameters: || {
+        let reason = json!({"type": "string", "maxLength": 512});
+        vec![
+            key_id(),
+            parameters::query("reason", "Why, for the record.", reason),
+            parameters::idempotency_key(),
+        ]
+    },
+    request: None,
+    responses: &[operation::json::<ApiKey>(200, "The revoked key.")],
+    errors: &[404, 409],
+    handler: |method| on(method, revoke_api_key),
+};
+
+async fn revoke_api_key(
+    State(state): State<AppState>,
+    cause: Cause,
+    KeyHeader(key): KeyHeader,
+    PathId(key_id): PathId,
+    RawQuery(query): RawQuery,
+) -> Returns<ApiKey> {
+    let reason = ApiKeyRevokeQuery::parse(&query)?.reason;
+    let owner = owner_of(&state, &key_id).await?;
+    let mut target = vec![("key_id", key_id.as_str())];
+    target.extend(reason.as_deref().map(|reason| ("reason", reason)));
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_body_and_target(&Json::Object(Vec::new()), &target),
+    };
+    let revoked = state
+        .admin
+        .revoke_api_key(&key_id, &owner, reason.as_deref(), &request)
+        .await;
+    changed(revoked, &key_id, owner)
+}

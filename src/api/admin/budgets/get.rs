@@ -1,0 +1,45 @@
+//! Shows the budget of a scope and unit.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{BudgetLedger, BudgetTarget, target_parameters};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::admin::target_tenant;
+use crate::api::extract::RawQuery;
+use crate::api::operation::{Declaration, json};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::scope::Level;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Shows the budget of a scope and unit",
+    parameters: target_parameters,
+    request: None,
+    responses: &[json::<BudgetLedger>(200, "The budget.")],
+    errors: &[404],
+    handler: |method| on(method, lookup_budget),
+};
+
+async fn lookup_budget(
+    State(state): State<AppState>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Returns<BudgetLedger> {
+    let target = BudgetTarget::parse(&query)?;
+    let found = state
+        .admin
+        .lookup_budget(&caller, &target.scope, target.unit)
+        .await;
+    let path = target.scope.path();
+    let context = ErrorContext {
+        scope: path.as_str(),
+        unit: Some(target.unit),
+        ..ErrorContext::default()
+    };
+    let tenant = target_tenant(&caller, path.value(Level::Tenant));
+    let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
+    Ok(CheckedJson(StatusCode::OK, found.try_into()?))
+}

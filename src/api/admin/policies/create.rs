@@ -1,0 +1,53 @@
+//! Creates a policy.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{Policy, PolicyCreateRequest};
+use crate::admin::Request;
+use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::admin::target_tenant;
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::ids::TenantId;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Creates a policy, which counts from the next request on",
+    parameters: || vec![parameters::idempotency_key()],
+    request: required::<PolicyCreateRequest>(),
+    responses: &[json::<Policy>(201, "The new policy.")],
+    errors: &[409],
+    handler: |method| on(method, create_policy),
+};
+
+async fn create_policy(
+    State(state): State<AppState>,
+    caller: Caller,
+    cause: Cause,
+    KeyHeader(key): KeyHeader,
+    body: AdminJson<PolicyCreateRequest>,
+) -> Returns<Policy> {
+    let new = body.request.into_new()?;
+    let tenant = target_tenant(&caller, new.tenant_id.as_deref());
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_body(&body.sent),
+    };
+    let named = new.tenant_id.as_deref().unwrap_or_default();
+    let context = ErrorContext {
+        tenant: tenant.as_ref().map_or(named, TenantId::as_str),
+        scope: new.scope_pattern.as_str(),
+        name: &new.name,
+        ..ErrorContext::default()
+    };
+    let created = state.admin.create_policy(&caller, &new, &request).await;
+    let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    Ok(CheckedJson(StatusCode::CREATED, created.into()))
+}

@@ -1,0 +1,69 @@
+//! Changes a policy.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{Policy, PolicyUpdateRequest};
+use crate::admin::Request;
+use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::ids::TenantId;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Changes a policy from the next request on",
+    parameters: || {
+        vec![
+            parameters::path("policy_id", "Names the policy.", parameters::text()),
+            parameters::idempotency_key(),
+        ]
+    },
+    request: required::<PolicyUpdateRequest>(),
+    responses: &[json::<Policy>(200, "The policy as it is now.")],
+    errors: &[404, 409],
+    handler: |method| on(method, update_policy),
+};
+
+async fn update_policy(
+    State(state): State<AppState>,
+    caller: Caller,
+    cause: Cause,
+    KeyHeader(key): KeyHeader,
+    PathId(policy_id): PathId,
+    body: AdminJson<PolicyUpdateRequest>,
+) -> Returns<Policy> {
+    let context = ErrorContext {
+        policy: &policy_id,
+        ..ErrorContext::default()
+    };
+    let tenant = match &caller {
+        Caller::Tenant(caller) => Some(caller.tenant.clone()),
+        Caller::Admin(_) => {
+            let found = state.admin.owner_of_policy(&policy_id).await;
+            found.map_err(|error| error_of(error, &context))?
+        }
+    };
+    let changes = body.request.into_changes();
+    let request = Request {
+        cause: &cause,
+        idempotency_key: key.as_ref(),
+        payload_hash: &PayloadHash::of_patch_and_target(&body.sent, &[("policy_id", &policy_id)]),
+    };
+    let updated = state
+        .admin
+        .update_policy(&caller, &policy_id, tenant.as_ref(), &changes, &request)
+        .await;
+    let context = ErrorContext {
+        tenant: tenant.as_ref().map_or("", TenantId::as_str),
+        name: changes.name.as_deref().unwrap_or_default(),
+        ..context
+    };
+    let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    Ok(CheckedJson(StatusCode::OK, updated.into()))
+}

@@ -1,0 +1,37 @@
+//! Shows a tenant.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::{Tenant, tenant_id};
+use crate::api::admin::extract::PathId;
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::operation::{Declaration, json};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::ids::TenantId;
+use crate::domain::refusal::admin::AdminRefusal;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Shows a tenant",
+    parameters: || vec![tenant_id()],
+    request: None,
+    responses: &[json::<Tenant>(200, "The tenant.")],
+    errors: &[404],
+    handler: |method| on(method, get_tenant),
+};
+
+async fn get_tenant(State(state): State<AppState>, PathId(id): PathId) -> Returns<Tenant> {
+    let context = ErrorContext {
+        tenant: &id,
+        ..ErrorContext::default()
+    };
+    let tenant = TenantId::parse(&id);
+    let found = match &tenant {
+        Some(tenant) => state.admin.get_tenant(tenant).await,
+        None => Err(AdminRefusal::TenantNotFound.into()),
+    };
+    let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
+    Ok(CheckedJson(StatusCode::OK, found.into()))
+}

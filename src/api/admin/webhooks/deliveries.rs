@@ -1,0 +1,50 @@
+//! Lists the deliveries to a webhook subscription.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::queries::Deliveries;
+use super::{WebhookDeliveryListResponse, error_of, subscription_id};
+use crate::api::admin::extract::PathId;
+use crate::api::extract::RawQuery;
+use crate::api::list::{self, ListRequest};
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists the deliveries to a webhook subscription, newest first",
+    parameters: || {
+        let mut parameters = vec![subscription_id()];
+        parameters.extend(list::parameters::<Deliveries>());
+        parameters
+    },
+    request: None,
+    responses: &[json::<WebhookDeliveryListResponse>(
+        200,
+        "A page of deliveries.",
+    )],
+    errors: &[404],
+    handler: |method| on(method, list_deliveries),
+};
+
+async fn list_deliveries(
+    State(state): State<AppState>,
+    caller: Caller,
+    PathId(id): PathId,
+    RawQuery(query): RawQuery,
+) -> Returns<WebhookDeliveryListResponse> {
+    let mut list = ListRequest::<Deliveries>::parse(&query)?;
+    list.bind("subscription_id", &id);
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let query = list.query(secret)?;
+    let page = state.webhooks.deliveries(&caller, &id, &query).await;
+    let page = page.map_err(|error| error_of(error, "", &id))?;
+    let next = list.next_cursor(&page, secret);
+    let deliveries = page.rows.into_iter().map(Into::into).collect();
+    let response = WebhookDeliveryListResponse::new(deliveries, next);
+    Ok(CheckedJson(StatusCode::OK, response))
+}

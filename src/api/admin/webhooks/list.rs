@@ -1,0 +1,38 @@
+//! Lists webhook subscriptions, of one owner or of all.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::WebhookListResponse;
+use super::queries::AllWebhooks;
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::extract::RawQuery;
+use crate::api::list::{ListRequest, parameters};
+use crate::api::operation::{Declaration, json};
+use crate::api::refusals::store_error;
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists webhook subscriptions",
+    parameters: parameters::<AllWebhooks>,
+    request: None,
+    responses: &[json::<WebhookListResponse>(200, "A page of subscriptions.")],
+    errors: &[],
+    handler: |method| on(method, list_webhooks),
+};
+
+async fn list_webhooks(
+    State(state): State<AppState>,
+    RawQuery(query): RawQuery,
+) -> Returns<WebhookListResponse> {
+    let list = ListRequest::<AllWebhooks>::parse(&query)?;
+    let secret = state.store.secret().await.map_err(store_error)?;
+    let page = state.webhooks.list(&list.query(secret)?).await;
+    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    let next = list.next_cursor(&page, secret);
+    let subscriptions = page.rows.into_iter().map(Into::into).collect();
+    let response = WebhookListResponse::new(subscriptions, next);
+    Ok(CheckedJson(StatusCode::OK, response))
+}

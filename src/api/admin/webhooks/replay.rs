@@ -1,0 +1,59 @@
+//! Queues past events for delivery once more.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::requests::WebhookReplay;
+use super::{ReplayResponse, error_of, subscription_id};
+use crate::admin::Request;
+use crate::admin::webhooks::Replay;
+use crate::api::admin::extract::{AdminJson, PathId};
+use crate::api::operation::{Declaration, json, required};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::moment::Window;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Queues past events for delivery once more",
+    parameters: || vec![subscription_id()],
+    request: required::<WebhookReplay>(),
+    responses: &[json::<ReplayResponse>(202, "What was queued.")],
+    errors: &[404, 409],
+    handler: |method| on(method, replay_events),
+};
+
+async fn replay_events(
+    State(state): State<AppState>,
+    caller: Caller,
+    cause: Cause,
+    PathId(id): PathId,
+    body: AdminJson<WebhookReplay>,
+) -> Returns<ReplayResponse> {
+    let sent = body.request;
+    let replay = Replay {
+        window: Window {
+            from_ms: sent.from.map(|from| from.as_ms()),
+            to_ms: sent.to.map(|to| to.as_ms()),
+        },
+        event_types: sent.event_types,
+        max_events: usize::try_from(sent.max_events).unwrap_or(1),
+    };
+    let request = Request {
+        cause: &cause,
+        idempotency_key: None,
+        payload_hash: &PayloadHash::of_body(&body.sent),
+    };
+    let queued = state.webhooks.replay(&caller, &id, &replay, &request).await;
+    let queued = queued.map_err(|error| error_of(error, "", &id))?;
+    let events = i64::try_from(queued.events_queued).unwrap_or(i64::MAX);
+    let response = ReplayResponse {
+        replay_id: queued.replay_id.to_string(),
+        events_queued: events,
+        estimated_completion_seconds: if events == 0 { 0 } else { (events / 10).max(1) },
+    };
+    Ok(CheckedJson(StatusCode::ACCEPTED, response))
+}

@@ -1,0 +1,46 @@
+//! Replaces the rules for addresses of webhooks.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::on;
+
+use super::WebhookSecurityConfig;
+use crate::admin::Request;
+use crate::admin::webhooks::SecuritySettings;
+use crate::api::admin::extract::AdminJson;
+use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::operation::{Declaration, json, required};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::cause::Cause;
+use crate::domain::payload_hash::PayloadHash;
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Replaces the rules for addresses of webhooks; what is left out has its default",
+    parameters: Vec::new,
+    request: required::<WebhookSecurityConfig>(),
+    responses: &[json::<WebhookSecurityConfig>(200, "The rules.")],
+    errors: &[],
+    handler: |method| on(method, update_security),
+};
+
+async fn update_security(
+    State(state): State<AppState>,
+    cause: Cause,
+    body: AdminJson<WebhookSecurityConfig>,
+) -> Returns<WebhookSecurityConfig> {
+    let config = body.request;
+    let settings = SecuritySettings {
+        blocked_cidr_ranges: config.blocked_cidr_ranges,
+        allowed_url_patterns: config.allowed_url_patterns,
+        allow_http: config.allow_http,
+    };
+    let request = Request {
+        cause: &cause,
+        idempotency_key: None,
+        payload_hash: &PayloadHash::of_body(&body.sent),
+    };
+    let stored = state.webhooks.put_security(&settings, &request).await;
+    stored.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    Ok(CheckedJson(StatusCode::OK, settings.into()))
+}

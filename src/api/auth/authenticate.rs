@@ -1,0 +1,215 @@
+//! Authentication comes before everything else that a request can get wrong.
+//!
+//! The script that does the work checks an API key, in the same step. A request that never gets as far (no such path, a
+//! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. The
+//! admin key is compared here, because it is configured here.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::access::AccessError;
+use super::audit;
+use super::client_address::client_address;
+use super::unauthorized;
+use crate::api::admin::refusals as admin_refusals;
+use crate::api::dialect::{headers, is_blank};
+use crate::api::errors::ApiError;
+use crate::api::operation::{Callers, Operation, Plane};
+use crate::api::refusals;
+use crate::api::response::caller_checked;
+use crate::api::state::AppState;
+use crate::api::trace::{Correlation, EffectiveTenant};
+use crate::domain::caller::Caller;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::refusal::BadCredential;
+
+/// What a route knows of the requests that it gets.
+#[derive(Clone)]
+pub struct Guard {
+    /// Handles on the layers below.
+    pub state: AppState,
+    /// Whose rules the route follows.
+    pub plane: Plane,
+    /// The operation; `None` where path or method is unknown.
+    pub operation: Option<&'static Operation>,
+}
+
+impl Guard {
+    /// An unknown path or method takes the credential of its plane, so that without one nobody learns what exists.
+    fn callers(&self) -> Callers {
+        match (self.operation, self.plane) {
+            (Some(operation), _) => operation.callers,
+            (None, Plane::Runtime) => Callers::Tenant(None),
+            (None, Plane::Admin) => Callers::Admin,
+        }
+    }
+}
+
+/// The layer around every route: names the caller for the handler, and refuses whoever has no valid key.
+pub async fn authenticate(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    // What can be asked here is public, and browsers ask it without credentials.
+    if request.method() == Method::OPTIONS {
+        return next.run(request).await;
+    }
+    // Whatever a request asks of the store, it is answered in time.
+    let store = guard.state.store.clone();
+    store.serve(identified(guard, request, next)).await
+}
+
+async fn identified(guard: Guard, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let (state, callers) = (&guard.state, guard.callers());
+    let caller = caller_of(state, callers, &parts.headers).await;
+    let cause = cause_of(&guard, &parts, caller.as_ref().ok());
+    let target = (guard.plane == Plane::Admin).then(|| audit::Target::of(&parts));
+    let api_key_header = state.access.dialect().api_key_header(&parts.headers);
+    let mut response = match &caller {
+        Err(error) => error.clone().into_response(),
+        Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
+            ApiError::invalid("The path must not hold . or .. segments").into_response()
+        }
+        Ok(caller) => {
+            parts.extensions.insert(caller.clone());
+            parts.extensions.insert(cause.clone());
+            if let Some(operation) = guard.operation {
+                parts.extensions.insert(operation);
+            }
+            let response = next.run(Request::from_parts(parts, body)).await;
+            checked(&guard, caller, response).await
+        }
+    };
+    let caller = caller.ok();
+    unauthorized::note(
+        state,
+        (guard.plane, callers, api_key_header),
+        (caller.as_ref(), &cause),
+        &mut response,
+    );
+    if let Some(target) = target
+        && let Some(failed) = audit::Failed::of(&response)
+    {
+        audit::record(state, &target, &cause, caller.as_ref(), failed).await;
+    }
+    response
+}
+
+async fn caller_of(
+    state: &AppState,
+    callers: Callers,
+    headers: &HeaderMap,
+) -> Result<Caller, ApiError> {
+    let admin_key = headers
+        .get(headers::ADMIN_KEY)
+        .filter(|value| !is_blank(value));
+    match (callers, admin_key) {
+        (Callers::Admin | Callers::Both(_), Some(key)) => {
+            let admin = state.access.admin_caller(text(key));
+            admin.map(Caller::Admin).map_err(error_of)
+        }
+        (Callers::Admin, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
+        (Callers::Tenant(_), _) | (Callers::Both(_), None) => {
+            let key = state.access.dialect().api_key(headers);
+            let key = key.ok_or(AccessError::Missing).map_err(error_of)?;
+            let caller = state.access.runtime_caller(text(key)).await;
+            caller.map(Caller::Tenant).map_err(error_of)
+        }
+    }
+}
+
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or_default()
+}
+
+fn error_of(error: AccessError) -> ApiError {
+    match error {
+        AccessError::Missing => ApiError::unauthorized(BadCredential::NoKey),
+        AccessError::BadKey(why) => ApiError::unauthorized(BadCredential::Key(why)),
+        AccessError::BadAdminKey => ApiError::unauthorized(BadCredential::AdminKey),
+        AccessError::Store(error) => refusals::store_error(error),
+    }
+}
+
+/// The response of a route, or a refusal in its place where no script has checked the API key and it does not hold.
+async fn checked(guard: &Guard, caller: &Caller, mut response: Response) -> Response {
+    let Caller::Tenant(tenant) = caller else {
+        return response;
+    };
+    if !caller_checked(&response)
+        && let Err(error) = check(guard, caller).await
+    {
+        response = error.into_response();
+    }
+    let unknown = [StatusCode::UNAUTHORIZED, StatusCode::SERVICE_UNAVAILABLE];
+    if !unknown.contains(&response.status()) {
+        let tenant = tenant.tenant.clone();
+        response.extensions_mut().insert(EffectiveTenant(tenant));
+    }
+    response
+}
+
+/// Checks an API key on its own. The runtime plane leaves the permission to the scripts.
+async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
+    let state = &guard.state;
+    match (guard.plane, caller) {
+        (_, Caller::Admin(_)) => Ok(()),
+        (Plane::Runtime, Caller::Tenant(caller)) => {
+            let checked = state.ledger.authenticate(caller, "").await;
+            checked.map_err(|error| refusals::error_of(error, Default::default()))
+        }
+        (Plane::Admin, Caller::Tenant(_)) => {
+            let permission = guard.callers().permission();
+            let checked = state.admin.check_access(caller, permission, None).await;
+            checked.map_err(|error| admin_refusals::error_of(error, &Default::default()))
+        }
+    }
+}
+
+/// The cause of what a request does, for events and audit.
+fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
+    let words = guard.state.access.dialect().words();
+    let correlation = parts.extensions.get::<Correlation>().cloned();
+    let correlation = correlation.unwrap_or_else(Correlation::mint);
+    Cause {
+        source: match guard.plane {
+            Plane::Runtime => words.runtime_source,
+            Plane::Admin => words.admin_source,
+        },
+        actor: match caller {
+            Some(Caller::Tenant(caller)) => Actor::ApiKey(caller.key_id.clone()),
+            Some(Caller::Admin(_)) if guard.callers().includes_tenants() => Actor::AdminOnBehalfOf,
+            Some(Caller::Admin(_)) | None => Actor::Admin,
+        },
+        source_ip: Some(source_ip(&guard.state, parts).to_string()),
+        request_id: Some(correlation.request_id),
+        trace_id: correlation.trace_id,
+        trace_flags: correlation.trace_flags,
+    }
+}
+
+/// The client's address, so far as proxies can be believed.
+fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+    client_address(&state.trusted_proxies, peer, &parts.headers)
+}
+
+/// A proxy in between might have resolved these, and guarded another path than the one that is served.
+fn is_traversal(path: &str) -> bool {
+    path.contains("/../") || path.contains("/./") || path.ends_with("/..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_climbs_is_known_by_its_segments() {
+        assert!(is_traversal("/v1/admin/../x") && is_traversal("/v1/admin/.."));
+        assert!(!is_traversal("/v1/admin/a..b"));
+    }
+}

@@ -1,0 +1,69 @@
+//! What happens to a response of status 401.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::api::dialect::HeaderNames;
+use crate::api::errors::ApiError;
+use crate::api::operation::{Callers, Plane};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::refusal::BadCredential;
+use crate::store::dispatcher::auth_failed::Subject;
+use crate::telemetry::RefusedCredential;
+
+/// Counts a response if its status is 401, and makes it name the header that is missing or wrong. A request without any key
+/// is counted in metrics alone. `api_key_header`: the header in which the API key was sent, or should have been.
+pub(super) fn note(
+    state: &AppState,
+    (plane, callers, api_key_header): (Plane, Callers, &str),
+    (caller, cause): (Option<&Caller>, &Cause),
+    response: &mut Response,
+) {
+    if response.status() != StatusCode::UNAUTHORIZED {
+        return;
+    }
+    let error = response.extensions_mut().get_mut::<ApiError>();
+    let Some((error, credential)) = error.and_then(|error| {
+        let credential = error.bad_credential()?;
+        Some((error, credential))
+    }) else {
+        return;
+    };
+    error.name_header(&header_of(credential, callers, api_key_header));
+    let plane = plane.as_str();
+    let reason = credential.as_str();
+    response
+        .extensions_mut()
+        .insert(RefusedCredential { plane, reason });
+    let Some(reason) = credential.failure_reason() else {
+        return;
+    };
+    let (subject, actor) = match (caller, credential) {
+        (Some(Caller::Tenant(caller)), _) => (
+            Subject::Key {
+                tenant: caller.tenant.clone(),
+                key_id: caller.key_id.clone(),
+            },
+            Actor::ApiKey(caller.key_id.clone()),
+        ),
+        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin),
+        _ => (Subject::Unknown, Actor::UnknownKey),
+    };
+    let cause = || Cause {
+        actor,
+        ..cause.clone()
+    };
+    state.auth_failures.count(subject, reason, cause);
+}
+
+/// The header to look at.
+fn header_of(credential: BadCredential, callers: Callers, api_key_header: &str) -> String {
+    let admin = HeaderNames::ADMIN_KEY;
+    match (credential, callers) {
+        (BadCredential::NoKey, Callers::Both(_)) => format!("{api_key_header} or {admin}"),
+        (BadCredential::NoKey | BadCredential::Key(_), _) => api_key_header.to_owned(),
+        (BadCredential::NoAdminKey | BadCredential::AdminKey, _) => admin.to_owned(),
+    }
+}

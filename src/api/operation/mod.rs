@@ -1,0 +1,82 @@
+//! What an operation is: a row of the index ([`crate::api::operations`]), and what its module declares.
+
+mod declaration;
+pub mod parameters;
+
+pub use declaration::{
+    BODY_ERRORS, Declaration, ERRORS, Request, Response, Schemas, empty, json, optional, required,
+    schema_of,
+};
+
+use axum::http::Method;
+use axum::routing::MethodFilter;
+
+use crate::domain::api_key::permission::Permission;
+
+/// One operation of the API.
+pub struct Operation {
+    /// The `operationId` of the description; also what audit entries call it.
+    pub name: &'static str,
+    /// Whose rules it follows.
+    pub plane: Plane,
+    /// Its method. `HEAD` calls a `GET` operation too.
+    pub method: Method,
+    /// The same for the router.
+    pub filter: MethodFilter,
+    /// Its path; `{name}` stands for one segment.
+    pub path: &'static str,
+    /// Who may call it.
+    pub callers: Callers,
+    /// What it takes and returns, and its handler.
+    pub declaration: &'static Declaration,
+}
+
+/// The two halves of the API. They differ in how they refuse a caller, take a request id, and keep an audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plane {
+    /// What agents and their gateways call.
+    Runtime,
+    /// What operators and dashboards call, and tenants to govern themselves.
+    Admin,
+}
+
+/// Which keys open an operation, and the permission that an API key needs; `None`: every valid key will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callers {
+    /// The admin key alone.
+    Admin,
+    /// A tenant's API key alone, whatever admin key is sent.
+    Tenant(Option<Permission>),
+    /// An API key or the admin key; where both are sent, the admin key counts.
+    Both(Option<Permission>),
+}
+
+impl Plane {
+    /// The word of the description and of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Runtime => "runtime",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl Callers {
+    /// Whether an API key may open it.
+    pub fn includes_tenants(self) -> bool {
+        !matches!(self, Self::Admin)
+    }
+
+    /// Whether the admin key may open it.
+    pub fn includes_admin(self) -> bool {
+        !matches!(self, Self::Tenant(_))
+    }
+
+    /// The permission that an API key needs; empty where none is asked for.
+    pub fn permission(self) -> &'static str {
+        match self {
+            Self::Tenant(Some(permission)) | Self::Both(Some(permission)) => permission.as_str(),
+            Self::Admin | Self::Tenant(None) | Self::Both(None) => "",
+        }
+    }
+}

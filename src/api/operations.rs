@@ -1,0 +1,147 @@
+//! The index of operations: what this API serves, who may call it, and where each operation is declared.
+//!
+//! Everything else about HTTP follows from a row: its route, its authentication, its description, the 404 and 405 of its
+//! path, and its place in the test matrix. Handler, parameters, bodies and errors stand in the module that the row names.
+
+use std::fmt;
+
+use axum::http::Method;
+use axum::routing::MethodFilter;
+
+use crate::api::admin::{
+    api_keys, audit, budgets, bulk_actions, credentials, events, overview, policies, tenants,
+    webhooks,
+};
+use crate::api::operation::{Callers, Operation, Plane};
+use crate::api::runtime::{self, reservations};
+use crate::domain::api_key::permission::Permission;
+
+/// `Id METHOD "path" callers(Permission) module;`. `callers` is `admin` (the admin key alone), `tenant` (an API key alone;
+/// an admin key is ignored) or `both`. Without a permission, every valid API key will do. The module holds `DECLARATION`.
+macro_rules! operations {
+    ($($plane:ident { $($id:ident $method:ident $path:literal $callers:ident$(($permission:ident))?
+        $($module:ident)::+;)+ })+) => {
+        /// Names an operation. Its wire form, [`OperationId::as_str`], is the variant with a small first letter.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum OperationId {
+            $($(#[doc = concat!("`", stringify!($method), " ", $path, "`")] $id,)+)+
+        }
+
+        impl OperationId {
+            /// Every operation, in the order of the index.
+            pub const ALL: &'static [Self] = &[$($(Self::$id,)+)+];
+        }
+
+        static OPERATIONS: &[Operation] = &[$($(Operation {
+            name: {
+                const NAME: [u8; stringify!($id).len()] = with_small_first_letter(stringify!($id));
+                match str::from_utf8(&NAME) {
+                    Ok(name) => name,
+                    Err(_) => panic!("not UTF-8"),
+                }
+            },
+            plane: Plane::$plane,
+            method: Method::$method,
+            filter: MethodFilter::$method,
+            path: $path,
+            callers: operations!(@$callers $($permission)?),
+            declaration: &$($module)::+::DECLARATION,
+        },)+)+];
+    };
+    (@admin) => { Callers::Admin };
+    (@tenant $permission:ident) => { Callers::Tenant(Some(Permission::$permission)) };
+    (@both $permission:ident) => { Callers::Both(Some(Permission::$permission)) };
+    (@both) => { Callers::Both(None) };
+}
+
+// A row names a path, then GET before the other methods: so the header `Allow` lists them.
+operations! {
+    Runtime {
+        Decide                      POST   "/v1/decide"                                       tenant(ReservationsCreate)  runtime::decide;
+        ListReservations            GET    "/v1/reservations"                                 both(ReservationsList)      reservations::list;
+        CreateReservation           POST   "/v1/reservations"                                 tenant(ReservationsCreate)  runtime::reserve;
+        GetReservation              GET    "/v1/reservations/{reservation_id}"                both(ReservationsList)      reservations::get;
+        CommitReservation           POST   "/v1/reservations/{reservation_id}/commit"         tenant(ReservationsCommit)  runtime::commit;
+        ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::release;
+        ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::extend;
+        CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::events;
+        GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        runtime::balances;
+    }
+    Admin {
+        ListTenants                 GET    "/v1/admin/tenants"                                admin                       tenants::list;
+        CreateTenant                POST   "/v1/admin/tenants"                                admin                       tenants::create;
+        GetTenant                   GET    "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::get;
+        UpdateTenant                PATCH  "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::update;
+        BulkActionTenants           POST   "/v1/admin/tenants/bulk-action"                    admin                       bulk_actions::tenants;
+        ListApiKeys                 GET    "/v1/admin/api-keys"                               admin                       api_keys::list;
+        CreateApiKey                POST   "/v1/admin/api-keys"                               admin                       api_keys::create;
+        UpdateApiKey                PATCH  "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::update;
+        RevokeApiKey                DELETE "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::revoke;
+        ValidateApiKey              POST   "/v1/auth/validate"                                admin                       credentials::validate;
+        IntrospectAuth              GET    "/v1/auth/introspect"                              both                        credentials::introspect;
+        ListBudgets                 GET    "/v1/admin/budgets"                                both(BudgetsRead)           budgets::list;
+        CreateBudget                POST   "/v1/admin/budgets"                                both(BudgetsWrite)          budgets::create;
+        UpdateBudget                PATCH  "/v1/admin/budgets"                                admin                       budgets::update;
+        LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::get;
+        FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::fund;
+        FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::freeze;
+        UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::unfreeze;
+        BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets;
+        ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::list;
+        CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::create;
+        UpdatePolicy                PATCH  "/v1/admin/policies/{policy_id}"                   both(PoliciesWrite)         policies::update;
+        GetAdminOverview            GET    "/v1/admin/overview"                               admin                       overview;
+        ListAuditLogs               GET    "/v1/admin/audit/logs"                             admin                       audit::list;
+        ListEvents                  GET    "/v1/admin/events"                                 admin                       events::list;
+        GetEvent                    GET    "/v1/admin/events/{event_id}"                      admin                       events::get;
+        ListTenantEvents            GET    "/v1/events"                                       tenant(EventsRead)          events::list_own;
+        ListWebhookSubscriptions    GET    "/v1/admin/webhooks"                               admin                       webhooks::list;
+        CreateWebhookSubscription   POST   "/v1/admin/webhooks"                               admin                       webhooks::create;
+        GetWebhookSubscription      GET    "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::get;
+        UpdateWebhookSubscription   PATCH  "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::update;
+        DeleteWebhookSubscription   DELETE "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::delete;
+        TestWebhookSubscription     POST   "/v1/admin/webhooks/{subscription_id}/test"        admin                       webhooks::test;
+        ListWebhookDeliveries       GET    "/v1/admin/webhooks/{subscription_id}/deliveries"  admin                       webhooks::deliveries;
+        ReplayEvents                POST   "/v1/admin/webhooks/{subscription_id}/replay"      admin                       webhooks::replay;
+        BulkActionWebhooks          POST   "/v1/admin/webhooks/bulk-action"                   admin                       bulk_actions::webhooks;
+        GetWebhookSecurityConfig    GET    "/v1/admin/config/webhook-security"                admin                       webhooks::security::get;
+        UpdateWebhookSecurityConfig PUT    "/v1/admin/config/webhook-security"                admin                       webhooks::security::update;
+        ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::list_own;
+        CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::create_own;
+        GetTenantWebhook            GET    "/v1/webhooks/{subscription_id}"                   both(WebhooksRead)          webhooks::get;
+        UpdateTenantWebhook         PATCH  "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::update;
+        DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::delete;
+        TestTenantWebhook           POST   "/v1/webhooks/{subscription_id}/test"              both(WebhooksWrite)         webhooks::test;
+        ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::deliveries;
+    }
+}
+
+impl OperationId {
+    /// The row of the index.
+    pub const fn operation(self) -> &'static Operation {
+        &OPERATIONS[self as usize]
+    }
+
+    /// The `operationId` of the description.
+    pub const fn as_str(self) -> &'static str {
+        self.operation().name
+    }
+
+    /// The path, with its parameters as `{name}`.
+    pub const fn path(self) -> &'static str {
+        self.operation().path
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+const fn with_small_first_letter<const LENGTH: usize>(name: &str) -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    bytes.copy_from_slice(name.as_bytes());
+    bytes[0] = bytes[0].to_ascii_lowercase();
+    bytes
+}

@@ -1,0 +1,61 @@
+//! What handlers return.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::errors::ApiError;
+use crate::domain::amount::{Amount, Unit};
+
+/// What a handler returns: a status and a JSON body, or an error.
+pub type Returns<T> = Result<CheckedJson<T>, ApiError>;
+
+/// A response whose script has checked the API key.
+#[derive(Debug)]
+pub struct CheckedJson<T>(pub StatusCode, pub T);
+
+/// The same without a body: 204.
+#[derive(Debug)]
+pub struct CheckedNoContent;
+
+/// Part of every response whose script has checked the API key.
+#[derive(Debug, Clone, Copy)]
+pub struct CallerChecked;
+
+impl<T: Serialize> IntoResponse for CheckedJson<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.1) {
+            Ok(body) => {
+                let json = HeaderValue::from_static("application/json");
+                checked((self.0, [(header::CONTENT_TYPE, json)], body).into_response())
+            }
+            Err(error) => ApiError::internal(error).into_response(),
+        }
+    }
+}
+
+impl IntoResponse for CheckedNoContent {
+    fn into_response(self) -> Response {
+        checked(StatusCode::NO_CONTENT.into_response())
+    }
+}
+
+fn checked(mut response: Response) -> Response {
+    response.extensions_mut().insert(CallerChecked);
+    response
+}
+
+/// Whether a script has checked the API key before this response.
+pub fn caller_checked(response: &Response) -> bool {
+    let extensions = response.extensions();
+    let error = extensions.get::<ApiError>();
+    extensions.get::<CallerChecked>().is_some() || error.is_some_and(ApiError::caller_checked)
+}
+
+/// An amount of a record.
+///
+/// # Errors
+/// 500 when it is negative: the record is corrupt.
+pub fn amount(unit: Unit, value: i64) -> Result<Amount, ApiError> {
+    Amount::new(unit, value).ok_or_else(|| ApiError::internal("a record has a negative amount"))
+}

@@ -1,0 +1,161 @@
+//! The routes of both planes, made from the index.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::MethodRouter;
+use tower::ServiceExt;
+
+use crate::api::auth::authenticate::{Guard, authenticate};
+use crate::api::auth::failures::AuthFailures;
+use crate::api::errors::{ApiError, Code};
+use crate::api::openapi;
+use crate::api::operation::{Operation, Plane};
+use crate::api::operations::OperationId;
+use crate::api::state::AppState;
+use crate::api::trace;
+use crate::config::CorsOrigins;
+
+/// What is served where.
+#[derive(Debug)]
+pub struct Planes {
+    /// The API's address.
+    pub api: Router,
+    /// The address for operators; `None` when `api` serves everything.
+    pub admin: Option<Router>,
+    /// Refused keys that both addresses count.
+    pub auth_failures: AuthFailures,
+}
+
+/// Paths below these are for operators: on an address of their own, if there is one.
+const OPERATOR_PATHS: [&str; 2] = ["/v1/admin", "/v1/auth"];
+
+/// Operations on one tenant, which the path of a bulk action hides: a tenant may have the id `bulk-action`.
+const HIDDEN: [OperationId; 2] = [OperationId::GetTenant, OperationId::UpdateTenant];
+
+/// The routers of both planes: on one address, or on two if operators have one of their own.
+pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Planes {
+    let routes = Routes { state, origins };
+    let auth_failures = routes.state.auth_failures.clone();
+    if !apart {
+        let api = routes.serve(|_| true, plane_of_unknown_path);
+        return Planes {
+            api,
+            admin: None,
+            auth_failures,
+        };
+    }
+    // Who calls may be asked wherever the key belongs.
+    let admin = |id: OperationId| is_for_operators(id.path());
+    let api = |id: OperationId| !admin(id) || id == OperationId::IntrospectAuth;
+    Planes {
+        api: routes.serve(api, |_| Plane::Runtime),
+        admin: Some(routes.serve(admin, |_| Plane::Admin)),
+        auth_failures,
+    }
+}
+
+fn is_for_operators(path: &str) -> bool {
+    OPERATOR_PATHS.iter().any(|prefix| {
+        let rest = path.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+fn plane_of_unknown_path(path: &str) -> Plane {
+    match is_for_operators(path) {
+        true => Plane::Admin,
+        false => Plane::Runtime,
+    }
+}
+
+struct Routes<'a> {
+    state: AppState,
+    origins: &'a CorsOrigins,
+}
+
+impl Routes<'_> {
+    /// One address: the operations that it serves, and the plane whose rules an unknown path follows.
+    fn serve(&self, serves: impl Fn(OperationId) -> bool, unknown: fn(&str) -> Plane) -> Router {
+        let dialect = self.state.access.dialect();
+        let description = openapi::router(dialect);
+        let mut router = trace::outermost(description, dialect, Plane::Runtime, self.origins);
+        let mut paths = Vec::new();
+        for id in OperationId::ALL.iter().copied().filter(|id| serves(*id)) {
+            let operation = id.operation();
+            if !paths.contains(&operation.path) {
+                paths.push(operation.path);
+                router = router.merge(self.method_not_allowed(operation));
+            }
+            router = router.merge(self.route(operation.path, operation));
+            if id == OperationId::BulkActionTenants {
+                for hidden in HIDDEN {
+                    router = router.merge(self.route(operation.path, hidden.operation()));
+                }
+            }
+        }
+        let [runtime, admin] = [Plane::Runtime, Plane::Admin].map(|plane| {
+            let not_found = Router::new().fallback(no_such_path);
+            self.guard(not_found, plane, None)
+        });
+        router.fallback(move |request: Request| {
+            let not_found = match unknown(request.uri().path()) {
+                Plane::Runtime => runtime.clone(),
+                Plane::Admin => admin.clone(),
+            };
+            not_found.oneshot(request)
+        })
+    }
+
+    fn route(&self, path: &str, operation: &'static Operation) -> Router {
+        let handler = (operation.declaration.handler)(operation.filter);
+        let route = Router::new().route(path, handler.with_state(self.state.clone()));
+        self.guard(route, operation.plane, Some(operation))
+    }
+
+    /// The path of an operation, which stands first there, under a method that the path does not have.
+    fn method_not_allowed(&self, first: &Operation) -> Router {
+        let fallback = MethodRouter::new().fallback(no_such_method);
+        self.guard(Router::new().route(first.path, fallback), first.plane, None)
+    }
+
+    /// Authenticates, and puts the layers around that every route has.
+    fn guard(&self, router: Router, plane: Plane, operation: Option<&'static Operation>) -> Router {
+        let state = self.state.clone();
+        let dialect = state.access.dialect();
+        let guard = Guard {
+            state,
+            plane,
+            operation,
+        };
+        let router = router.layer(from_fn_with_state(guard, authenticate));
+        trace::outermost(router, dialect, plane, self.origins)
+    }
+}
+
+async fn no_such_path() -> ApiError {
+    ApiError::not_found("No such path")
+}
+
+/// The router adds `Allow`.
+async fn no_such_method(method: Method) -> ApiError {
+    let message = format!("The path does not have the method {method}");
+    ApiError::new(
+        axum::http::StatusCode::METHOD_NOT_ALLOWED,
+        Code::InvalidRequest,
+        message,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_paths_end_where_another_word_begins() {
+        assert!(is_for_operators("/v1/admin") && is_for_operators("/v1/admin/x"));
+        assert!(is_for_operators("/v1/auth/x") && !is_for_operators("/v1/authors"));
+        assert!(!is_for_operators("/v1/administrators") && !is_for_operators("/v1/balances"));
+    }
+}
