@@ -108,6 +108,7 @@ fn create(request: &ReservationCreateRequest) -> Members {
         .with("overage_policy", request.overage_policy)
         .with("dry_run", request.dry_run)
         .with("metadata", &request.metadata)
+        .with("observe_mode", request.observe_mode)
 }
 
 fn decision(request: &DecisionRequest) -> Members {

@@ -83,7 +83,8 @@ async fn rule_3_a_bad_key_is_told_before_a_missing_permission_and_that_before_a_
     let app = umbra().await;
     let (_, good) = key(&app, &["budgets:write"]).await;
     let (_, lacking) = key(&app, &["budgets:read"]).await;
-    let bad = format!("{}x", &good[..good.len() - 1]);
+    let last = if good.ends_with('x') { 'y' } else { 'x' };
+    let bad = format!("{}{last}", &good[..good.len() - 1]);
     for (secret, expected) in [
         (&bad, UNAUTHORIZED),
         (&lacking, LACKING),

@@ -152,7 +152,7 @@ impl EventLog {
         for key in self.keys_like("{all}:events:*.*:????????").await {
             kinds += self.run::<usize>(&["ZCARD", &key]).await;
         }
-        for key in self.keys_like("{all}:eventids:????????").await {
+        for key in self.keys_like("{all}:events_ids:????????").await {
             ids += self.run::<usize>(&["ZCARD", &key]).await;
         }
         (kinds, ids)
