@@ -1,4 +1,4 @@
-//! One line for each request, for whoever asks for it: `BUDGET_LOG=info,access_log=debug`. Not by default, because each
+//! One line for each request, on request: `BUDGET_LOG=info,access_log=debug`. Not by default, because each
 //! is a write to standard error, and a replica answers thousands of requests a second; metrics count them for less.
 
 use std::time::Instant;

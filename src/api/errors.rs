@@ -1,6 +1,6 @@
 //! The one shape of errors on the wire.
 //!
-//! A handler answers with an [`ApiError`]. It travels to the outermost layer in the response's extensions; there the ids of
+//! A handler returns an [`ApiError`]. It travels to the outermost layer in the response's extensions; there the ids of
 //! the request are known, and the body is written (see [`super::trace`]). So no error can miss them.
 
 use std::error::Error;
@@ -97,7 +97,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, message)
     }
 
-    /// 401: nobody that we know.
+    /// 401: no valid credential.
     pub fn unauthorized(credential: BadCredential) -> Self {
         let message = credential.to_string();
         let mut error = Self::new(StatusCode::UNAUTHORIZED, Code::Unauthorized, message);
@@ -105,38 +105,38 @@ impl ApiError {
         error
     }
 
-    /// Says in which header the credential is to be looked for.
+    /// Names the header of the credential.
     pub fn name_header(&mut self, header: &str) {
         self.message = format!("{} (header {header})", self.message);
     }
 
-    /// 403: known, but not allowed.
+    /// 403: a valid credential that lacks a right.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, Code::Forbidden, message)
     }
 
-    /// 404: nothing of that name.
+    /// 404: not found.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, Code::NotFound, message)
     }
 
-    /// 409: the state of things stands against it.
+    /// 409: the present state forbids it.
     pub fn conflict(code: Code, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
-    /// 410: the reservation's time is over.
+    /// 410: the reservation has expired.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, Code::ReservationExpired, message)
     }
 
-    /// 429: later, perhaps. `retry_after_s` is raised to 1.
+    /// 429: too many. `retry_after_s` is raised to 1.
     pub fn limited(message: impl Into<String>, retry_after_s: u64) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
             .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)))
     }
 
-    /// 500: our fault. The cause is logged and never shown.
+    /// 500: a bug or a corrupt record. The cause is logged and never sent.
     pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -146,7 +146,7 @@ impl ApiError {
         .with_cause(source)
     }
 
-    /// 503: the store cannot be reached; asking again after so many seconds may help. The cause is logged and never shown.
+    /// 503: the store is unavailable; a retry after so many seconds may help. The cause is logged and never sent.
     pub fn unavailable(
         source: impl Into<Box<dyn Error + Send + Sync>>,
         retry_after_s: u64,
@@ -205,7 +205,7 @@ impl ApiError {
         printable_up_to(&self.message, MESSAGE_CHARS_MAX)
     }
 
-    /// What is wrong with the credential, where the answer is 401.
+    /// What is wrong with the credential, for status 401.
     pub fn bad_credential(&self) -> Option<BadCredential> {
         self.extras.credential
     }
@@ -225,7 +225,7 @@ impl ApiError {
         self.extras.source.as_deref()
     }
 
-    /// The error that a layer below answered with a bare status, such as 405 of the router.
+    /// The error for a bare status of a layer below, such as 405 of the router.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (code, message) = match status {
             StatusCode::UNAUTHORIZED => (Code::Unauthorized, "Authentication is required"),

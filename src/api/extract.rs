@@ -34,7 +34,7 @@ macro_rules! runtime_body {
 }
 pub(crate) use runtime_body;
 
-/// A body that was read and found right, and the digest by which its repetition is known.
+/// A valid body, and the digest that tells a replay from another request.
 pub struct ApiJson<T> {
     /// The body.
     pub request: T,
@@ -68,8 +68,8 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
     }
 }
 
-/// The reservation that the path names, and a body about it. What is wrong with the body is told first, then what is
-/// wrong with the path, then a header that contradicts the body.
+/// The reservation that the path names, and a body about it. Problems of the body come first, then those of the path, then
+/// a header that contradicts the body.
 pub struct ReservationBody<T>(pub ReservationId, pub ApiJson<T>);
 
 impl<T: RuntimeBody> FromRequest<AppState> for ReservationBody<T> {
@@ -127,7 +127,7 @@ pub async fn body_bytes(
     })
 }
 
-/// Whoever called: an API key so far as it says, or an admin key that was found right.
+/// The caller: an API key that a script has to check, or an admin key that was compared.
 impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 

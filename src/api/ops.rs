@@ -24,7 +24,7 @@ use crate::telemetry::Telemetry;
 /// A probe waits this long for Redis.
 const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
 
-/// How long a node may take to say that it is there: well below the patience of those who probe, since one silent node
+/// How long a node may take to say that it is there: well below the timeout of those who probe, because one silent node
 /// is no reason to take the replica away from all others.
 const PING_LIMIT: Duration = Duration::from_millis(500);
 

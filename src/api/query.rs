@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::errors::ApiError;
+use super::operation::Plane;
 use crate::domain::moment::{Moment, Window};
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};
@@ -21,15 +22,6 @@ pub const SEARCH_CHARS_MAX: usize = 128;
 pub struct Query<'q> {
     pairs: Vec<(Cow<'q, str>, Cow<'q, str>)>,
     plane: Plane,
-}
-
-/// A plane of the API: each words its refusals in its own way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plane {
-    /// `Invalid limit: …`
-    Runtime,
-    /// `Invalid value for parameter 'limit': …`
-    Admin,
 }
 
 impl<'q> Query<'q> {

@@ -1,4 +1,4 @@
-//! The one table from what the ledger refuses to what the wire says.
+//! The table from refusals of the ledger to errors of the wire.
 
 use axum::http::StatusCode;
 use serde_json::json;
@@ -24,7 +24,7 @@ pub struct ErrorContext<'a> {
     pub amount: Option<Amount>,
 }
 
-/// The error that a client gets. A script has checked the caller before.
+/// The error that a client gets. Its script has checked the API key.
 pub fn error_of(error: LedgerError, context: ErrorContext<'_>) -> ApiError {
     let error = match error {
         LedgerError::Refused(refusal) => refused(refusal, context),
@@ -42,7 +42,7 @@ pub fn list_error(error: ListError) -> ApiError {
     }
 }
 
-/// A store that cannot answer is worth asking again; one that answers nonsense is not.
+/// 503 where a retry may help, else 500.
 pub fn store_error(error: StoreError) -> ApiError {
     match error {
         StoreError::Unavailable(_) => ApiError::unavailable(error, 1),

@@ -46,7 +46,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
             auth_failures,
         };
     }
-    // Who calls may be asked wherever the key belongs.
+    // Both kinds of keys may ask who they are, each on its own address.
     let admin = |id: OperationId| is_for_operators(id.path());
     let api = |id: OperationId| !admin(id) || id == OperationId::IntrospectAuth;
     Planes {
@@ -114,7 +114,7 @@ impl Routes<'_> {
         self.guard(route, operation.plane, Some(operation))
     }
 
-    /// The path of an operation, which stands first there, under a method that the path does not have.
+    /// The path of an operation, the first there, under a method that the path does not have.
     fn method_not_allowed(&self, first: &Operation) -> Router {
         let fallback = MethodRouter::new().fallback(no_such_method);
         self.guard(Router::new().route(first.path, fallback), first.plane, None)

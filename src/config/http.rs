@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use secrecy::{ExposeSecret, SecretString};
-use subtle::{Choice, ConstantTimeEq};
+use secrecy::SecretString;
 
 use super::ConfigError;
+use crate::domain::caller::{AdminKeys, EmptyAdminKey};
 use crate::domain::cidr::Cidr;
 
 /// Flags of [`HttpConfig`].
@@ -139,40 +139,12 @@ impl HttpArgs {
     }
 }
 
-/// The keys of the admin plane. Compared in constant time, never printed.
-#[derive(Debug, Clone, Default)]
-pub struct AdminKeys(Arc<[SecretString]>);
-
-impl AdminKeys {
-    /// Reads a comma-separated list; blank means none.
-    ///
-    /// # Errors
-    /// [`ConfigError`] for an empty entry between commas, which would be a key that anyone can guess.
-    pub fn parse(list: &SecretString) -> Result<Self, ConfigError> {
-        let list = list.expose_secret();
-        if list.trim().is_empty() {
-            return Ok(Self::default());
+impl From<EmptyAdminKey> for ConfigError {
+    fn from(error: EmptyAdminKey) -> Self {
+        Self::Value {
+            variable: "BUDGET_ADMIN_KEYS",
+            reason: error.to_string(),
         }
-        let keys: Vec<_> = list.split(',').map(str::trim).collect();
-        if keys.iter().any(|key| key.is_empty()) {
-            return Err(ConfigError::Value {
-                variable: "BUDGET_ADMIN_KEYS",
-                reason: "a key between two commas is empty".to_owned(),
-            });
-        }
-        Ok(Self(keys.into_iter().map(SecretString::from).collect()))
-    }
-
-    /// Whether no key opens the admin plane.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether `key` is one of them. Takes the same time whichever it is.
-    pub fn accept(&self, key: &str) -> bool {
-        let same = |known: &SecretString| known.expose_secret().as_bytes().ct_eq(key.as_bytes());
-        let found = self.0.iter().map(same);
-        found.fold(Choice::from(0), |any, one| any | one).into()
     }
 }
 
@@ -233,15 +205,6 @@ impl FromStr for Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn any_listed_key_opens_the_admin_plane() {
-        let keys = AdminKeys::parse(&"old, new".into()).expect("two keys");
-        assert!(keys.accept("old") && keys.accept("new"));
-        assert!(!keys.accept("") && !keys.accept("ne") && !keys.accept("old, new"));
-        let none = AdminKeys::parse(&" ".into()).expect("none");
-        assert!(none.is_empty() && !none.accept(""));
-    }
 
     #[test]
     fn an_origin_has_no_path() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::domain::seal::SealingKeys;
-pub use http::{AdminKeys, CorsOrigins, HttpArgs, HttpConfig};
+pub use http::{CorsOrigins, HttpArgs, HttpConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::{RetentionArgs, RetentionConfig};
 pub use secrets::SecretArgs;

@@ -1,10 +1,15 @@
-//! Who claims to call. An API key's claim is judged by the script that does what is asked, in the same step; the admin
-//! key by the replica, because it is configured there.
+//! Who claims to call. An API key's claim is checked by the script that does the work, in the same step; the admin key by
+//! the replica, because it is configured there.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+use subtle::{Choice, ConstantTimeEq};
 
 use super::ids::{Partition, TenantId};
 use crate::domain::api_key::secret::{KeyHash, KeyId};
 
-/// The holder of a tenant's API key, so far as he says.
+/// The holder of a tenant's API key, as far as they say.
 #[derive(Debug, Clone)]
 pub struct RuntimeCaller {
     /// The key's record.
@@ -17,16 +22,49 @@ pub struct RuntimeCaller {
     pub partition: Partition,
 }
 
-/// The holder of an admin key. Made by the check of that key and by nothing else.
+/// The holder of an admin key. Only [`AdminKeys::accept`] makes one.
 #[derive(Debug, Clone, Copy)]
 pub struct AdminCaller {
-    _checked: (),
+    _compared: (),
 }
 
-impl AdminCaller {
-    /// Vouches that an admin key was presented and found right.
-    pub fn vouched() -> Self {
-        Self { _checked: () }
+/// The keys of the admin plane. Compared in constant time, never printed.
+#[derive(Debug, Clone, Default)]
+pub struct AdminKeys(Arc<[SecretString]>);
+
+/// A list of admin keys has an empty entry, which would be a key that anyone can guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key between two commas is empty")]
+pub struct EmptyAdminKey;
+
+impl AdminKeys {
+    /// Reads a comma-separated list; blank means none.
+    ///
+    /// # Errors
+    /// [`EmptyAdminKey`].
+    pub fn parse(list: &SecretString) -> Result<Self, EmptyAdminKey> {
+        let list = list.expose_secret();
+        if list.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let keys: Vec<_> = list.split(',').map(str::trim).collect();
+        if keys.iter().any(|key| key.is_empty()) {
+            return Err(EmptyAdminKey);
+        }
+        Ok(Self(keys.into_iter().map(SecretString::from).collect()))
+    }
+
+    /// Whether no key opens the admin plane.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The holder of `key`, if it is one of them. Takes the same time whichever it is.
+    pub fn accept(&self, key: &str) -> Option<AdminCaller> {
+        let same = |known: &SecretString| known.expose_secret().as_bytes().ct_eq(key.as_bytes());
+        let found = self.0.iter().map(same);
+        let is_known: bool = found.fold(Choice::from(0), |any, one| any | one).into();
+        is_known.then_some(AdminCaller { _compared: () })
     }
 }
 
@@ -37,4 +75,37 @@ pub enum Caller {
     Tenant(RuntimeCaller),
     /// The admin key: on behalf of any tenant.
     Admin(AdminCaller),
+}
+
+/// For whom a script reads records.
+#[derive(Debug, Clone, Copy)]
+pub enum Reader<'a> {
+    /// The holder of an API key, whom the script checks and restricts to their tenant.
+    Tenant(&'a RuntimeCaller),
+    /// The holder of an admin key, or the service itself: the script checks nobody.
+    Trusted,
+}
+
+impl<'a> From<&'a Caller> for Reader<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        match caller {
+            Caller::Tenant(caller) => Self::Tenant(caller),
+            Caller::Admin(_) => Self::Trusted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_listed_key_opens_the_admin_plane() {
+        let keys = AdminKeys::parse(&"old, new".into()).expect("two keys");
+        let opens = |key| keys.accept(key).is_some();
+        assert!(opens("old") && opens("new"));
+        assert!(!opens("") && !opens("ne") && !opens("old, new"));
+        let none = AdminKeys::parse(&" ".into()).expect("none");
+        assert!(none.is_empty() && none.accept("").is_none());
+    }
 }

@@ -138,7 +138,12 @@ impl Ledger {
         let id = ReservationId::derive(self.store.secret().await?, &query.tenant, key);
         let answer = self
             .store
-            .get_reservation(caller, query.tenant.partition(), &id, &query.fields())
+            .get_reservation(
+                caller.into(),
+                query.tenant.partition(),
+                &id,
+                &query.fields(),
+            )
             .await?;
         let found = match done(answer) {
             Ok(found) => found,

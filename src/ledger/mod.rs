@@ -24,7 +24,7 @@ pub use reserve::{Reserve, Reserved};
 
 use std::sync::Arc;
 
-use crate::domain::caller::{AdminCaller, Caller, RuntimeCaller};
+use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::policy::PolicySelection;
@@ -96,7 +96,7 @@ impl Ledger {
         fields.extend(["metadata", "committed_metadata"]);
         let answer = self
             .store
-            .get_reservation(caller, partition, reservation_id, &fields)
+            .get_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
         let found = done(answer)?;
         match found.record.effective_status(found.now_ms)? {
@@ -133,10 +133,9 @@ impl Ledger {
         };
         self.authenticate(caller, permission).await?;
         self.store.metrics().extra_trip(ExtraTrip::ForeignId);
-        let reader = Caller::Admin(AdminCaller::vouched());
         let answer = self
             .store
-            .get_reservation(&reader, partition, reservation_id, &["status"])
+            .get_reservation(Reader::Trusted, partition, reservation_id, &["status"])
             .await?;
         done(answer)?;
         Err(LedgerError::Refused(Refusal::ForeignReservation))

@@ -11,11 +11,11 @@ use crate::domain::fields::Read;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::Json;
 
-/// A body that was read and found right.
+/// A valid body.
 pub struct AdminJson<T> {
     /// The body.
     pub request: T,
-    /// The same as it was sent, for the digest by which its repetition is known.
+    /// The same as it was sent, for the digest that tells a replay from another request.
     pub sent: Json,
 }
 
@@ -31,7 +31,7 @@ impl<T: Read> FromRequest<AppState> for AdminJson<T> {
     }
 }
 
-/// A body that may be absent, which is as good as an empty object.
+/// A body that may be absent, which counts as an empty object.
 pub struct OptionalAdminJson<T>(pub AdminJson<T>);
 
 impl<T: Read> FromRequest<AppState> for OptionalAdminJson<T> {
@@ -49,10 +49,10 @@ impl<T: Read> FromRequest<AppState> for OptionalAdminJson<T> {
     }
 }
 
-/// The header that names the attempt, where it is sent.
-pub struct KeyHeader(pub Option<IdempotencyKey>);
+/// The idempotency key of the header, if it is sent.
+pub struct IdempotencyKeyHeader(pub Option<IdempotencyKey>);
 
-impl FromRequestParts<AppState> for KeyHeader {
+impl FromRequestParts<AppState> for IdempotencyKeyHeader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {

@@ -1,4 +1,4 @@
-//! From what the admin plane refuses to what the wire says.
+//! The table from refusals of the admin plane to errors of the wire.
 
 use axum::http::StatusCode;
 use serde_json::json;
@@ -26,17 +26,17 @@ pub struct ErrorContext<'a> {
     pub key: &'a str,
     /// The policy that was named.
     pub policy: &'a str,
-    /// The name that something was to have.
+    /// The requested name.
     pub name: &'a str,
     /// The webhook that was named.
     pub webhook: &'a str,
     /// The event that was named.
     pub event: &'a str,
-    /// What was to be moved.
+    /// The requested amount.
     pub amount: Option<Amount>,
 }
 
-/// The error that a client gets. A script has checked the caller before.
+/// The error that a client gets. Its script has checked the API key.
 pub fn error_of(error: AdminError, context: &ErrorContext<'_>) -> ApiError {
     let error = match error {
         AdminError::Refused(refusal) => refused(refusal, context),
@@ -249,7 +249,7 @@ fn refused(refusal: AdminRefusal, context: &ErrorContext<'_>) -> ApiError {
             until_ms,
         } => tested_too_often(retry_in_ms, until_ms),
         R::NotRepeatable => ApiError::invalid(
-            "X-Idempotency-Key is not possible here: the answer shows a secret, and there is no key to keep it under",
+            "X-Idempotency-Key is not possible here: the response shows a secret, and there is no key to keep it under",
         ),
         R::Contended => ApiError::conflict(
             Code::InvalidRequest,

@@ -1,13 +1,12 @@
-//! Who calls. An API key's claim is completed here with its tenant, which never changes; whether the key is good is for
-//! the script to say that does what is asked. An admin key is judged here, because it is configured here.
+//! Turns credentials into callers. An API key gets its tenant here, which never changes; the script that does the work
+//! checks whether the key is valid. An admin key is compared here, because it is configured here.
 
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::config::AdminKeys;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
-use crate::domain::caller::{AdminCaller, RuntimeCaller};
+use crate::domain::caller::{AdminCaller, AdminKeys, RuntimeCaller};
 use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::BadKey;
@@ -25,19 +24,19 @@ pub struct Access {
     tenants: Arc<Cache<KeyId, TenantId>>,
 }
 
-/// Why a credential makes no caller.
+/// Why a credential is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// There is none.
     #[error("no credential")]
     Missing,
-    /// The API key cannot be good.
+    /// The API key cannot be valid.
     #[error("{0}")]
     BadKey(BadKey),
     /// The admin key is wrong, or none is configured.
     #[error("wrong admin key")]
     BadAdminKey,
-    /// The store could not answer.
+    /// The store is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -85,14 +84,12 @@ impl Access {
         })
     }
 
-    /// The admin, if the key is one of those configured.
+    /// The holder of an admin key, if it is one of those configured.
     ///
     /// # Errors
     /// [`AccessError::BadAdminKey`]; also when none is configured.
     pub fn admin_caller(&self, text: &str) -> Result<AdminCaller, AccessError> {
-        match self.admin_keys.accept(text.trim()) {
-            true => Ok(AdminCaller::vouched()),
-            false => Err(AccessError::BadAdminKey),
-        }
+        let admin = self.admin_keys.accept(text.trim());
+        admin.ok_or(AccessError::BadAdminKey)
     }
 }

@@ -40,7 +40,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// An unknown path or method takes the credential of its plane, so that without one nobody learns what exists.
+    /// Unknown paths and methods need the credential of their plane: without a valid key they return 401.
     fn callers(&self) -> Callers {
         match (self.operation, self.plane) {
             (Some(operation), _) => operation.callers,
@@ -50,13 +50,13 @@ impl Guard {
     }
 }
 
-/// The layer around every route: names the caller for the handler, and refuses whoever has no valid key.
+/// The layer around every route: passes the caller to the handler, and refuses requests without a valid key.
 pub async fn authenticate(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    // What can be asked here is public, and browsers ask it without credentials.
+    // Its response is public, and browsers send it without credentials.
     if request.method() == Method::OPTIONS {
         return next.run(request).await;
     }
-    // Whatever a request asks of the store, it is answered in time.
+    // Limits the time that the request may wait for Redis in all.
     let store = guard.state.store.clone();
     store.serve(identified(guard, request, next)).await
 }
@@ -198,7 +198,7 @@ fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
     client_address(&state.trusted_proxies, peer, &parts.headers)
 }
 
-/// A proxy in between might have resolved these, and guarded another path than the one that is served.
+/// A proxy in front may have resolved these, and so have guarded another path than the one that is served.
 fn is_traversal(path: &str) -> bool {
     path.contains("/../") || path.contains("/./") || path.ends_with("/..")
 }

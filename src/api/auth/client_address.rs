@@ -12,7 +12,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// address that trusted proxies forwarded for somebody else.
 ///
 /// Each proxy appends to what it was sent, so only the right end is theirs; what stands further left anybody may have
-/// written. An entry that is no address ends the walk at the proxy that told it.
+/// written. An entry that is no address ends the walk at the proxy that sent it.
 pub fn client_address(trusted: &[Cidr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|cidr| cidr.contains(address));
     let mut client = peer.to_canonical();

@@ -20,7 +20,7 @@ const MINUTE_MS: i64 = 60_000;
 /// How soon to try again what Redis did not take.
 const RETRY_MS: i64 = 1_000;
 
-/// Refused keys that have not been told yet. Cheap to clone.
+/// Refused keys that Redis does not know of yet. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AuthFailures {
     inner: Arc<Inner>,
@@ -38,12 +38,12 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// The failures of one subject since Redis was told last.
+/// The failures of one subject that Redis does not know of.
 #[derive(Debug)]
 struct Tally {
     /// `None`: Redis knows all.
-    untold: Option<Failures>,
-    /// Not to be told before, in milliseconds.
+    pending: Option<Failures>,
+    /// Not to be sent before, in milliseconds.
     next_ms: i64,
 }
 
@@ -60,7 +60,7 @@ impl AuthFailures {
         }
     }
 
-    /// Counts a failure. Neither waits nor fails. `cause` is asked for of the first that is to be told alone.
+    /// Counts a failure. Neither waits nor fails. `cause` is called for the first of a minute.
     pub fn count(&self, subject: Subject, reason: &'static str, cause: impl FnOnce() -> Cause) {
         let mut tallies = self.tallies();
         let known = tallies.contains_key(&subject);
@@ -71,28 +71,28 @@ impl AuthFailures {
         let tally = tallies.entry(subject).or_insert_with(|| {
             self.inner.fresh.notify_one();
             Tally {
-                untold: None,
+                pending: None,
                 next_ms: 0,
             }
         });
-        let untold = tally.untold.get_or_insert_with(|| Failures {
+        let pending = tally.pending.get_or_insert_with(|| Failures {
             count: 0,
             context: cause().lines(),
             reason,
         });
-        untold.count += 1;
+        pending.count += 1;
     }
 
-    /// Tells Redis what is to be told at this time of its clock. What it does not take is kept.
+    /// Sends what is due at this time of Redis's clock. What Redis does not take is kept.
     ///
     /// # Errors
     /// [`StoreError`], the first.
     pub async fn run_once(&self, now_ms: i64) -> Result<(), StoreError> {
         let due = self.take(now_ms);
-        self.tell(due, now_ms).await
+        self.send(due, now_ms).await
     }
 
-    /// Tells Redis everything: the process ends.
+    /// Sends everything: the process ends.
     ///
     /// # Errors
     /// [`StoreError`], the first.
@@ -104,20 +104,20 @@ impl AuthFailures {
         self.run_once(now_ms).await
     }
 
-    /// Waits until there is a failure of somebody who had none of late.
+    /// Waits for a failure of a subject that had none lately.
     pub async fn fresh(&self) {
         self.inner.fresh.notified().await;
     }
 
-    async fn tell(&self, due: Vec<(Subject, Failures)>, now_ms: i64) -> Result<(), StoreError> {
+    async fn send(&self, due: Vec<(Subject, Failures)>, now_ms: i64) -> Result<(), StoreError> {
         let mut failed = None;
         for (subject, failures) in due {
             if matches!(failed, Some(StoreError::Unavailable(_))) {
                 self.put_back(subject, failures, now_ms);
                 continue;
             }
-            let told = self.inner.store.auth_failed(&subject, &failures).await;
-            let Err(error) = told else { continue };
+            let sent = self.inner.store.auth_failed(&subject, &failures).await;
+            let Err(error) = sent else { continue };
             // What may have been counted must not be twice.
             let counted = matches!(&error, StoreError::Unavailable(why) if why.effect_unknown());
             if !counted {
@@ -128,16 +128,16 @@ impl AuthFailures {
         failed.map_or(Ok(()), Err)
     }
 
-    /// What is due; until the minute is over, more of the same is only counted. Forgets who had no failure of late.
+    /// Takes what is due; until the minute is over, more of the same is only counted. Forgets subjects without a failure lately.
     fn take(&self, now_ms: i64) -> Vec<(Subject, Failures)> {
         let mut tallies = self.tallies();
-        tallies.retain(|_, tally| tally.untold.is_some() || tally.next_ms > now_ms);
+        tallies.retain(|_, tally| tally.pending.is_some() || tally.next_ms > now_ms);
         let due = tallies
             .iter_mut()
             .filter(|(_, tally)| tally.next_ms <= now_ms);
         due.filter_map(|(subject, tally)| {
             tally.next_ms = now_ms - now_ms.rem_euclid(MINUTE_MS) + MINUTE_MS;
-            Some((subject.clone(), tally.untold.take()?))
+            Some((subject.clone(), tally.pending.take()?))
         })
         .collect()
     }
@@ -145,12 +145,12 @@ impl AuthFailures {
     fn put_back(&self, subject: Subject, failures: Failures, now_ms: i64) {
         let mut tallies = self.tallies();
         let tally = tallies.entry(subject).or_insert(Tally {
-            untold: None,
+            pending: None,
             next_ms: 0,
         });
-        let since = tally.untold.take().map_or(0, |since| since.count);
+        let since = tally.pending.take().map_or(0, |since| since.count);
         tally.next_ms = now_ms + RETRY_MS;
-        tally.untold = Some(Failures {
+        tally.pending = Some(Failures {
             count: failures.count + since,
             ..failures
         });

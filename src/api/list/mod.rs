@@ -28,7 +28,7 @@ mod parameters;
 use serde_json::Value;
 
 use crate::api::errors::ApiError;
-use crate::api::query::Plane;
+use crate::api::operation::Plane;
 use crate::domain::ids::DeploymentSecret;
 use crate::listing::{ListQuery, Page, Position, Sort, SortKey};
 use cursor::{Binding, CursorError};

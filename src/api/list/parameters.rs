@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::api::errors::ApiError;
-use crate::api::query::{PAGE_LIMIT_DEFAULT, Plane, Query, SEARCH_CHARS_MAX};
+use crate::api::operation::Plane;
+use crate::api::query::{PAGE_LIMIT_DEFAULT, Query, SEARCH_CHARS_MAX};
 use crate::domain::moment::{Moment, Window};
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};

@@ -13,7 +13,7 @@ use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, 
 use super::operations::OperationId;
 use super::runtime::evidence::EvidenceRef;
 
-/// The answers that carry an evidence reference, whose name the dialect decides.
+/// The responses that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
     "DecisionResponse",
     "ReservationCreateResponse",
@@ -136,7 +136,7 @@ fn header_refs(dialect: Dialect, with_tenant: bool) -> Value {
     refs.into()
 }
 
-/// Puts the reference into the answers that carry one. The types cannot: its name is not fixed when they are compiled.
+/// Puts the reference into the responses that carry one. The types cannot: its name is not fixed when they are compiled.
 fn name_evidence(schemas: &mut Value, reference: &Value, dialect: Dialect) {
     let words = dialect.words();
     for name in ATTESTED {

@@ -221,7 +221,7 @@ const LIST: &str = "balances";
 /// # Errors
 /// 500 when a figure is negative: the record is corrupt.
 pub(super) fn balances_of(balances: &[budget::Balance]) -> Result<Vec<Balance>, ApiError> {
-    let shown = balances.iter().map(|balance| {
+    let balances = balances.iter().map(|balance| {
         let figures = Figures {
             allocated: balance.allocated,
             spent: balance.spent,
@@ -230,10 +230,10 @@ pub(super) fn balances_of(balances: &[budget::Balance]) -> Result<Vec<Balance>, 
             overdraft_limit: balance.overdraft_limit,
             is_over_limit: balance.is_over_limit,
         };
-        let shown = Balance::new(&balance.scope, balance.unit, figures);
-        shown.ok_or_else(|| ApiError::internal("a ledger has a negative figure"))
+        let balance = Balance::new(&balance.scope, balance.unit, figures);
+        balance.ok_or_else(|| ApiError::internal("a ledger has a negative figure"))
     });
-    shown.collect()
+    balances.collect()
 }
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {

@@ -38,7 +38,7 @@ object! {
     }
 }
 
-/// The only status that a commit answers.
+/// The only status of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CommitStatus {

@@ -47,7 +47,7 @@ object! {
     }
 }
 
-/// The only status that an event answers.
+/// The only status of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventStatus {

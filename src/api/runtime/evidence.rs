@@ -1,4 +1,4 @@
-//! References to signed evidence, as answers and records carry them.
+//! References to signed evidence, as responses and records carry them.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use utoipa::openapi::RefOr;
@@ -61,7 +61,7 @@ impl PartialSchema for EvidenceRef {
 
 impl ToSchema for EvidenceRef {}
 
-/// Writes the reference as a member of the answer around it; the dialect names the member. For `#[serde(flatten)]`.
+/// Writes the reference as a member of the response around it; the dialect names the member. For `#[serde(flatten)]`.
 pub(crate) fn serialize_reference<S: Serializer>(
     reference: &Option<EvidenceRef>,
     serializer: S,

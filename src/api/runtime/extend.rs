@@ -32,7 +32,7 @@ object! {
     }
 }
 
-/// The only status that an extension answers.
+/// The only status of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExtendStatus {

@@ -32,7 +32,7 @@ object! {
     }
 }
 
-/// The only status that a release answers.
+/// The only status of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ReleaseStatus {

@@ -1,4 +1,4 @@
-//! The outermost layer: which request this is and which operation it belongs to, on every response and in every error.
+//! The outermost layer: puts request id and trace id on every response and into every error.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -79,7 +79,7 @@ impl<S: Sync> FromRequestParts<S> for Correlation {
     }
 }
 
-/// Makes a response name the tenant of the API key. Put before the answer, or the error, of a handler.
+/// Part of a response: makes it name the tenant of the API key.
 #[derive(Debug, Clone)]
 pub struct EffectiveTenant(pub TenantId);
 

@@ -168,11 +168,11 @@ fn app(origins: &CorsOrigins) -> Router {
     outermost(router, Dialect::Service, Plane::Runtime, origins)
 }
 
-async fn answer(method: &str, path: &str, pairs: &[(&str, String)]) -> (Response<()>, String) {
-    answer_of(app(&CorsOrigins::Listed(Vec::new())), method, path, pairs).await
+async fn call(method: &str, path: &str, pairs: &[(&str, String)]) -> (Response<()>, String) {
+    call_of(app(&CorsOrigins::Listed(Vec::new())), method, path, pairs).await
 }
 
-async fn answer_of(
+async fn call_of(
     app: Router,
     method: &str,
     path: &str,
@@ -197,12 +197,12 @@ async fn every_response_carries_both_ids_and_every_error_repeats_them() {
     for (method, path, status, code) in [
         ("GET", "/ok", 200, ""),
         ("POST", "/denied", 403, "FORBIDDEN"),
-        ("GET", "/nowhere", 404, "NOT_FOUND"),
+        ("GET", "/unknown", 404, "NOT_FOUND"),
         ("DELETE", "/ok", 405, "INVALID_REQUEST"),
         ("GET", "/large", 413, "INVALID_REQUEST"),
         ("GET", "/panic", 500, "INTERNAL_ERROR"),
     ] {
-        let (response, body) = answer(method, path, &[("traceparent", traceparent(TRACE))]).await;
+        let (response, body) = call(method, path, &[("traceparent", traceparent(TRACE))]).await;
         assert_eq!(response.status(), status, "{path}");
         assert_eq!(response.headers()["x-service-trace-id"], TRACE, "{path}");
         let request_id = response.headers()["x-request-id"].to_str().unwrap();
@@ -220,7 +220,7 @@ async fn every_response_carries_both_ids_and_every_error_repeats_them() {
 
 #[tokio::test]
 async fn a_refusal_of_the_router_keeps_its_headers() {
-    let (response, _) = answer("DELETE", "/ok", &[]).await;
+    let (response, _) = call("DELETE", "/ok", &[]).await;
     assert_eq!(response.headers()["allow"], "GET,HEAD");
 }
 
@@ -228,12 +228,12 @@ async fn a_refusal_of_the_router_keeps_its_headers() {
 async fn the_tenant_is_named_on_success_and_on_refusal() {
     for (method, path) in [("GET", "/ok"), ("POST", "/denied")] {
         assert_eq!(
-            answer(method, path, &[]).await.0.headers()["x-service-tenant"],
+            call(method, path, &[]).await.0.headers()["x-service-tenant"],
             "acme"
         );
     }
     assert!(
-        !answer("GET", "/nowhere", &[])
+        !call("GET", "/unknown", &[])
             .await
             .0
             .headers()
@@ -243,7 +243,7 @@ async fn the_tenant_is_named_on_success_and_on_refusal() {
 
 #[tokio::test]
 async fn a_json_body_of_a_failed_probe_is_left_alone() {
-    let (response, body) = answer("GET", "/down", &[]).await;
+    let (response, body) = call("GET", "/down", &[]).await;
     assert_eq!(response.status(), 503);
     assert_eq!(body, r#"{"status":"DOWN"}"#);
 }
@@ -254,7 +254,7 @@ async fn other_origins_are_admitted_only_where_configured() {
         ("origin", "https://app.example".to_owned()),
         ("access-control-request-method", "POST".to_owned()),
     ];
-    let (response, _) = answer("OPTIONS", "/denied", &preflight).await;
+    let (response, _) = call("OPTIONS", "/denied", &preflight).await;
     assert!(
         !response
             .headers()
@@ -262,7 +262,7 @@ async fn other_origins_are_admitted_only_where_configured() {
     );
 
     let listed = CorsOrigins::Listed(vec!["https://app.example".to_owned()]);
-    let (response, _) = answer_of(app(&listed), "OPTIONS", "/denied", &preflight).await;
+    let (response, _) = call_of(app(&listed), "OPTIONS", "/denied", &preflight).await;
     assert_eq!(response.status(), 200);
     assert_eq!(
         response.headers()["access-control-allow-origin"],
@@ -282,13 +282,13 @@ async fn other_origins_are_admitted_only_where_configured() {
     }
 
     let foreign = [("origin", "https://evil.example".to_owned())];
-    let (response, _) = answer_of(app(&listed), "GET", "/ok", &foreign).await;
+    let (response, _) = call_of(app(&listed), "GET", "/ok", &foreign).await;
     assert!(
         !response
             .headers()
             .contains_key("access-control-allow-origin")
     );
-    let (response, _) = answer_of(app(&listed), "GET", "/ok", &preflight[..1]).await;
+    let (response, _) = call_of(app(&listed), "GET", "/ok", &preflight[..1]).await;
     assert!(
         response.headers()["access-control-expose-headers"]
             .to_str()

@@ -3,7 +3,7 @@
 use redis::{Cmd, Value};
 use tracing::error;
 
-use crate::domain::caller::Caller;
+use crate::domain::caller::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
@@ -64,14 +64,14 @@ impl Store {
     /// Refusals: of the key; a prefix outside of its scopes.
     pub async fn list_budgets(
         &self,
-        caller: &Caller,
+        reader: Reader<'_>,
         tenant: &TenantId,
         range: LedgerRange<'_>,
         rows: usize,
         bound: Option<usize>,
     ) -> Result<Option<LedgerRows>, AdminError> {
         let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
-        let (key_hash, key_id) = caller_words(caller);
+        let (key_hash, key_id) = caller_words(reader);
         let key_names = [
             keys.api_key(partition, key_id),
             keys.tenant(partition, tenant),

@@ -23,7 +23,7 @@ pub mod webhook_security;
 pub mod webhooks;
 
 use super::{Arg, Lane, Store};
-use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
@@ -257,12 +257,11 @@ pub(super) fn creation_refused(caller: &Caller, word: &str, reply: Reply) -> Adm
     }
 }
 
-/// The digest that a script compares, empty for the admin key; and the key of the record, one that never exists for the
-/// admin key.
-pub(super) fn caller_words(caller: &Caller) -> (&str, &str) {
-    match caller {
-        Caller::Tenant(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
-        Caller::Admin(_) => ("", ""),
+/// The digest that a script compares, empty for trusted readers; and the key of the record, one that never exists for them.
+pub(super) fn caller_words<'a>(reader: impl Into<Reader<'a>>) -> (&'a str, &'a str) {
+    match reader.into() {
+        Reader::Tenant(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
+        Reader::Trusted => ("", ""),
     }
 }
 

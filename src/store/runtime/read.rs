@@ -3,7 +3,7 @@
 use super::release::caller_words;
 use super::{Answer, fields_of};
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
@@ -199,19 +199,19 @@ impl Store {
             .await
     }
 
-    /// Reads the named fields of one reservation in the slot of `partition`, which must be the caller's own unless it is an
-    /// admin.
+    /// Reads the named fields of one reservation in the slot of `partition`, which must be the reader's own unless they are
+    /// trusted.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn get_reservation(
         &self,
-        caller: &Caller,
+        reader: Reader<'_>,
         partition: Partition,
         reservation_id: &ReservationId,
         names: &[&str],
     ) -> Result<Answer<Found>, StoreError> {
-        let (key_id, key_hash, tenant) = caller_words(caller);
+        let (key_id, key_hash, tenant) = caller_words(reader);
         let call = Get {
             partition,
             key_id,

@@ -3,7 +3,7 @@
 use super::{Answer, balances};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Reader};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
@@ -132,14 +132,16 @@ impl Store {
     }
 }
 
-/// Key id, key digest and tenant; all empty for the admin key, which the scripts take as checked.
-pub(in crate::store) fn caller_words(caller: &Caller) -> (&str, &str, &str) {
-    match caller {
-        Caller::Tenant(caller) => (
+/// Key id, key digest and tenant; all empty for trusted readers, whom the scripts do not check.
+pub(in crate::store) fn caller_words<'a>(
+    reader: impl Into<Reader<'a>>,
+) -> (&'a str, &'a str, &'a str) {
+    match reader.into() {
+        Reader::Tenant(caller) => (
             caller.key_id.as_str(),
             caller.key_hash.as_str(),
             caller.tenant.as_str(),
         ),
-        Caller::Admin(_) => ("", "", ""),
+        Reader::Trusted => ("", "", ""),
     }
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use crate::api::operations::OperationId;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -65,8 +66,8 @@ async fn respond(State((fault, ledgers)): State<Shared>, request: Request) -> Re
     if head.method == Method::GET {
         return json_of(StatusCode::OK, &ledgers.read(path, head.uri.query()));
     }
-    if let Some(kind) = path.strip_prefix("/v1/admin/") {
-        return json_of(StatusCode::CREATED, &ledgers.make(kind, &body));
+    if path.starts_with("/v1/admin/") {
+        return json_of(StatusCode::CREATED, &ledgers.make(path, &body));
     }
     ledgers.requests += 1;
     let is_faulty = ledgers.requests.is_multiple_of(7);
@@ -109,7 +110,7 @@ fn tokens(amount: i64) -> Value {
 impl Ledgers {
     fn read(&self, path: &str, query: Option<&str>) -> Value {
         let mut balances = self.balances().into_iter();
-        if path == "/v1/balances" {
+        if path == OperationId::GetBalances.path() {
             let balances: Vec<_> = balances.collect();
             return json!({"balances": balances, "has_more": false});
         }
@@ -120,8 +121,8 @@ impl Ledgers {
         found.expect("a known scope")
     }
 
-    fn make(&mut self, kind: &str, body: &Value) -> Value {
-        if kind == "budgets" {
+    fn make(&mut self, path: &str, body: &Value) -> Value {
+        if path == OperationId::CreateBudget.path() {
             let scope = body["scope"].as_str().expect("a scope");
             self.scopes.push(scope.to_owned());
             self.allocated = body["allocated"]["amount"].as_i64().expect("an amount");

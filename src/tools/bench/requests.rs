@@ -10,6 +10,7 @@ use serde_json::json;
 use url::Url;
 
 use super::args::Operation;
+use crate::api::operations::OperationId;
 use crate::tools::http::base_path;
 
 /// The unit of every amount.
@@ -80,27 +81,32 @@ impl Requests {
     ) -> Option<Request<Full<Bytes>>> {
         let subject = &self.subject;
         let amount = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
-        let finish = || format!("reservations/{reservation}/{}", operation.as_str());
         let (path, members) = match operation {
             Operation::Reserve => (
-                "reservations".to_owned(),
+                OperationId::CreateReservation.path().to_owned(),
                 format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{amount}"#),
             ),
             Operation::Decide => (
-                "decide".to_owned(),
+                OperationId::Decide.path().to_owned(),
                 format!(r#"{subject},"estimate":{amount}"#),
             ),
             Operation::Event => (
-                "events".to_owned(),
+                OperationId::CreateEvent.path().to_owned(),
                 format!(r#"{subject},"actual":{amount}"#),
             ),
-            Operation::Commit => (finish(), format!(r#","actual":{amount}"#)),
-            Operation::Release => (finish(), String::new()),
+            Operation::Commit => (
+                OperationId::CommitReservation.path_to(reservation),
+                format!(r#","actual":{amount}"#),
+            ),
+            Operation::Release => (
+                OperationId::ReleaseReservation.path_to(reservation),
+                String::new(),
+            ),
         };
         let body = format!(r#"{{"idempotency_key":"{key}"{members}}}"#);
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = Method::POST;
-        let path = format!("{}/v1/{path}", base_path(&self.url));
+        let path = format!("{}{path}", base_path(&self.url));
         *request.uri_mut() = path.parse().ok()?;
         *request.headers_mut() = self.headers.clone();
         Some(request)

@@ -14,6 +14,7 @@ use super::error::BenchError;
 use super::ledger::{Difference, Totals, differences};
 use super::requests::{UNIT, scope_paths};
 use crate::api::dialect::headers::ADMIN_KEY;
+use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
 use crate::tools::http::{self, JsonClient};
 
@@ -52,7 +53,9 @@ impl Service {
         }
         let step = "making an API key";
         let request = json!({"tenant_id": id, "name": "load generator"});
-        let made = admin.post(step, "/v1/admin/api-keys", &request).await?;
+        let made = admin
+            .post(step, OperationId::CreateApiKey, &request)
+            .await?;
         let secret = made["key_secret"]
             .as_str()
             .ok_or(BenchError::Unreadable { step })?;
@@ -101,23 +104,23 @@ impl Service {
     ) -> Result<Vec<Difference>, BenchError> {
         let expected = totals.expected(ALLOCATED);
         let mut caller = self.caller(tenant)?;
-        let path = format!("/v1/balances?tenant={}&limit=200", tenant.id);
+        let source = OperationId::GetBalances.path();
+        let path = format!("{source}?tenant={}&limit=200", tenant.id);
         let page = caller.get("reading the balances", &path).await?;
         let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
-        let source = "GET /v1/balances";
         let mut found = differences(source, &tenant.scopes, expected, balances);
 
         let mut admin = self.admin()?;
+        let source = OperationId::LookupBudget.path();
         let mut ledgers = Vec::new();
         for scope in &tenant.scopes {
             let query: String = url::form_urlencoded::Serializer::new(String::new())
                 .append_pair("scope", scope)
                 .append_pair("unit", UNIT)
                 .finish();
-            let path = format!("/v1/admin/budgets/lookup?{query}");
+            let path = format!("{source}?{query}");
             ledgers.push(admin.get("looking up a budget", &path).await?);
         }
-        let source = "GET /v1/admin/budgets/lookup";
         found.extend(differences(source, &tenant.scopes, expected, &ledgers));
         Ok(found)
     }
@@ -133,7 +136,7 @@ impl Caller {
     pub async fn make_tenant(&mut self) -> Result<String, BenchError> {
         let id = format!("bench-{:012x}", rand::random::<u64>() >> 16);
         let tenant = json!({"tenant_id": id, "name": "load generator"});
-        self.post("making a tenant", "/v1/admin/tenants", &tenant)
+        self.post("making a tenant", OperationId::CreateTenant, &tenant)
             .await?;
         Ok(id)
     }
@@ -143,7 +146,7 @@ impl Caller {
         let allocated = json!({"unit": UNIT, "amount": ALLOCATED});
         let budget =
             json!({"tenant_id": tenant, "scope": scope, "unit": UNIT, "allocated": allocated});
-        self.post("making a budget", "/v1/admin/budgets", &budget)
+        self.post("making a budget", OperationId::CreateBudget, &budget)
             .await
             .map(drop)
     }
@@ -152,9 +155,10 @@ impl Caller {
     pub async fn post(
         &mut self,
         step: &'static str,
-        path: &str,
+        operation: OperationId,
         body: &Value,
     ) -> Result<Value, BenchError> {
+        let path = operation.path();
         let sent = self.client.send(Method::POST, path, Some(body)).await;
         let (status, body) = sent.map_err(|source| BenchError::Unreachable { step, source })?;
         match status.is_success() {

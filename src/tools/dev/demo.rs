@@ -13,6 +13,7 @@ use url::Url;
 
 use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
+use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
 use crate::tools::http::{self, JsonClient, NoResponse};
 
@@ -77,7 +78,7 @@ pub(super) async fn prepare(
     };
     if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE)) {
         let mut runtime = api(&dialect.header_names().api_key, &key)?;
-        let path = format!("/v1/balances?tenant={TENANT}");
+        let path = format!("{}?tenant={TENANT}", OperationId::GetBalances.path());
         let balances = runtime.send(
             "the kept demo key",
             Method::GET,
@@ -92,7 +93,12 @@ pub(super) async fn prepare(
     let mut admin = api(&ADMIN_KEY, admin_key)?;
     let tenant = json!({"tenant_id": TENANT, "name": "Demo"});
     admin
-        .post("the demo tenant", "/v1/admin/tenants", &tenant, &[200, 201])
+        .post(
+            "the demo tenant",
+            OperationId::CreateTenant,
+            &tenant,
+            &[200, 201],
+        )
         .await?;
     for (scope, tokens) in BUDGETS {
         let budget = json!({
@@ -103,12 +109,17 @@ pub(super) async fn prepare(
         });
         // 409 when an earlier start made it.
         admin
-            .post("a demo budget", "/v1/admin/budgets", &budget, &[201, 409])
+            .post(
+                "a demo budget",
+                OperationId::CreateBudget,
+                &budget,
+                &[201, 409],
+            )
             .await?;
     }
     let request = json!({"tenant_id": TENANT, "name": "demo key"});
     let made = admin
-        .post("the demo key", "/v1/admin/api-keys", &request, &[201])
+        .post("the demo key", OperationId::CreateApiKey, &request, &[201])
         .await?;
     let Some(secret) = made["key_secret"].as_str() else {
         return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
@@ -162,11 +173,11 @@ impl Api {
     async fn post(
         &mut self,
         step: &'static str,
-        path: &str,
+        operation: OperationId,
         body: &Value,
         expected: &[u16],
     ) -> Result<Value, DemoError> {
-        let sent = self.send(step, Method::POST, path, Some(body), expected);
+        let sent = self.send(step, Method::POST, operation.path(), Some(body), expected);
         sent.await.map(|(_, body)| body)
     }
 }

@@ -14,9 +14,10 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{
-    AdminKeys, ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
+    ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
     RetentionConfig, ServeConfig, StoreConfig, WebhookConfig,
 };
+use crate::domain::caller::AdminKeys;
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::TrustedRoots;

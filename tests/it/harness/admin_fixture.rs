@@ -9,7 +9,7 @@ use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::budget::funding::{FundingOperation, RolloverPolicy};
 use budget_authority::domain::budget::ledger::BudgetLedger;
-use budget_authority::domain::caller::{AdminCaller, Caller, RuntimeCaller};
+use budget_authority::domain::caller::{AdminKeys, Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
@@ -81,7 +81,8 @@ pub fn cause(actor: Actor) -> Cause {
 }
 
 pub fn admin_key() -> Caller {
-    Caller::Admin(AdminCaller::vouched())
+    let keys = AdminKeys::parse(&"key".into()).expect("a key");
+    Caller::Admin(keys.accept("key").expect("the key"))
 }
 
 pub fn tenant_id(text: &str) -> TenantId {

@@ -156,7 +156,7 @@ impl Admin {
             }
         };
         let by = query.sort.by;
-        let mut walk = BudgetWalk::new(&self.store, caller, filter, owner.clone());
+        let mut walk = BudgetWalk::new(&self.store, caller.into(), filter, owner.clone());
         if by.has_index() {
             walk.start_at(query);
             return page_along(&mut walk, query, by, Bounds::default()).await;
@@ -165,7 +165,7 @@ impl Admin {
         if !(query.may_fall_back() && is_too_many(&sorted)) {
             return sorted;
         }
-        let mut walk = BudgetWalk::new(&self.store, caller, filter, owner);
+        let mut walk = BudgetWalk::new(&self.store, caller.into(), filter, owner);
         walk.start_at(query);
         page_along(&mut walk, query, BudgetSort::Scope, Bounds::default()).await
     }

@@ -4,7 +4,7 @@
 use super::{BudgetFilter, BudgetQuery, too_many};
 use crate::admin::{AdminError, records};
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::caller::Caller;
+use crate::domain::caller::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::listing::{Entry, Position, Step, Walk, readable};
@@ -21,7 +21,7 @@ pub(super) const TENANTS_MAX: usize = 50_000;
 /// A walk along the ledgers of one tenant, or of all.
 pub(in crate::admin) struct BudgetWalk<'a> {
     store: &'a Store,
-    caller: &'a Caller,
+    reader: Reader<'a>,
     filter: &'a BudgetFilter,
     /// The one tenant; `None`: all.
     owner: Option<TenantId>,
@@ -38,13 +38,13 @@ impl<'a> BudgetWalk<'a> {
     /// From the first entry on.
     pub fn new(
         store: &'a Store,
-        caller: &'a Caller,
+        reader: Reader<'a>,
         filter: &'a BudgetFilter,
         owner: Option<TenantId>,
     ) -> Self {
         let mut walk = Self {
             store,
-            caller,
+            reader,
             filter,
             owner,
             descending: false,
@@ -116,7 +116,7 @@ impl<'a> BudgetWalk<'a> {
         };
         let listed = self
             .store
-            .list_budgets(self.caller, owner, range, rows, self.bound);
+            .list_budgets(self.reader, owner, range, rows, self.bound);
         let listed = listed.await?;
         let listed = listed.ok_or_else(|| too_many(self.bound.unwrap_or_default()))?;
         let entry = |(entry, record): (String, Option<Record>)| {

@@ -48,7 +48,7 @@ object! {
     }
 }
 
-/// A new API key. The only answer that shows its secret.
+/// A new API key. The only response that shows its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ApiKeyCreateResponse {
     /// Names the key.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{ApiKey, ApiKeyRevokeQuery, changed, key_id, owner_of};
 use crate::admin::Request;
-use crate::api::admin::extract::{KeyHeader, PathId};
+use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{self, Declaration, parameters};
 use crate::api::response::Returns;
@@ -34,7 +34,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn revoke_api_key(
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(key_id): PathId,
     RawQuery(query): RawQuery,
 ) -> Returns<ApiKey> {

@@ -2,7 +2,7 @@
 
 use super::{ApiKey, changed, key_id, owner_of};
 use crate::admin::{ApiKeyChanges, Request};
-use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
@@ -59,7 +59,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn update_api_key(
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(key_id): PathId,
     body: AdminJson<ApiKeyUpdateRequest>,
 ) -> Returns<ApiKey> {

@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{BudgetCreateRequest, BudgetLedger};
 use crate::admin::{NewBudget, Request};
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::operation::{Declaration, json, parameters, required};
@@ -31,7 +31,7 @@ async fn create_budget(
     State(state): State<AppState>,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<BudgetCreateRequest>,
 ) -> Returns<BudgetLedger> {
     let sent = body.request;

@@ -6,7 +6,7 @@ use axum::routing::on;
 use super::update::{changed, payload_hash};
 use super::{BudgetLedger, BudgetTarget, change_parameters};
 use crate::admin::Request;
-use crate::api::admin::extract::{KeyHeader, OptionalAdminJson};
+use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, optional};
 use crate::api::response::Returns;
@@ -38,7 +38,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn freeze_budget(
     state: State<AppState>,
     cause: Cause,
-    key: KeyHeader,
+    key: IdempotencyKeyHeader,
     query: RawQuery,
     body: OptionalAdminJson<BudgetStatusTransitionRequest>,
 ) -> Returns<BudgetLedger> {
@@ -50,7 +50,7 @@ pub(super) async fn change_status(
     frozen: bool,
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     RawQuery(query): RawQuery,
     OptionalAdminJson(body): OptionalAdminJson<BudgetStatusTransitionRequest>,
 ) -> Returns<BudgetLedger> {

@@ -5,7 +5,7 @@ use axum::routing::on;
 
 use super::freeze::{BudgetStatusTransitionRequest, change_status};
 use super::{BudgetLedger, change_parameters};
-use crate::api::admin::extract::{KeyHeader, OptionalAdminJson};
+use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, optional};
 use crate::api::response::Returns;
@@ -24,7 +24,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn unfreeze_budget(
     state: State<AppState>,
     cause: Cause,
-    key: KeyHeader,
+    key: IdempotencyKeyHeader,
     query: RawQuery,
     body: OptionalAdminJson<BudgetStatusTransitionRequest>,
 ) -> Returns<BudgetLedger> {

@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{BudgetLedger, BudgetTarget, change_parameters, check_unit};
 use crate::admin::{AdminError, BudgetUpdate, Request};
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, required};
@@ -47,7 +47,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn update_budget(
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     RawQuery(query): RawQuery,
     body: AdminJson<BudgetUpdateRequest>,
 ) -> Returns<BudgetLedger> {

@@ -29,7 +29,7 @@ words! {
 /// Who calls, and what they may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AuthIntrospectResponse {
-    /// True: else the answer is 401.
+    /// True: otherwise the status is 401.
     pub authenticated: bool,
     /// Whose key it is.
     pub auth_type: AuthType,

@@ -64,7 +64,7 @@ impl From<ValidatedApiKey> for ApiKeyValidationResponse {
     fn from(validated: ValidatedApiKey) -> Self {
         let reason = validated.outcome.as_ref().err().copied();
         let granted = validated.outcome.ok();
-        // Whoever does not know the secret does not learn whose key it would be.
+        // Without the secret, the tenant of the key is not revealed.
         let named =
             ![Some(KeyProblem::KeyNotFound), Some(KeyProblem::InvalidKey)].contains(&reason);
         let owner = validated.owner.filter(|_| named);
@@ -123,7 +123,7 @@ async fn validate_api_key(
     Ok(CheckedJson(StatusCode::OK, validated.into()))
 }
 
-/// Counts a bad key as if it had been used: it is told once a minute.
+/// Counts an invalid key as if it had been used: at most one event a minute.
 fn count(state: &AppState, validated: &ValidatedApiKey, reason: &'static str, cause: Cause) {
     let known = validated.owner.clone().zip(validated.key_id.clone());
     let (subject, actor) = match known {

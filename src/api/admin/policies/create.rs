@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{Policy, PolicyCreateRequest};
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::operation::{Declaration, json, parameters, required};
@@ -30,7 +30,7 @@ async fn create_policy(
     State(state): State<AppState>,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<PolicyCreateRequest>,
 ) -> Returns<Policy> {
     let new = body.request.into_new()?;

@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{Policy, PolicyUpdateRequest};
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
@@ -34,7 +34,7 @@ async fn update_policy(
     State(state): State<AppState>,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(policy_id): PathId,
     body: AdminJson<PolicyUpdateRequest>,
 ) -> Returns<Policy> {

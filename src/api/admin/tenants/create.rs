@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{Tenant, TenantCreateRequest};
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
@@ -30,7 +30,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn create_tenant(
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<TenantCreateRequest>,
 ) -> Returns<Tenant> {
     let sent = body.request;

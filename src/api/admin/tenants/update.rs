@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{METADATA_MAX, Tenant, tenant_id};
 use crate::admin::tenants::closing::Turn;
 use crate::admin::{AdminError, Request, TenantUpdate};
-use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::admin::in_progress;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::auth::audit::AlreadyAudited;
@@ -62,7 +62,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn update_tenant(
     State(state): State<AppState>,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(id): PathId,
     body: AdminJson<TenantUpdateRequest>,
 ) -> Result<Response, ApiError> {

@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{WebhookCreateResponse, error_of};
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::webhooks::queries::OwnerQuery;
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, Operation, json, parameters, required};
@@ -37,7 +37,7 @@ async fn create_webhook(
     operation: &'static Operation,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     RawQuery(query): RawQuery,
     body: AdminJson<WebhookCreateRequest>,
 ) -> Returns<WebhookCreateResponse> {

@@ -6,7 +6,7 @@ use axum::routing::on;
 use super::WebhookCreateResponse;
 use super::create::create_for;
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::operation::{Declaration, Operation, json, parameters, required};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
@@ -29,7 +29,7 @@ async fn create_own_webhook(
     operation: &'static Operation,
     caller: RuntimeCaller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<WebhookCreateRequest>,
 ) -> Returns<WebhookCreateResponse> {
     let owner = Owner::Tenant(caller.tenant.clone());

@@ -5,7 +5,7 @@ use axum::routing::on;
 
 use super::{error_of, subscription_id};
 use crate::admin::Request;
-use crate::api::admin::extract::{KeyHeader, PathId};
+use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, Operation, empty, parameters};
 use crate::api::response::CheckedNoContent;
@@ -29,7 +29,7 @@ async fn delete_webhook(
     operation: &'static Operation,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(id): PathId,
 ) -> Result<CheckedNoContent, ApiError> {
     let target = [("subscription_id", id.as_str())];

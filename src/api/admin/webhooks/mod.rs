@@ -33,7 +33,7 @@ use crate::domain::webhook::{
     self as domain, DeliveryStatus, HEADER_MASK, RetryPolicy, Thresholds, WebhookStatus,
 };
 
-/// A webhook subscription. Its signing secret is shown by the answer that makes it, and by no other.
+/// A webhook subscription. Its signing secret is shown by the response that creates it, and by no other.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSubscription {
@@ -141,7 +141,7 @@ impl From<domain::Subscription> for WebhookSubscription {
     }
 }
 
-/// A new subscription. The only answer that shows its signing secret.
+/// A new subscription. The only response that shows its signing secret.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookCreateResponse {
     /// The subscription.

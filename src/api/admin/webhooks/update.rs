@@ -6,7 +6,7 @@ use axum::routing::on;
 
 use super::{WebhookSubscription, error_of, subscription_id};
 use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, KeyHeader, PathId};
+use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::operation::{Declaration, Operation, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -33,7 +33,7 @@ async fn update_webhook(
     operation: &'static Operation,
     caller: Caller,
     cause: Cause,
-    KeyHeader(key): KeyHeader,
+    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(id): PathId,
     body: AdminJson<WebhookUpdateRequest>,
 ) -> Returns<WebhookSubscription> {

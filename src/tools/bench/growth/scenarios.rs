@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::cost::{READS, Reader};
 use super::{Growth, Stage};
+use crate::api::operations::OperationId;
 use crate::tools::bench::args::BenchArgs;
 use crate::tools::bench::error::BenchError;
 use crate::tools::bench::ledger::Totals;
@@ -58,10 +59,12 @@ pub(in crate::tools::bench) async fn with_reservations(
             caller: stack.service.caller(&tenant)?,
             limit: args.load.duration,
         };
-        let path = |(id, _): &Held| format!("/v1/reservations/{}", id.as_str());
+        let path = |(id, _): &Held| OperationId::GetReservation.path_to(id.as_str());
         let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
-        let balances = [format!("/v1/balances?tenant={}&limit={PAGE}", tenant.id)];
-        let list = [format!("/v1/reservations?limit={PAGE}")];
+        let balances = OperationId::GetBalances.path();
+        let balances = [format!("{balances}?tenant={}&limit={PAGE}", tenant.id)];
+        let list = OperationId::ListReservations.path();
+        let list = [format!("{list}?limit={PAGE}")];
         let mut costs = vec![
             reader.cost("get", &gets, false).await?,
             reader.cost("balances page", &balances, false).await?,
@@ -97,7 +100,7 @@ pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<G
                 "commit_overage_policy": "REJECT", "reservation_ttl_override": {"max_extensions": 3},
             });
             let step = "making a policy";
-            admin.post(step, "/v1/admin/policies", &body).await?;
+            admin.post(step, OperationId::CreatePolicy, &body).await?;
         }
         let reserves = growth.reserves(args, &stack, &store, &tenant).await?;
         let differences = stack.service.check(&tenant, &reserves.totals).await?;
@@ -136,35 +139,41 @@ pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Gr
         let mut costs = Vec::new();
         let of_tenant = format!("tenant_id={}&limit={PAGE}", tenant.id);
         let of_all = format!("limit={PAGE}");
-        for (names, path) in [
+        let by_scope = format!("{of_tenant}&sort_by=scope&sort_dir=asc");
+        for (names, list, query) in [
             (
                 ["budgets, first page", "budgets, page by page"],
-                format!("budgets?{of_tenant}&sort_by=scope&sort_dir=asc"),
+                OperationId::ListBudgets,
+                &by_scope,
             ),
             (
                 [
                     "events of a tenant, first page",
                     "events of a tenant, page by page",
                 ],
-                format!("events?{of_tenant}"),
+                OperationId::ListEvents,
+                &of_tenant,
             ),
             (
                 ["events of all, first page", "events of all, page by page"],
-                format!("events?{of_all}"),
+                OperationId::ListEvents,
+                &of_all,
             ),
             (
                 [
                     "audit of a tenant, first page",
                     "audit of a tenant, page by page",
                 ],
-                format!("audit/logs?{of_tenant}"),
+                OperationId::ListAuditLogs,
+                &of_tenant,
             ),
             (
                 ["audit of all, first page", "audit of all, page by page"],
-                format!("audit/logs?{of_all}"),
+                OperationId::ListAuditLogs,
+                &of_all,
             ),
         ] {
-            let path = [format!("/v1/admin/{path}")];
+            let path = [format!("{}?{query}", list.path())];
             for (name, follow) in names.into_iter().zip([false, true]) {
                 costs.push(reader.cost(name, &path, follow).await?);
             }
@@ -212,8 +221,11 @@ async fn wait_for_views(stack: &Stack) -> Result<(), BenchError> {
     let mut admin = stack.service.admin()?;
     let id = admin.make_tenant().await?;
     let deadline = Instant::now() + VIEW_LIMIT;
-    for (path, member) in [("events", "events"), ("audit/logs", "logs")] {
-        let path = format!("/v1/admin/{path}?limit=1");
+    for (list, member) in [
+        (OperationId::ListEvents, "events"),
+        (OperationId::ListAuditLogs, "logs"),
+    ] {
+        let path = format!("{}?limit=1", list.path());
         loop {
             let page = admin.get(step, &path).await?;
             if page[member][0]["tenant_id"] == id.as_str() {
