@@ -3,19 +3,20 @@
 //! What one tenant's logs tell is always current. A list over all tenants shows what the view over all of them holds, up to
 //! the time that the view has reached, and says which that is.
 
-use tracing::error;
-
-use super::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
+use super::log_walk::{LogEntry, LogWalk, ROWS, Route, ViewedPage, read_facts};
 use super::{AdminError, refuse};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
+use crate::listing::{
+    Bounds, Entry, ListQuery, Position, SortKey, Step, Walk, gather, page_along, readable,
+};
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, TRACE_ID, View, id_digest};
@@ -31,31 +32,14 @@ pub struct Events {
     bounds: Bounds,
 }
 
-/// Events that are asked for.
-#[derive(Debug, Clone)]
-pub struct EventQuery {
-    /// What they must have.
-    pub filter: EventFilter,
-    /// The order.
-    pub sort: EventSort,
-    /// The order as a whole turned round.
-    pub descending: bool,
-    /// Where the last page ended.
-    pub after: Option<Place>,
-    /// Rows at most, at least 1.
-    pub limit: usize,
+impl SortKey for EventSort {
+    const DEFAULT: Self = Self::Timestamp;
 }
 
-/// A page of events.
-#[derive(Debug, Default)]
-pub struct EventPage {
-    /// In order: the JSON of each.
-    pub events: Vec<String>,
-    /// Behind which place the next page starts, when there may be one.
-    pub next: Option<Place>,
-    /// For a list over all tenants: all that happened before this time, in milliseconds, could be shown.
-    pub as_of_ms: Option<i64>,
-}
+/// What is asked of the list of events.
+pub type EventQuery = ListQuery<EventFilter, EventSort>;
+/// A page of events: the JSON of each.
+pub type EventPage = ViewedPage<String, EventSort>;
 
 impl Events {
     /// Over a store. `retention_days`: how long events are kept.
@@ -95,27 +79,43 @@ impl Events {
     /// A page of events.
     ///
     /// # Errors
-    /// Refusals of a tenant's key; [`AdminRefusal::TooManyToSort`] for a sort without an index.
+    /// Refusals of a tenant's key; [`AdminRefusal::TooManyToSort`] for an order without an index.
     pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, AdminError> {
-        if query.filter.is_void() {
+        let (store, filter) = (&self.store, &query.filter);
+        if filter.is_void() {
             self.check_key(caller, query).await?;
-            return Ok(EventPage::default());
+            let (page, as_of_ms) = (query.empty_page(), None);
+            return Ok(EventPage { page, as_of_ms });
         }
         let route = route(query);
-        let watermark_ms = match route.asks_view() {
-            true => Some(self.store.watermark(View::Events).await?),
+        let watermark_ms = match route.needs_view() {
+            true => Some(store.watermark(View::Events).await?),
             false => None,
         };
-        let mut walk = Walk::new(&self.store, self.retention_days, route, watermark_ms).await?;
-        let mut page = match query.sort {
-            EventSort::Timestamp => self.by_time(caller, query, &mut walk).await?,
-            _ => self.gathered(caller, query, &mut walk).await?,
+        let (by, caller) = (query.sort.by, key_of(caller));
+        let log = LogWalk::new(store, caller, self.retention_days, route, watermark_ms).await?;
+        let mut walk = EventWalk {
+            store,
+            with_facts: filter.asks_facts()
+                || [EventSort::Timestamp, EventSort::Scope].contains(&by),
+            filter,
+            log,
         };
-        page.as_of_ms = watermark_ms.filter(|_| walk.is_of_view());
-        Ok(page)
+        let mut page = match by {
+            EventSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
+            _ => {
+                let position = |entry: &LogEntry| entry.position_by(by);
+                gather(&mut walk, query, self.bounds, position, too_many).await?
+            }
+        };
+        read_facts(store, View::Events, page.rows.iter_mut()).await?;
+        Ok(EventPage {
+            as_of_ms: watermark_ms.filter(|_| walk.log.is_of_view()),
+            page: page.filter_map(|entry| entry.envelope()),
+        })
     }
 
-    /// For a list that is empty whatever happened: a tenant's key is judged all the same.
+    /// For a list that is empty whatever happened: a tenant's key is checked all the same.
     async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), AdminError> {
         let Some(caller) = key_of(caller) else {
             return Ok(());
@@ -123,101 +123,37 @@ impl Events {
         let scope = query.filter.scope.as_deref().unwrap_or_default();
         self.store.admin_access(caller, "events:read", scope).await
     }
+}
 
-    /// In order of time: along an index.
-    async fn by_time(
-        &self,
-        caller: &Caller,
-        query: &EventQuery,
-        walk: &mut Walk,
-    ) -> Result<EventPage, AdminError> {
-        let (mut rows, mut last, mut examined) = (Vec::new(), None, 0);
-        while let Some(step) = walk.step(&self.store, key_of(caller)).await? {
-            for found in self.told(step, &query.filter, true).await? {
-                examined += 1;
-                let place = found.place();
-                if found.passes(&query.filter, &walk.scope_filter) {
-                    if rows.len() == query.limit {
-                        return self.page_of(rows, last).await;
-                    }
-                    rows.push(found);
-                }
-                last = Some(place);
-            }
-            if examined >= self.bounds.page_rows {
-                return self.page_of(rows, last).await;
-            }
+/// A walk along events in order of time.
+struct EventWalk<'a> {
+    store: &'a Store,
+    filter: &'a EventFilter,
+    log: LogWalk<'a>,
+    /// Whether the facts of every entry that may match are read.
+    with_facts: bool,
+}
+
+impl Walk for EventWalk<'_> {
+    type Row = LogEntry;
+    type Error = AdminError;
+
+    async fn step(&mut self) -> Result<Step<LogEntry>, AdminError> {
+        let mut step = self.log.step().await?;
+        if self.with_facts {
+            let entries = step.entries.iter_mut();
+            let entries = entries.filter(|entry| entry.may_pass(self.filter));
+            read_facts(self.store, View::Events, entries).await?;
         }
-        self.page_of(rows, None).await
-    }
-
-    /// In any other order: all that matches is looked at, and what comes first kept.
-    async fn gathered(
-        &self,
-        caller: &Caller,
-        query: &EventQuery,
-        walk: &mut Walk,
-    ) -> Result<EventPage, AdminError> {
-        let with_facts = query.sort == EventSort::Scope;
-        let (mut first, mut matched, mut examined) = (Vec::new(), 0, 0);
-        while let Some(step) = walk.step(&self.store, key_of(caller)).await? {
-            examined += step.len();
-            for found in self.told(step, &query.filter, with_facts).await? {
-                if found.passes(&query.filter, &walk.scope_filter) {
-                    matched += 1;
-                    first.push((found.place_by(query.sort), found));
-                }
-            }
-            keep_first(
-                &mut first,
-                query.after.as_ref(),
-                query.descending,
-                query.limit,
-            );
-            for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
-                if count > bound {
-                    return Err(too_many(bound).into());
-                }
-            }
-        }
-        let more = first.len() > query.limit;
-        first.truncate(query.limit);
-        let next = first.last().filter(|_| more);
-        let next = next.map(|(place, _)| place.clone());
-        let rows = first.into_iter().map(|(_, found)| found).collect();
-        self.page_of(rows, next).await
-    }
-
-    /// The rows with their facts where they matter for the filter, or where they are asked for. A row whose facts are gone
-    /// passes no filter.
-    async fn told(
-        &self,
-        mut step: Vec<Found>,
-        filter: &EventFilter,
-        with_facts: bool,
-    ) -> Result<Vec<Found>, AdminError> {
-        if with_facts || filter.asks_facts() {
-            let may_pass = |found: &&mut Found| found.may_pass(filter);
-            read_facts(&self.store, View::Events, step.iter_mut().filter(may_pass)).await?;
-        }
-        Ok(step)
-    }
-
-    async fn page_of(
-        &self,
-        mut rows: Vec<Found>,
-        next: Option<Place>,
-    ) -> Result<EventPage, AdminError> {
-        read_facts(&self.store, View::Events, rows.iter_mut()).await?;
-        Ok(EventPage {
-            events: rows.iter().filter_map(Found::envelope).collect(),
-            next,
-            as_of_ms: None,
-        })
+        let entries = step.entries.into_iter().map(|entry| Entry {
+            position: entry.position(),
+            row: Some(entry).filter(|entry| entry.passes(self.filter, &self.log.scope_filter)),
+        });
+        Ok(Step::new(entries.collect(), step.complete))
     }
 }
 
-/// Who is judged by the store; the admin key has been.
+/// Who is checked by the store; the admin key has been.
 fn key_of(caller: &Caller) -> Option<&RuntimeCaller> {
     match caller {
         Caller::Tenant(caller) => Some(caller),
@@ -236,24 +172,20 @@ fn too_many(bound: usize) -> TooManyToSort {
 /// How to come to what is asked for.
 fn route(query: &EventQuery) -> Route<'_> {
     let filter = &query.filter;
-    let narrow = filter.event_type.is_some() || filter.category.is_some();
-    // Whether every row of the index comes onto the page.
-    let plain = !(filter.asks_facts() || narrow && filter.tenant.is_some());
-    let timely = query.sort == EventSort::Timestamp;
-    let rows = if timely { ROWS } else { GATHER_ROWS };
+    let is_narrow = filter.event_type.is_some() || filter.category.is_some();
+    // Whether entries of the index may be left out.
+    let is_filtered = filter.asks_facts() || is_narrow && filter.tenant.is_some();
+    let in_time = query.sort.by == EventSort::Timestamp;
+    let rows = if in_time { ROWS } else { GATHER_ROWS };
     Route {
         view: View::Events,
         tenant: filter.tenant.as_deref().and_then(TenantId::parse),
         scope: filter.scope.as_deref(),
         index: index_of(filter),
         window: filter.window,
-        descending: query.descending,
-        after: query.after.as_ref().filter(|_| timely),
-        rows_first: if timely && plain {
-            query.limit + 1
-        } else {
-            rows
-        },
+        descending: query.sort.descending,
+        after: query.after.as_ref().filter(|_| in_time),
+        rows_first: query.first_step(is_filtered || !in_time, rows),
         rows,
     }
 }
@@ -277,7 +209,7 @@ fn index_of(filter: &EventFilter) -> ViewIndex {
     }
 }
 
-impl Found {
+impl LogEntry {
     fn may_pass(&self, filter: &EventFilter) -> bool {
         filter.may_pass(self.at_ms, self.event_type(), &self.row.tenant)
     }
@@ -286,7 +218,7 @@ impl Found {
         self.row.kind.as_deref().unwrap_or_default()
     }
 
-    /// Whether the row is to be shown. One that was not read passes on what it tells itself.
+    /// Whether the list has the event. An entry whose facts were not read passes on what its row says.
     fn passes(&self, filter: &EventFilter, keys: &ScopeFilter) -> bool {
         let entry = self.row.entry.to_string();
         match &self.facts {
@@ -295,7 +227,7 @@ impl Found {
             Some(facts) if facts.is_empty() => false,
             Some(facts) => {
                 let passes = filter.passes(&self.event(facts, &entry), keys);
-                passes.unwrap_or_else(|damage| self.left_out(&damage.to_string()))
+                self.readable(passes).unwrap_or(false)
             }
         }
     }
@@ -313,36 +245,25 @@ impl Found {
     fn envelope(&self) -> Option<String> {
         let facts = self.facts.as_ref().filter(|facts| !facts.is_empty())?;
         let entry = self.row.entry.to_string();
-        let envelope = self.event(facts, &entry).envelope();
-        envelope
-            .map_err(|damage| self.left_out(&damage.to_string()))
-            .ok()
+        self.readable(self.event(facts, &entry).envelope())
     }
 
-    /// One damaged event must not take a whole list away.
-    fn left_out(&self, damage: &str) -> bool {
-        let (tenant, entry) = (&self.row.tenant, self.row.entry);
-        error!(
-            tenant.id = tenant, entry = %entry, error = damage,
-            "the event {entry} of `{tenant}` is left out of lists: {damage}"
-        );
-        false
+    fn readable<T>(&self, read: Result<T, RecordError>) -> Option<T> {
+        let id = format!("{} of {}", self.row.entry, self.row.tenant);
+        readable("event", &id, read)
     }
 
-    fn place_by(&self, sort: EventSort) -> Place {
-        let scope = || self.facts.as_ref().and_then(|facts| facts.get("scope"));
-        let value = match sort {
-            EventSort::EventType => self.event_type(),
-            EventSort::Category => category_of(self.event_type()),
-            EventSort::Scope => scope().unwrap_or_default(),
-            EventSort::TenantId => &self.row.tenant,
-            EventSort::Timestamp => return self.place(),
-        };
+    fn position_by(&self, sort: EventSort) -> Position {
         let none = Record::default();
         let entry = self.row.entry.to_string();
-        Place {
-            value: value.to_owned(),
-            id: self.event(&none, &entry).event_id(),
+        let id = self.event(&none, &entry).event_id();
+        let scope = || self.facts.as_ref().and_then(|facts| facts.get("scope"));
+        match sort {
+            EventSort::EventType => Position::new(self.event_type(), id),
+            EventSort::Category => Position::new(category_of(self.event_type()), id),
+            EventSort::Scope => Position::new(scope(), id),
+            EventSort::TenantId => Position::new(self.row.tenant.as_str(), id),
+            EventSort::Timestamp => self.position(),
         }
     }
 }

@@ -4,15 +4,16 @@
 //! over all tenants, shows what the view over all audit logs holds, up to the time that the view has reached, and says which
 //! that is.
 
-use tracing::error;
-
 use crate::admin::AdminError;
-use crate::admin::log_walk::{Bounds, Found, Place, ROWS, Route, Walk, keep_first, read_facts};
+use crate::admin::log_walk::{LogEntry, LogWalk, ROWS, Route, ViewedPage, read_facts};
 use crate::domain::audit::AuditEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::refusal::TooManyToSort;
+use crate::listing::{
+    Bounds, Entry, ListQuery, Position, SortKey, Step, Walk, gather, page_along, readable,
+};
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{
@@ -27,31 +28,27 @@ pub struct AuditLogs {
     bounds: Bounds,
 }
 
-/// Entries that are asked for.
-#[derive(Debug, Clone)]
-pub struct AuditQuery {
-    /// What they must have.
-    pub filter: AuditFilter,
-    /// The order.
-    pub sort: AuditSort,
-    /// The order as a whole turned round.
-    pub descending: bool,
-    /// Where the last page ended.
-    pub after: Option<Place>,
-    /// Rows at most, at least 1.
-    pub limit: usize,
+impl SortKey for AuditSort {
+    const DEFAULT: Self = Self::Timestamp;
 }
 
-/// A page of entries.
-#[derive(Debug, Default)]
-pub struct AuditPage {
-    /// In order.
-    pub entries: Vec<AuditEntry>,
-    /// Behind which place the next page starts, when there may be one.
-    pub next: Option<Place>,
-    /// For a list that is taken from the view: all that was appended before this time, in milliseconds, could be shown.
-    pub as_of_ms: Option<i64>,
+/// The position of an entry in an order that has no index.
+fn position(by: AuditSort, entry: &AuditEntry) -> Position {
+    let id = &entry.log_id;
+    match by {
+        AuditSort::Timestamp => Position::new(entry.timestamp.as_ms(), id),
+        AuditSort::Operation => Position::new(entry.operation.as_str(), id),
+        AuditSort::ResourceType => Position::new(entry.resource_type.as_deref(), id),
+        AuditSort::TenantId => Position::new(entry.tenant_id.as_str(), id),
+        AuditSort::KeyId => Position::new(entry.key_id.as_deref(), id),
+        AuditSort::Status => Position::new(entry.status, id),
+    }
 }
+
+/// What is asked of the audit log.
+pub type AuditQuery = ListQuery<AuditFilter, AuditSort>;
+/// A page of entries.
+pub type AuditPage = ViewedPage<AuditEntry, AuditSort>;
 
 impl AuditLogs {
     /// Over a store. `retention_days`: how long entries are kept.
@@ -71,101 +68,58 @@ impl AuditLogs {
     /// A page of entries.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for a sort without an index.
+    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for an order without an index.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, AdminError> {
-        if query.filter.is_void() {
-            return Ok(AuditPage::default());
+        let (store, filter, by) = (&self.store, &query.filter, query.sort.by);
+        if filter.is_void() {
+            let (page, as_of_ms) = (query.empty_page(), None);
+            return Ok(AuditPage { page, as_of_ms });
         }
         let route = route(query);
-        let watermark_ms = match route.asks_view() {
-            true => Some(self.store.watermark(View::Audit).await?),
+        let watermark_ms = match route.needs_view() {
+            true => Some(store.watermark(View::Audit).await?),
             false => None,
         };
-        let mut walk = Walk::new(&self.store, self.retention_days, route, watermark_ms).await?;
-        let mut page = match query.sort {
-            AuditSort::Timestamp => self.by_time(query, &mut walk).await?,
-            _ => self.gathered(query, &mut walk).await?,
+        let log = LogWalk::new(store, None, self.retention_days, route, watermark_ms).await?;
+        let mut walk = AuditWalk { store, filter, log };
+        let page = match by {
+            AuditSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
+            _ => {
+                let position = |entry: &AuditEntry| position(by, entry);
+                gather(&mut walk, query, self.bounds, position, too_many).await?
+            }
         };
-        page.as_of_ms = watermark_ms.filter(|_| walk.is_of_view());
-        Ok(page)
+        let as_of_ms = watermark_ms.filter(|_| walk.log.is_of_view());
+        Ok(AuditPage { page, as_of_ms })
     }
+}
 
-    /// In order of time: along an index.
-    async fn by_time(&self, query: &AuditQuery, walk: &mut Walk) -> Result<AuditPage, AdminError> {
-        let (mut page, mut last, mut examined) = (AuditPage::default(), None, 0);
-        while let Some(step) = walk.step(&self.store, None).await? {
-            for (found, entry) in self.told(step, &query.filter).await? {
-                examined += 1;
-                if let Some(entry) = entry.filter(|entry| query.filter.passes(entry)) {
-                    if page.entries.len() == query.limit {
-                        page.next = last;
-                        return Ok(page);
-                    }
-                    page.entries.push(entry);
-                }
-                last = Some(found.place());
-            }
-            if examined >= self.bounds.page_rows {
-                page.next = last;
-                return Ok(page);
-            }
-        }
-        Ok(page)
-    }
+/// A walk along audit entries in order of time.
+struct AuditWalk<'a> {
+    store: &'a Store,
+    filter: &'a AuditFilter,
+    log: LogWalk<'a>,
+}
 
-    /// In any other order: all that matches is looked at, and what comes first kept.
-    async fn gathered(&self, query: &AuditQuery, walk: &mut Walk) -> Result<AuditPage, AdminError> {
-        let (mut first, mut matched, mut examined) = (Vec::new(), 0, 0);
-        while let Some(step) = walk.step(&self.store, None).await? {
-            examined += step.len();
-            for (_, entry) in self.told(step, &query.filter).await? {
-                if let Some(entry) = entry.filter(|entry| query.filter.passes(entry)) {
-                    matched += 1;
-                    let place = Place {
-                        value: query.sort.value(&entry),
-                        id: entry.log_id.clone(),
-                    };
-                    first.push((place, entry));
-                }
-            }
-            keep_first(
-                &mut first,
-                query.after.as_ref(),
-                query.descending,
-                query.limit,
-            );
-            for (bound, count) in [(self.bounds.matches, matched), (self.bounds.rows, examined)] {
-                if count > bound {
-                    return Err(too_many(bound).into());
-                }
-            }
-        }
-        let more = first.len() > query.limit;
-        first.truncate(query.limit);
-        let next = first.last().filter(|_| more);
-        Ok(AuditPage {
-            next: next.map(|(place, _)| place.clone()),
-            entries: first.into_iter().map(|(_, entry)| entry).collect(),
-            as_of_ms: None,
-        })
-    }
+impl Walk for AuditWalk<'_> {
+    type Row = AuditEntry;
+    type Error = AdminError;
 
-    /// The rows with their entries, where these are there, can be read, and may pass.
-    async fn told(
-        &self,
-        mut step: Vec<Found>,
-        filter: &AuditFilter,
-    ) -> Result<Vec<(Found, Option<AuditEntry>)>, AdminError> {
-        let may_pass = |found: &Found| filter.may_pass(found.at_ms, &found.row.tenant);
-        let rows = step.iter_mut().filter(|found| may_pass(found));
-        read_facts(&self.store, View::Audit, rows).await?;
-        let told = step.into_iter().map(|found| {
+    async fn step(&mut self) -> Result<Step<AuditEntry>, AdminError> {
+        let mut step = self.log.step().await?;
+        let may_pass = |entry: &LogEntry| self.filter.may_pass(entry.at_ms, &entry.row.tenant);
+        let entries = step.entries.iter_mut().filter(|entry| may_pass(entry));
+        read_facts(self.store, View::Audit, entries).await?;
+        let entries = step.entries.into_iter().map(|entry| {
             // Retention has been faster than the view.
-            let facts = found.facts.as_ref().filter(|facts| !facts.is_empty());
-            let entry = facts.and_then(|facts| shown(&found.row, facts));
-            (found, entry)
+            let facts = entry.facts.as_ref().filter(|facts| !facts.is_empty());
+            let row = facts.and_then(|facts| read(&entry.row, facts));
+            Entry {
+                position: entry.position(),
+                row: row.filter(|row| self.filter.passes(row)),
+            }
         });
-        Ok(told.collect())
+        Ok(Step::new(entries.collect(), step.complete))
     }
 }
 
@@ -180,7 +134,7 @@ fn too_many(bound: usize) -> TooManyToSort {
 /// How to come to what is asked for.
 fn route(query: &AuditQuery) -> Route<'_> {
     let filter = &query.filter;
-    let timely = query.sort == AuditSort::Timestamp;
+    let in_time = query.sort.by == AuditSort::Timestamp;
     Route {
         view: View::Audit,
         // What stands for none has a log in every partition.
@@ -188,12 +142,9 @@ fn route(query: &AuditQuery) -> Route<'_> {
         scope: None,
         index: index_of(filter),
         window: filter.window,
-        descending: query.descending,
-        after: query.after.as_ref().filter(|_| timely),
-        rows_first: match timely && filter.is_plain() {
-            true => query.limit + 1,
-            false => ROWS,
-        },
+        descending: query.sort.descending,
+        after: query.after.as_ref().filter(|_| in_time),
+        rows_first: query.first_step(!(in_time && filter.is_plain()), ROWS),
         rows: ROWS,
     }
 }
@@ -216,15 +167,9 @@ fn index_of(filter: &AuditFilter) -> ViewIndex {
     }
 }
 
-/// The entry as it is shown; one that is damaged is left out, so that it hides no other.
-fn shown(row: &Row, facts: &Record) -> Option<AuditEntry> {
+/// The entry, if it can be read.
+fn read(row: &Row, facts: &Record) -> Option<AuditEntry> {
     let read = AuditEntry::read(row.partition, &row.tenant, row.entry, facts);
-    let left_out = |damage: &dyn std::fmt::Display| {
-        let (tenant, entry) = (&row.tenant, row.entry);
-        error!(
-            tenant.id = tenant, entry = %entry, error = %damage,
-            "the audit entry {entry} of `{tenant}` is left out of lists: {damage}"
-        );
-    };
-    read.map_err(|damage| left_out(&damage)).ok()
+    let id = format!("{} of {}", row.entry, row.tenant);
+    readable("audit entry", &id, read)
 }

@@ -1,9 +1,9 @@
 //! Walking events or audit entries in order of time: along the logs of one tenant, along an index of the view over all
 //! tenants, or along both where an id is looked for in one tenant: what the view has not reached is looked for in the logs.
 
-mod parts;
+mod logs;
+mod view;
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::AdminError;
@@ -12,75 +12,28 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
+use crate::listing::{Page, Position};
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, ExtraTrip, Store};
-use parts::{Logs, Rows};
+use logs::TenantLogs;
+use view::ViewDays;
 
-/// Rows that one step reads, with their facts.
+/// Entries that one step reads, with their facts.
 pub(super) const ROWS: usize = 200;
 
-/// How much a list may look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Rows that a page in order of time looks at; then it may be short, and its cursor goes on.
-    pub page_rows: usize,
-    /// Matches that any other sort gathers.
-    pub matches: usize,
-    /// Rows that such a sort looks at.
-    pub rows: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            page_rows: 5_000,
-            matches: 10_000,
-            rows: 50_000,
-        }
-    }
-}
-
-/// Where a page ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The last row's value of what the list is sorted by; a time in milliseconds.
-    pub value: String,
-    /// In order of time the text of the row, else the id of what is shown: it decides between equal values.
-    pub id: String,
-}
-
-impl Place {
-    /// By value, one that is absent last; ties by id. Descending, all of it turned round.
-    pub(super) fn order(&self, other: &Self, descending: bool) -> Ordering {
-        fn key(place: &Place) -> (bool, &str, &str) {
-            (place.value.is_empty(), &place.value, &place.id)
-        }
-        match descending {
-            true => key(other).cmp(&key(self)),
-            false => key(self).cmp(&key(other)),
-        }
-    }
-}
-
-/// Of what was gathered, what stands first behind the last page, in order: a page, and one more to know whether another
-/// follows.
-pub(super) fn keep_first<T>(
-    rows: &mut Vec<(Place, T)>,
-    after: Option<&Place>,
-    descending: bool,
-    limit: usize,
-) {
-    if let Some(after) = after {
-        rows.retain(|(place, _)| place.order(after, descending) == Ordering::Greater);
-    }
-    rows.sort_by(|(a, _), (b, _)| a.order(b, descending));
-    rows.truncate(limit + 1);
-}
-
-/// A row on the way.
+/// A page of a list that may be taken from a view.
 #[derive(Debug)]
-pub(super) struct Found {
+pub struct ViewedPage<T, K> {
+    /// The page.
+    pub page: Page<T, K>,
+    /// For a list that is taken from the view: all that happened before this time, in milliseconds, could be shown.
+    pub as_of_ms: Option<i64>,
+}
+
+/// An event or audit entry on the way.
+#[derive(Debug)]
+pub(super) struct LogEntry {
     /// When it happened, in milliseconds.
     pub at_ms: i64,
     /// Where it lies.
@@ -89,33 +42,30 @@ pub(super) struct Found {
     pub facts: Option<Record>,
 }
 
-impl Found {
-    /// Its place in order of time.
-    pub fn place(&self) -> Place {
-        Place {
-            value: self.at_ms.to_string(),
-            id: self.row.member(),
-        }
+impl LogEntry {
+    /// Its position in order of time: the time in milliseconds, and the text of its row.
+    pub fn position(&self) -> Position {
+        Position::new(self.at_ms, self.row.member())
     }
 }
 
-/// Reads what rows lead to, of those that were not read yet.
+/// Reads what entries hold, of those that were not read yet.
 pub(super) async fn read_facts(
     store: &Store,
     view: View,
-    rows: impl Iterator<Item = &mut Found>,
+    entries: impl Iterator<Item = &mut LogEntry>,
 ) -> Result<(), AdminError> {
-    let mut untold: Vec<_> = rows.filter(|found| found.facts.is_none()).collect();
-    if untold.is_empty() {
+    let mut unread: Vec<_> = entries.filter(|entry| entry.facts.is_none()).collect();
+    if unread.is_empty() {
         return Ok(());
     }
-    let places: Vec<(&Row, Day)> = untold
+    let rows: Vec<(&Row, Day)> = unread
         .iter()
-        .map(|found| (&found.row, Day::of_ms(found.at_ms)))
+        .map(|entry| (&entry.row, Day::of_ms(entry.at_ms)))
         .collect();
-    let facts = store.facts_of(view, &places).await?;
-    for (found, facts) in untold.iter_mut().zip(facts) {
-        found.facts = Some(facts.unwrap_or_default());
+    let facts = store.facts_of(view, &rows).await?;
+    for (entry, facts) in unread.iter_mut().zip(facts) {
+        entry.facts = Some(facts.unwrap_or_default());
     }
     Ok(())
 }
@@ -125,7 +75,7 @@ pub(super) async fn read_facts(
 pub(super) struct Route<'a> {
     /// Events or audit entries.
     pub view: View,
-    /// The one tenant whose logs tell all that is asked for.
+    /// The one tenant whose logs hold all that is asked for.
     pub tenant: Option<TenantId>,
     /// A scope or the beginning of one that the caller's key must be allowed to see.
     pub scope: Option<&'a str>,
@@ -136,43 +86,64 @@ pub(super) struct Route<'a> {
     /// Latest first.
     pub descending: bool,
     /// Where the last page ended, if pages are in order of time.
-    pub after: Option<&'a Place>,
-    /// Rows of the first step.
+    pub after: Option<&'a Position>,
+    /// Entries of the first step.
     pub rows_first: usize,
-    /// Rows of the steps behind it.
+    /// Entries of the steps behind it.
     pub rows: usize,
 }
 
 impl Route<'_> {
-    /// Whether the view over all tenants is asked: always but for the logs of one tenant.
-    pub fn asks_view(&self) -> bool {
+    /// Whether the view over all tenants is read: always but for the logs of one tenant.
+    pub fn needs_view(&self) -> bool {
         self.tenant.is_none() || matches!(self.index, ViewIndex::Id(_))
     }
 
     fn after(&self) -> Option<(i64, String)> {
         let after = self.after?;
-        Some((after.value.parse().ok()?, after.id.clone()))
+        Some((after.number()?, after.id.clone()))
     }
 }
 
-/// A walk that remembers where it is.
-pub(super) struct Walk {
-    parts: VecDeque<Part>,
-    begun: bool,
-    of_view: bool,
-    /// The restriction of the caller's key, as the logs told it.
+/// A walk in order of time, which remembers where it is.
+pub(super) struct LogWalk<'a> {
+    store: &'a Store,
+    /// The holder of a tenant's key, who is checked with the first step along logs; `None`: the admin key.
+    caller: Option<&'a RuntimeCaller>,
+    sources: VecDeque<Source>,
+    has_begun: bool,
+    is_of_view: bool,
+    /// The restriction of the caller's key, as the logs said it.
     pub scope_filter: ScopeFilter,
 }
 
-enum Part {
-    Logs(Logs),
-    View(Rows),
+/// What a step of a walk in order of time found.
+pub(super) struct LogStep {
+    /// In order.
+    pub entries: Vec<LogEntry>,
+    /// Whether nothing is left.
+    pub complete: bool,
 }
 
-impl Walk {
-    /// `watermark_ms`: how far the view is, where it is asked. `retention_days`: how long logs are kept.
+enum Source {
+    Logs(TenantLogs),
+    View(ViewDays),
+}
+
+impl Source {
+    fn is_complete(&self) -> bool {
+        match self {
+            Self::Logs(logs) => logs.is_complete(),
+            Self::View(days) => days.is_complete(),
+        }
+    }
+}
+
+impl<'a> LogWalk<'a> {
+    /// `watermark_ms`: how far the view is, where it is read. `retention_days`: how long logs are kept.
     pub async fn new(
-        store: &Store,
+        store: &'a Store,
+        caller: Option<&'a RuntimeCaller>,
         retention_days: i64,
         route: Route<'_>,
         watermark_ms: Option<i64>,
@@ -182,53 +153,69 @@ impl Walk {
         // The estimate of the store's clock may lag: look a day further.
         let newest_ms = store.today().plus(2).start_ms() - 1;
         let high_ms = route.window.to_ms.unwrap_or(newest_ms).min(newest_ms);
-        let mut parts = VecDeque::new();
+        let mut sources = VecDeque::new();
         if let Some(watermark_ms) = watermark_ms {
             let bounds = (low_ms, high_ms.min(watermark_ms - 1));
-            parts.push_back(Part::View(Rows::new(store, &route, bounds).await?));
+            sources.push_back(Source::View(ViewDays::new(store, &route, bounds).await?));
         }
-        let of_view = route.tenant.is_none();
+        let is_of_view = route.tenant.is_none();
         if let Some(tenant) = &route.tenant {
             // What was not in the view when its watermark was read.
             let low_ms = watermark_ms.map_or(low_ms, |watermark| low_ms.max(watermark));
-            let logs = Part::Logs(Logs::new(tenant.clone(), &route, (low_ms, high_ms)));
+            let logs = Source::Logs(TenantLogs::new(tenant.clone(), &route, (low_ms, high_ms)));
             match route.descending {
-                true => parts.push_front(logs),
-                false => parts.push_back(logs),
+                true => sources.push_front(logs),
+                false => sources.push_back(logs),
             }
         }
         Ok(Self {
-            parts,
-            begun: false,
-            of_view,
+            store,
+            caller,
+            sources,
+            has_begun: false,
+            is_of_view,
             scope_filter: ScopeFilter::default(),
         })
     }
 
     /// Whether the list shows nothing but what is in the view.
     pub fn is_of_view(&self) -> bool {
-        self.of_view
+        self.is_of_view
     }
 
-    /// The next rows; `None` at the end. `caller`: the holder of a tenant's key, who is judged with the first of them.
-    pub async fn step(
-        &mut self,
-        store: &Store,
-        caller: Option<&RuntimeCaller>,
-    ) -> Result<Option<Vec<Found>>, AdminError> {
-        while let Some(part) = self.parts.front_mut() {
-            if std::mem::replace(&mut self.begun, true) {
-                store.metrics().extra_trip(ExtraTrip::Paging);
+    /// The next entries.
+    pub async fn step(&mut self) -> Result<LogStep, AdminError> {
+        let mut step = LogStep {
+            entries: Vec::new(),
+            complete: false,
+        };
+        self.sources.retain(|source| !source.is_complete());
+        if let Some(source) = self.sources.front_mut() {
+            if std::mem::replace(&mut self.has_begun, true) {
+                self.store.metrics().extra_trip(ExtraTrip::Paging);
             }
-            let step = match part {
-                Part::Logs(logs) => logs.step(store, caller, &mut self.scope_filter).await?,
-                Part::View(rows) => rows.step(store).await?,
-            };
-            match step {
-                Some(step) => return Ok(Some(step)),
-                None => self.parts.pop_front(),
+            step = match source {
+                Source::Logs(logs) => {
+                    let filter = &mut self.scope_filter;
+                    logs.step(self.store, self.caller, filter).await?
+                }
+                Source::View(days) => days.step(self.store).await?,
             };
         }
-        Ok(None)
+        step.complete = self.sources.iter().all(Source::is_complete);
+        Ok(step)
     }
+}
+
+/// The days between two times, both included, in walking order.
+fn days(low_ms: i64, high_ms: i64, descending: bool) -> VecDeque<Day> {
+    let (mut days, mut day) = (VecDeque::new(), Day::of_ms(low_ms));
+    while low_ms <= high_ms && day <= Day::of_ms(high_ms) {
+        match descending {
+            true => days.push_front(day),
+            false => days.push_back(day),
+        }
+        day = day.plus(1);
+    }
+    days
 }

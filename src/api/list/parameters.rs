@@ -115,7 +115,7 @@ impl<'q> Parameters<'q> {
         name: &'static str,
         about: &str,
     ) -> Result<Option<W>, ApiError> {
-        self.word_among(name, about, W::WORDS.to_vec())
+        self.word_among(name, about, W::WORDS)
     }
 
     /// One of some words of a set; the description has all of them.
@@ -126,7 +126,7 @@ impl<'q> Parameters<'q> {
         &mut self,
         name: &'static str,
         about: &str,
-        allowed: Vec<&'static str>,
+        allowed: &[&str],
     ) -> Result<Option<W>, ApiError> {
         let schema = || json!({"type": "string", "enum": W::WORDS});
         let wanted = format!("allowed: {}", allowed.join(", "));

@@ -3,6 +3,7 @@
 use crate::domain::audit::AuditEntry;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
+use crate::domain::search::Search;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::domain::words::words;
 
@@ -51,8 +52,8 @@ pub struct AuditFilter {
     pub status_max: Option<i64>,
     /// When they were appended.
     pub window: Window,
-    /// What their resource id, own id, error code or operation contains, whatever the case; in lower case.
-    pub search: Option<String>,
+    /// Whose resource id, own id, error code or operation contains this.
+    pub search: Option<Search>,
 }
 
 /// Whether a name that is no tenant's has a log.
@@ -78,7 +79,6 @@ impl AuditFilter {
             &self.resource_id,
             &self.request_id,
             &self.trace_id,
-            &self.search,
         ];
         let lists = [
             &self.operations,
@@ -90,6 +90,7 @@ impl AuditFilter {
             && lists.iter().all(|list| list.is_empty())
             && self.status_min.is_none()
             && self.status_max.is_none()
+            && self.search.is_none()
     }
 
     /// Whether an entry may pass, as far as its place and time tell.
@@ -105,6 +106,13 @@ impl AuditFilter {
             wanted.is_empty() || word.is_some_and(|word| wanted.iter().any(|one| one == word))
         };
         let code = entry.error_code.as_deref();
+        let texts = [
+            entry.resource_id.as_deref(),
+            Some(&entry.log_id),
+            code,
+            Some(&entry.operation),
+        ];
+        let found = |search: &Search| search.finds_any(texts.into_iter().flatten());
         let excluded = code.is_some_and(|code| self.error_codes_excluded.iter().any(|c| c == code));
         self.may_pass(entry.timestamp.as_ms(), &entry.tenant_id)
             && exactly(&self.key_id, &entry.key_id)
@@ -117,35 +125,6 @@ impl AuditFilter {
             && !excluded
             && self.status_min.is_none_or(|least| entry.status >= least)
             && self.status_max.is_none_or(|most| entry.status <= most)
-            && self
-                .search
-                .as_deref()
-                .is_none_or(|search| found(entry, search))
-    }
-}
-
-fn found(entry: &AuditEntry, search: &str) -> bool {
-    let texts = [
-        entry.resource_id.as_deref(),
-        Some(&entry.log_id),
-        entry.error_code.as_deref(),
-        Some(&entry.operation),
-    ];
-    let mut texts = texts.into_iter().flatten();
-    texts.any(|text| text.to_lowercase().contains(search))
-}
-
-impl AuditSort {
-    /// The text by which entries are compared; empty where there is none.
-    pub fn value(self, entry: &AuditEntry) -> String {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        match self {
-            Self::Timestamp => entry.timestamp.as_ms().to_string(),
-            Self::Operation => entry.operation.clone(),
-            Self::ResourceType => text(&entry.resource_type),
-            Self::TenantId => entry.tenant_id.clone(),
-            Self::KeyId => text(&entry.key_id),
-            Self::Status => format!("{:03}", entry.status),
-        }
+            && self.search.as_ref().is_none_or(found)
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::record::RecordError;
 use crate::domain::scope::ScopeFilter;
+use crate::domain::search::Search;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::words::words;
 
@@ -44,8 +45,8 @@ pub struct EventFilter {
     pub request_id: Option<String>,
     /// When they happened.
     pub window: Window,
-    /// What their correlation id or scope contains, whatever the case; in lower case.
-    pub search: Option<String>,
+    /// Whose correlation id or scope contains this.
+    pub search: Option<Search>,
     /// Only what tenants may see.
     pub tenants_alone: bool,
 }
@@ -124,12 +125,10 @@ impl EventFilter {
             return Ok(true);
         }
         let correlation = event.correlation_id()?;
-        let found = |text: Option<&str>, search: &str| {
-            text.is_some_and(|text| text.to_lowercase().contains(search))
-        };
-        let searched = |search: &str| found(correlation.as_deref(), search) || found(scope, search);
+        let texts = [correlation.as_deref(), scope];
+        let found = |search: &Search| search.finds_any(texts.into_iter().flatten());
         Ok(exactly(&self.correlation_id, correlation.as_deref())
-            && self.search.as_deref().is_none_or(searched))
+            && self.search.as_ref().is_none_or(found))
     }
 }
 

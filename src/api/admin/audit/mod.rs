@@ -6,6 +6,7 @@ pub mod queries;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::api::list::list_response;
 use crate::domain::audit::{AuditEntry, Metadata};
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
@@ -75,17 +76,13 @@ pub struct AuditLogEntry {
     pub metadata: Metadata,
 }
 
-/// A page of audit entries.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AuditLogListResponse {
-    /// In order.
-    pub logs: Vec<AuditLogEntry>,
-    /// Where the next page begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page; it may be empty.
-    pub has_more: bool,
+list_response! {
+    /// A page of audit entries.
+    AuditLogListResponse {
+        /// In order.
+        logs: AuditLogEntry,
+        has_more,
+    }
 }
 
 impl From<AuditEntry> for AuditLogEntry {

@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::queries::TenantEventsQuery;
-use super::{EventListResponse, filters, page_limit};
+use super::queries::TenantEvents;
+use super::{EventListResponse, response};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, json, parameters};
+use crate::api::list::{ListRequest, parameters};
+use crate::api::operation::{Declaration, json};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -16,11 +17,7 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Lists the events of the key's own tenant, latest first",
-    parameters: || {
-        let mut parameters = filters();
-        parameters.extend([parameters::cursor(), page_limit()]);
-        parameters
-    },
+    parameters: parameters::<TenantEvents>,
     request: None,
     responses: &[json::<EventListResponse>(200, "A page of events.")],
     errors: &[],
@@ -33,16 +30,15 @@ async fn list_own_events(
     RawQuery(query): RawQuery,
 ) -> Returns<EventListResponse> {
     let tenant = caller.tenant.clone();
-    let query = TenantEventsQuery::parse(&query)?;
+    let mut list = ListRequest::<TenantEvents>::parse(&query)?;
+    list.bind("tenant_id", &tenant);
     let secret = state.store.secret().await.map_err(store_error)?;
-    let wanted = query.asked(&tenant, secret)?;
-    let page = state.events.list(&Caller::Tenant(caller), &wanted).await;
-    let page = page
-        .map_err(|error| error_of(error, &ErrorContext::default()).about(Some(tenant.clone())))?;
-    let next = page.next.clone();
-    let next = next.map(|place| query.next_cursor(&tenant, place, secret));
-    Ok(CheckedJson(
-        StatusCode::OK,
-        EventListResponse::new(page, next)?,
-    ))
+    let mut query = list.query(secret)?;
+    query.filter.tenant = Some(tenant.to_string());
+    let listed = state.events.list(&Caller::Tenant(caller), &query).await;
+    let listed =
+        listed.map_err(|error| error_of(error, &ErrorContext::default()).about(Some(tenant)))?;
+    let next = list.next_cursor(&listed.page, secret);
+    let response = response(listed.page.rows, next)?;
+    Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -9,10 +9,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::admin::events::EventPage;
 use crate::api::errors::ApiError;
-use crate::api::operation::parameters::{self, Parameter, moment, text};
-use crate::api::query::ADMIN_PAGE_LIMIT_MAX;
+use crate::api::list::list_response;
 use crate::domain::event::types::{EventCategory, EventType};
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
@@ -89,51 +87,26 @@ pub enum EventActorType {
     Scheduler,
 }
 
-/// A page of events.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EventListResponse {
-    /// In order.
-    #[schema(value_type = Vec<Event>)]
-    pub events: Vec<Box<RawValue>>,
-    /// Where the next page begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page; it may be empty.
-    pub has_more: bool,
+list_response! {
+    /// A page of events.
+    EventListResponse {
+        /// In order.
+        #[schema(value_type = Vec<Event>)]
+        events: Box<RawValue>,
+        has_more,
+    }
 }
 
-impl EventListResponse {
-    fn new(page: EventPage, next_cursor: Option<String>) -> Result<Self, ApiError> {
-        let events: Result<Vec<_>, ApiError> = page.events.into_iter().map(raw).collect();
-        Ok(Self {
-            events: events?,
-            has_more: next_cursor.is_some(),
-            next_cursor,
-        })
-    }
+/// A page with the stored bytes of each event.
+fn response(
+    events: Vec<String>,
+    next_cursor: Option<String>,
+) -> Result<EventListResponse, ApiError> {
+    let events: Result<Vec<_>, ApiError> = events.into_iter().map(raw).collect();
+    Ok(EventListResponse::new(events?, next_cursor))
 }
 
 /// The stored bytes of an event.
 pub(super) fn raw(event: String) -> Result<Box<RawValue>, ApiError> {
     RawValue::from_string(event).map_err(ApiError::internal)
-}
-
-/// Filters that both lists of events have.
-fn filters() -> Vec<Parameter> {
-    let types = parameters::words(EventType::WORDS);
-    let categories = parameters::words(EventCategory::WORDS);
-    let query = parameters::query;
-    vec![
-        query("event_type", "Of exactly this type.", types),
-        query("category", "Of this category.", categories),
-        query("scope", "What their scope begins with.", text()),
-        query("correlation_id", "Exactly this.", text()),
-        query("from", "Not before.", moment()),
-        query("to", "Not after.", moment()),
-    ]
-}
-
-fn page_limit() -> Parameter {
-    parameters::limit(ADMIN_PAGE_LIMIT_MAX, "Most events on the page.")
 }

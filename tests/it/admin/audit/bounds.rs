@@ -1,9 +1,9 @@
 //! How far lists of the audit log look, and how current they are.
 
 use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery};
-use budget_authority::admin::log_walk::{Bounds, Place};
 use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
 use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::listing::{Bounds, Position};
 
 use crate::admin::audit::logs::{list, members};
 use crate::harness::admin_fixture::refusal;
@@ -12,14 +12,10 @@ use crate::harness::audit_chain::{append, seal_everything};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
-fn query(filter: AuditFilter, sort: AuditSort, after: Option<Place>) -> AuditQuery {
-    AuditQuery {
-        filter,
-        sort,
-        descending: true,
-        after,
-        limit: 5,
-    }
+fn query(filter: AuditFilter, sort: AuditSort, after: Option<Position>) -> AuditQuery {
+    let mut query = AuditQuery::new(filter, sort, true, 5);
+    query.after = after;
+    query
 }
 
 #[tokio::test]
@@ -58,10 +54,10 @@ async fn pages_in_order_of_time_may_be_short_and_tell_everything_once() {
             let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
             loop {
                 let asked = query(filter.clone(), AuditSort::Timestamp, after);
-                let page = logs.list(&asked).await.expect("a page");
-                assert!(page.entries.len() <= 5);
+                let page = logs.list(&asked).await.expect("a page").page;
+                assert!(page.rows.len() <= 5);
                 seen.extend(
-                    page.entries
+                    page.rows
                         .into_iter()
                         .map(|entry| (entry.timestamp, entry.log_id)),
                 );

@@ -1,10 +1,11 @@
 //! How much a list looks at, and that it shows each event once.
 
-use budget_authority::admin::events::{EventPage, EventQuery, Events};
-use budget_authority::admin::log_walk::Bounds;
+use budget_authority::admin::events::{EventQuery, Events};
 use budget_authority::domain::event::query::{EventFilter, EventSort};
 use budget_authority::domain::ids::RequestId;
 use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::search::Search;
+use budget_authority::listing::{Bounds, Page};
 
 use super::fixture::{EventsFixture, rows};
 use crate::harness::admin_fixture::{admin_key, refusal};
@@ -13,13 +14,7 @@ use crate::harness::redis::shared;
 use crate::harness::store;
 
 fn query(sort: EventSort, filter: EventFilter) -> EventQuery {
-    EventQuery {
-        filter,
-        sort,
-        descending: true,
-        after: None,
-        limit: 3,
-    }
+    EventQuery::new(filter, sort, true, 3)
 }
 
 fn of(tenant: &str) -> EventFilter {
@@ -35,8 +30,9 @@ const BOUNDS: Bounds = Bounds {
     rows: 60,
 };
 
-async fn list(events: &Events, query: &EventQuery) -> EventPage {
-    events.list(&admin_key(), query).await.expect("a page")
+async fn list(events: &Events, query: &EventQuery) -> Page<String, EventSort> {
+    let listed = events.list(&admin_key(), query).await;
+    listed.expect("a page").page
 }
 
 /// All pages, with the number of those that were empty although more followed.
@@ -44,8 +40,8 @@ async fn walk(events: &Events, mut query: EventQuery) -> (Vec<String>, usize) {
     let (mut found, mut empty) = (Vec::new(), 0);
     loop {
         let page = list(events, &query).await;
-        empty += usize::from(page.events.is_empty() && page.next.is_some());
-        found.extend(page.events);
+        empty += usize::from(page.rows.is_empty() && page.next.is_some());
+        found.extend(page.rows);
         match page.next {
             Some(next) => query.after = Some(next),
             None => return (found, empty),
@@ -70,15 +66,13 @@ async fn a_page_that_finds_little_is_short_and_its_cursor_goes_on() {
     let events = Events::new(store, 90).bounded(BOUNDS);
     let search = |tenant: Option<&str>| EventFilter {
         tenant: tenant.map(str::to_owned),
-        search: Some("needle".to_owned()),
+        search: Some(Search::new("needle")),
         ..EventFilter::default()
     };
     for descending in [true, false] {
         for tenant in [None, Some("acme")] {
-            let query = EventQuery {
-                descending,
-                ..query(EventSort::Timestamp, search(tenant))
-            };
+            let mut query = query(EventSort::Timestamp, search(tenant));
+            query.sort.descending = descending;
             let (found, empty) = walk(&events, query).await;
             assert_eq!(found.len(), 4, "{tenant:?}");
             assert!(empty > 0, "{tenant:?}");
@@ -122,7 +116,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     follow(&store).await;
     let none = EventFilter {
-        search: Some("late".to_owned()),
+        search: Some(Search::new("late")),
         ..EventFilter::default()
     };
     for filter in [
@@ -207,11 +201,7 @@ async fn events_of_one_millisecond_are_neither_skipped_nor_repeated_however_many
         },
     ] {
         for (descending, limit) in [(true, 1), (false, 1), (true, 5), (false, 22), (true, 100)] {
-            let query = EventQuery {
-                descending,
-                limit,
-                ..query(EventSort::Timestamp, filter.clone())
-            };
+            let query = EventQuery::new(filter.clone(), EventSort::Timestamp, descending, limit);
             let (mut found, _) = walk(&events, query).await;
             let count = if filter.tenant.is_some() { 23 } else { 69 };
             assert_eq!(found.len(), count, "{filter:?} {limit}");
@@ -228,15 +218,12 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
     let mut event_log = EventLog::on(&store);
     let events = Events::new(store.clone(), 90);
     let request = RequestId::mint().to_string();
-    let asked = |descending| EventQuery {
-        descending,
-        ..query(
-            EventSort::Timestamp,
-            EventFilter {
-                request_id: Some(request.clone()),
-                ..of("acme")
-            },
-        )
+    let by_request = |descending| {
+        let filter = EventFilter {
+            request_id: Some(request.clone()),
+            ..of("acme")
+        };
+        EventQuery::new(filter, EventSort::Timestamp, descending, 3)
     };
     let mut told = 0;
     for round in 0..4 {
@@ -252,10 +239,10 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
         }
         // The view goes on between the pages of the same list.
         for descending in [true, false] {
-            let (mut query, mut found, mut pages) = (asked(descending), Vec::new(), 0);
+            let (mut query, mut found, mut pages) = (by_request(descending), Vec::new(), 0);
             loop {
                 let page = list(&events, &query).await;
-                found.extend(page.events);
+                found.extend(page.rows);
                 pages += 1;
                 if pages == 2 && round % 2 == 1 {
                     follow(&store).await;
@@ -287,16 +274,13 @@ async fn an_event_whose_entry_is_later_than_its_time_is_told_once() {
         ..of("acme")
     };
     for descending in [true, false] {
-        let query = EventQuery {
-            descending,
-            ..query(EventSort::Timestamp, filter.clone())
-        };
-        assert_eq!(list(&events, &query).await.events.len(), 1);
+        let query = EventQuery::new(filter.clone(), EventSort::Timestamp, descending, 3);
+        assert_eq!(list(&events, &query).await.rows.len(), 1);
     }
     // Up to its time it is there, up to just before it is not.
     for (to_ms, count) in [(now, 1), (now - 1, 0)] {
         let mut query = query(EventSort::Timestamp, of("acme"));
         query.filter.window.to_ms = Some(to_ms);
-        assert_eq!(list(&events, &query).await.events.len(), count);
+        assert_eq!(list(&events, &query).await.rows.len(), count);
     }
 }

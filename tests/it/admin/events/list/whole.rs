@@ -105,15 +105,9 @@ async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells(
     let events = Events::new(store.clone(), 90);
     let mut polls = Vec::new();
     while !writer.is_finished() {
-        let query = EventQuery {
-            filter: EventFilter::default(),
-            sort: EventSort::Timestamp,
-            descending: true,
-            after: None,
-            limit: 1_000,
-        };
-        let page = events.list(&admin_key(), &query).await.expect("a page");
-        polls.push((page.as_of_ms.expect("a time"), page.events.len()));
+        let query = EventQuery::new(EventFilter::default(), EventSort::Timestamp, true, 1_000);
+        let listed = events.list(&admin_key(), &query).await.expect("a page");
+        polls.push((listed.as_of_ms.expect("a time"), listed.page.rows.len()));
     }
     writer.await.expect("it ends");
     over.store(true, Ordering::Relaxed);

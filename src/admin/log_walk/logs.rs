@@ -1,0 +1,141 @@
+//! The logs of one tenant.
+
+use std::collections::VecDeque;
+
+use super::{LogEntry, LogStep, ROWS, Route, days};
+use crate::admin::AdminError;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::TenantId;
+use crate::domain::log_entry::EntryId;
+use crate::domain::moment::Window;
+use crate::domain::record::Record;
+use crate::domain::scope::ScopeFilter;
+use crate::store::admin::logs as store;
+use crate::store::dispatcher::views::{Row, View};
+use crate::store::{Day, Store};
+
+/// Logs of days that one call looks into.
+const LOG_DAYS: usize = 96;
+/// How much later than the time that an entry tells its place in the stream may be, in milliseconds: no script runs as long.
+const ENTRY_LATE_MS: i64 = 5_000;
+
+/// The logs of one tenant.
+pub(super) struct TenantLogs {
+    view: View,
+    tenant: TenantId,
+    scope: String,
+    days: VecDeque<Day>,
+    low: String,
+    high: String,
+    descending: bool,
+    /// The times between which entries are asked for. An entry may stand later in its log than its time says.
+    window: Window,
+    rows_first: usize,
+    /// Whether a call has been made: the first checks the caller, so there is always one.
+    has_begun: bool,
+}
+
+impl TenantLogs {
+    pub fn new(tenant: TenantId, route: &Route<'_>, (low_ms, high_ms): (i64, i64)) -> Self {
+        let window = Window {
+            from_ms: Some(low_ms),
+            to_ms: Some(high_ms),
+        };
+        let (mut low_ms, mut high_ms) = (low_ms.max(0), high_ms);
+        let mut beyond = None;
+        if let Some((at_ms, member)) = route.after() {
+            // The last page may have ended before these logs begin, or behind their end.
+            match route.descending {
+                true => high_ms = high_ms.min(at_ms),
+                false => low_ms = low_ms.max(at_ms),
+            }
+            let within = (low_ms..=high_ms).contains(&at_ms);
+            let row = Row::parse(&member).filter(|_| within);
+            beyond = row.map(|row| format!("({}", row.entry));
+        }
+        let late_ms = high_ms.saturating_add(ENTRY_LATE_MS).max(0);
+        let (mut low, mut high) = (low_ms.to_string(), late_ms.to_string());
+        match (beyond, route.descending) {
+            (Some(beyond), true) => high = beyond,
+            (Some(beyond), false) => low = beyond,
+            (None, _) => {}
+        }
+        Self {
+            view: route.view,
+            tenant,
+            scope: route.scope.unwrap_or_default().to_owned(),
+            days: days(low_ms, high_ms, route.descending),
+            low,
+            high,
+            descending: route.descending,
+            window,
+            rows_first: route.rows_first.min(ROWS),
+            has_begun: false,
+        }
+    }
+
+    pub async fn step(
+        &mut self,
+        store: &Store,
+        caller: Option<&RuntimeCaller>,
+        scope_filter: &mut ScopeFilter,
+    ) -> Result<LogStep, AdminError> {
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
+        let some: Vec<Day> = self.days.iter().take(LOG_DAYS).copied().collect();
+        let walk = store::LogWalk {
+            tenant: &self.tenant,
+            scope: &self.scope,
+            days: &some,
+            descending: self.descending,
+            bounds: (&self.low, &self.high),
+            rows: if has_begun { ROWS } else { self.rows_first },
+        };
+        let found = store.walk_logs(self.view, caller, &walk).await?;
+        *scope_filter = found.scope_filter;
+        match found.rows.last() {
+            Some((log, entry, _)) if !found.complete => {
+                self.days.drain(..*log);
+                match self.descending {
+                    true => self.high = format!("({entry}"),
+                    false => self.low = format!("({entry}"),
+                }
+            }
+            _ => drop(self.days.drain(..some.len())),
+        }
+        let entries = found.rows.into_iter();
+        let entries = entries.filter_map(|(_, entry, facts)| self.entry(entry, facts));
+        Ok(LogStep {
+            entries: entries.collect(),
+            complete: self.is_complete(),
+        })
+    }
+
+    /// Whether no log is left.
+    pub fn is_complete(&self) -> bool {
+        self.has_begun && self.days.is_empty()
+    }
+
+    /// An entry whose time, and an event's type, can be read; what else is wrong with it is logged where it would be shown.
+    fn entry(&self, entry: EntryId, facts: Record) -> Option<LogEntry> {
+        let is_event = self.view == View::Events;
+        let kind = facts.get("type").filter(|_| is_event).map(str::to_owned);
+        let at_ms = facts.integer("at_ms").ok();
+        if at_ms.is_none() || kind.is_some() != is_event {
+            tracing::error!(
+                tenant.id = %self.tenant, entry = %entry, log = self.view.as_str(),
+                "the entry {entry} of a log of `{}` is left out of lists: it has no readable type and time", self.tenant
+            );
+            return None;
+        }
+        Some(LogEntry {
+            at_ms: at_ms.filter(|at_ms| self.window.contains(*at_ms))?,
+            row: Row {
+                partition: self.tenant.partition(),
+                entry,
+                tenant: self.tenant.to_string(),
+                kind,
+            },
+            facts: Some(facts),
+        })
+    }
+}
