@@ -1,4 +1,4 @@
-//! The end of a process: one signal that everything waits for.
+//! Shutdown: one signal per process that every task waits for.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::info;
 
-/// Tells how the process ended: an error and its causes go to standard error, one line each.
+/// The exit code of an outcome; prints an error and its causes to standard error, one line each.
 pub fn exit_code(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
@@ -23,20 +23,20 @@ pub fn exit_code(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Says that the process is to end. Cheap to clone; once said, it stays said.
+/// The shutdown signal of a process. Cheap to clone; it is never taken back.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
-    word: Arc<watch::Sender<Word>>,
+    phase: Arc<watch::Sender<Phase>>,
 }
 
-/// What has been said.
+/// How far the shutdown has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Word {
-    GoOn,
-    /// With time for load balancers to notice.
-    End,
-    /// Without.
-    EndAtOnce,
+enum Phase {
+    Running,
+    /// Stopping, with time for load balancers to notice.
+    Graceful,
+    /// Stopping, without that time.
+    Immediate,
 }
 
 impl Default for Shutdown {
@@ -46,15 +46,15 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// A signal that somebody else gives by [`Shutdown::begin`].
+    /// A shutdown that begins with [`Shutdown::begin`].
     pub fn new() -> Self {
         Self {
-            word: Arc::new(watch::Sender::new(Word::GoOn)),
+            phase: Arc::new(watch::Sender::new(Phase::Running)),
         }
     }
 
-    /// A signal that SIGTERM gives, or SIGINT: then nobody balances load to this process, but somebody waits at a
-    /// terminal. A second one ends the process without regard to requests.
+    /// A shutdown that begins with SIGTERM, or immediately with SIGINT, because then a person waits at a terminal and no
+    /// load balancer sends requests. A second signal exits at once and drops requests.
     ///
     /// # Errors
     /// When the handlers cannot be installed.
@@ -65,53 +65,54 @@ impl Shutdown {
         let begun = shutdown.clone();
         tokio::spawn(async move {
             for already in [false, true] {
-                let word = tokio::select! {
-                    _ = terminate.recv() => Word::End,
-                    _ = interrupt.recv() => Word::EndAtOnce,
+                let phase = tokio::select! {
+                    _ = terminate.recv() => Phase::Graceful,
+                    _ = interrupt.recv() => Phase::Immediate,
                 };
                 if already {
                     info!("stopping at once");
                     std::process::exit(130);
                 }
                 info!("stopping; a second signal stops at once");
-                begun.say(word);
+                begun.advance(phase);
             }
         });
         Ok(shutdown)
     }
 
-    /// Says that the process is to end.
+    /// Begins the shutdown.
     pub fn begin(&self) {
-        self.say(Word::End);
+        self.advance(Phase::Graceful);
     }
 
-    /// The same, without time for load balancers to notice. Requests in flight are finished still.
+    /// Begins the shutdown without time for load balancers to notice. Requests in flight still finish.
     pub fn begin_at_once(&self) {
-        self.say(Word::EndAtOnce);
+        self.advance(Phase::Immediate);
     }
 
-    fn say(&self, word: Word) {
-        self.word.send_modify(|said| *said = word.max(*said));
+    fn advance(&self, phase: Phase) {
+        self.phase
+            .send_modify(|reached| *reached = phase.max(*reached));
     }
 
-    /// Whether it has been said.
+    /// Whether the shutdown has begun.
     pub fn has_begun(&self) -> bool {
-        *self.word.borrow() >= Word::End
+        *self.phase.borrow() >= Phase::Graceful
     }
 
-    /// Waits until it is said.
+    /// Waits until the shutdown begins.
     pub async fn begun(&self) {
-        self.reached(Word::End).await;
+        self.reached(Phase::Graceful).await;
     }
 
-    /// Waits until it is said that load balancers need no time.
+    /// Waits until an immediate shutdown begins.
     pub async fn begun_at_once(&self) {
-        self.reached(Word::EndAtOnce).await;
+        self.reached(Phase::Immediate).await;
     }
 
-    async fn reached(&self, word: Word) {
+    async fn reached(&self, phase: Phase) {
         // The sender lives in `self`, so the wait cannot fail.
-        let _ = self.word.subscribe().wait_for(|said| *said >= word).await;
+        let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
     }
 }
 
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_clones_hear_of_it_also_later() {
+    async fn all_clones_see_the_shutdown_also_later() {
         let shutdown = Shutdown::new();
         let waiting = tokio::spawn({
             let shutdown = shutdown.clone();
@@ -134,19 +135,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_can_become_more_urgent_and_not_less() {
+    async fn a_shutdown_can_become_immediate_but_not_graceful_again() {
         let shutdown = Shutdown::new();
         shutdown.begin();
         let urgent = shutdown.begun_at_once();
         tokio::pin!(urgent);
-        assert!(futures_pending(urgent.as_mut()).await);
+        assert!(is_pending(urgent.as_mut()).await);
         shutdown.begin_at_once();
         urgent.await;
         shutdown.begin();
         shutdown.begun_at_once().await;
     }
 
-    async fn futures_pending(future: impl Future<Output = ()>) -> bool {
+    async fn is_pending(future: impl Future<Output = ()>) -> bool {
         tokio::select! {
             biased;
             () = future => false,

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use secrecy::SecretString;
 
-use super::ConfigError;
+use super::error::ConfigError;
 use crate::domain::caller::{AdminKeys, EmptyAdminKey};
 use crate::domain::cidr::Cidr;
 
@@ -86,7 +86,7 @@ pub struct HttpArgs {
     shutdown_delay_ms: u64,
 }
 
-/// What the API serves, and to whom.
+/// Settings of the API.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     /// `BUDGET_LISTEN`, default 0.0.0.0:7878.
@@ -103,25 +103,25 @@ pub struct HttpConfig {
     pub denied_events_per_minute: u32,
     /// `BUDGET_CORS_ORIGINS`, default none.
     pub cors_origins: CorsOrigins,
-    /// `BUDGET_TRUSTED_PROXIES`, default none: then the peer's address is the client's.
+    /// `BUDGET_TRUSTED_PROXIES`, default none: without a proxy, the peer is the client.
     pub trusted_proxies: Arc<[Cidr]>,
-    /// `BUDGET_ALLOW_CROSS_TENANT_LIST`, default false: then the admin key must name the tenant whose budgets it lists.
+    /// `BUDGET_ALLOW_CROSS_TENANT_LIST`, default false: an admin key must name the tenant whose budgets it lists.
     pub allow_cross_tenant_list: bool,
-    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 5000: requests are still taken, readiness is red already.
+    /// `BUDGET_SHUTDOWN_DELAY_MS`, default 5000: the time after SIGTERM in which readiness fails and requests are still served.
     pub shutdown_delay: Duration,
 }
 
 impl HttpArgs {
     pub(super) fn into_config(self) -> Result<HttpConfig, ConfigError> {
         let admin_keys = AdminKeys::parse(&self.admin_keys)?;
-        // Port 0 is another one each time.
+        // Port 0 gives a different port each time.
         let apart = |address: &SocketAddr| address.port() == 0 || *address != self.listen;
         let admin_listen = self.admin_listen.filter(apart);
         if admin_listen.is_some() && admin_keys.is_empty() {
             return Err(ConfigError::Contradiction {
                 first: "BUDGET_ADMIN_LISTEN",
                 second: "BUDGET_ADMIN_KEYS",
-                reason: "the admin plane has an address but no key opens it",
+                reason: "the admin plane has an address but no key",
             });
         }
         Ok(HttpConfig {
@@ -148,12 +148,12 @@ impl From<EmptyAdminKey> for ConfigError {
     }
 }
 
-/// Whose pages may call the API from a browser.
+/// The origins whose pages may call the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CorsOrigins {
-    /// Only pages of these origins, perhaps none.
+    /// Pages of these origins, perhaps none.
     Listed(Vec<String>),
-    /// Any page.
+    /// Pages of any origin.
     Any,
 }
 
@@ -164,7 +164,7 @@ impl CorsOrigins {
                 1 => Ok(Self::Any),
                 _ => Err(ConfigError::Value {
                     variable: "BUDGET_CORS_ORIGINS",
-                    reason: "`*` stands for all origins, so it stands alone".to_owned(),
+                    reason: "`*` means all origins and cannot be combined with others".to_owned(),
                 }),
             };
         }

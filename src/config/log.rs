@@ -1,4 +1,4 @@
-//! What is logged, and how.
+//! Settings of the log.
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
@@ -16,7 +16,7 @@ pub struct LogArgs {
     pub log_format: LogFormat,
 }
 
-/// The form of a log line.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// One JSON object per line.
@@ -26,12 +26,12 @@ pub enum LogFormat {
 }
 
 fn filter(text: &str) -> Result<String, String> {
-    // Alone, a misspelt level would be taken for a target, and everything else be silent.
+    // The filter would take a misspelt level for a target and silence everything else.
     let bare = |part: &&str| !part.is_empty() && !part.contains(['=', '[', ':']);
     for part in text.split(',').map(str::trim).filter(bare) {
         if part.parse::<LevelFilter>().is_err() {
             return Err(format!(
-                "`{part}` is no level: write error, warn, info, debug, trace or off, or target=level"
+                "`{part}` is not a level: write error, warn, info, debug, trace or off, or target=level"
             ));
         }
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_word_is_a_level() {
+    fn a_word_without_target_is_a_level() {
         for good in [
             "info",
             "WARN",

@@ -1,6 +1,7 @@
-//! What an operator can set: each setting is a flag and an environment variable of the same name
+//! The settings: each setting is a flag and an environment variable of the same name
 //! (`--redis-url`, `BUDGET_REDIS_URL`), read once at start. Contradictions stop the process.
 
+mod error;
 mod http;
 mod log;
 mod retention;
@@ -11,38 +12,17 @@ mod webhooks;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::builder::Resettable;
+use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::seal::SealingKeys;
+pub use error::ConfigError;
 pub use http::{CorsOrigins, HttpArgs, HttpConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::{RetentionArgs, RetentionConfig};
 pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};
 pub use webhooks::{WebhookArgs, WebhookConfig};
-
-/// Why a configuration is refused. Names the variables; never holds a secret.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A value that no parser of a single setting can judge.
-    #[error("{variable}: {reason}")]
-    Value {
-        /// The environment variable.
-        variable: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Two settings that exclude each other.
-    #[error("{first} and {second} contradict each other: {reason}")]
-    Contradiction {
-        /// One variable.
-        first: &'static str,
-        /// The other.
-        second: &'static str,
-        /// Why they cannot both hold.
-        reason: &'static str,
-    },
-}
 
 /// Settings of `budget-authority serve`.
 #[derive(Debug, Clone, Args)]
@@ -78,15 +58,15 @@ pub struct DispatcherArgs {
     pub log: LogArgs,
 }
 
-/// Settings of a verb that looks into the data of a deployment.
+/// Settings of a command that reads the data of a deployment.
 #[derive(Debug, Clone, Args)]
-pub struct StoreVerbArgs {
+pub struct StoreCommandArgs {
     #[command(flatten)]
     store: StoreArgs,
 }
 
-impl StoreVerbArgs {
-    /// Judges the settings together.
+impl StoreCommandArgs {
+    /// Validates the settings together.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -130,7 +110,7 @@ impl std::str::FromStr for OptionalAddress {
     }
 }
 
-/// What `budget-authority serve` runs with.
+/// Configuration of `budget-authority serve`.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
     /// Redis, key prefix and dialect.
@@ -139,37 +119,37 @@ pub struct ServeConfig {
     pub http: HttpConfig,
     /// The keys under which secrets are stored.
     pub secrets: SealingKeys,
-    /// Deliveries.
+    /// Deliveries of webhooks.
     pub webhooks: WebhookConfig,
-    /// How long things are kept.
+    /// How long data is kept.
     pub retention: RetentionConfig,
-    /// Metrics and the end of the process.
+    /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
 
-/// What `budget-dispatcher` runs with.
+/// Configuration of `budget-dispatcher`.
 #[derive(Debug, Clone)]
 pub struct DispatcherConfig {
     /// Redis, key prefix and dialect.
     pub store: StoreConfig,
-    /// How long things are kept.
+    /// How long data is kept.
     pub retention: RetentionConfig,
-    /// Metrics and the end of the process.
+    /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
 
-/// What a client may take of a process by its connections.
+/// Limits of client connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// `BUDGET_MAX_CONNECTIONS`, default 10000: open at once on each address; more wait in the system's queue.
+    /// `BUDGET_MAX_CONNECTIONS`, default 10000: open connections per address; more wait in the system's queue.
     pub open_max: usize,
-    /// How long a connection may be idle: longer than the idle connections of usual load balancers, so that they close
-    /// first and never send into a connection that we are closing.
+    /// How long a connection may be idle: longer than with usual load balancers, so that they close first and never send
+    /// into a connection that is about to close.
     pub idle: Duration,
     /// How long the head of a request may take from its first byte.
     pub head: Duration,
-    /// How long a client may take nothing of its answer.
-    pub stalled: Duration,
+    /// How long a client may read nothing of its response.
+    pub response: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -178,24 +158,35 @@ impl Default for ConnectionLimits {
             open_max: 10_000,
             idle: Duration::from_secs(120),
             head: Duration::from_secs(10),
-            stalled: Duration::from_secs(30),
+            response: Duration::from_secs(30),
         }
     }
 }
 
-/// What every process has.
+/// Settings of every process.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
     pub metrics_listen: Option<SocketAddr>,
-    /// What clients may take by their connections.
+    /// Limits of client connections.
     pub connections: ConnectionLimits,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: for requests in flight, and workers at their work.
+    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: how long requests and workers may take to finish.
     pub shutdown_grace: Duration,
 }
 
 impl ServeArgs {
-    /// Judges the settings together.
+    /// Parses `flags` alone, without the environment. A later flag overrides an earlier one.
+    ///
+    /// # Errors
+    /// As for a wrong command line.
+    pub fn from_flags(flags: &[String]) -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("serve").no_binary_name(true))
+            .args_override_self(true)
+            .mut_args(|arg| arg.env(Resettable::Reset));
+        Self::from_arg_matches(&command.try_get_matches_from(flags)?)
+    }
+
+    /// Validates the settings together.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -229,7 +220,7 @@ impl ServeArgs {
 }
 
 impl DispatcherArgs {
-    /// Judges the settings together.
+    /// Validates the settings together.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -257,24 +248,15 @@ impl ProcessArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, FromArgMatches};
-
     use super::*;
 
     fn parse(flags: &[&str]) -> Result<ServeConfig, String> {
-        let command = ServeArgs::augment_args(Command::new("serve")).args_override_self(true);
-        let words = [
-            "serve",
-            "--redis-url",
-            "redis://:hunter2@127.0.0.1",
+        let fixed = [
+            "--redis-url=redis://:hunter2@127.0.0.1",
             "--allow-plaintext-secrets",
-        ]
-        .iter()
-        .chain(flags);
-        let matches = command
-            .try_get_matches_from(words)
-            .map_err(|error| error.to_string())?;
-        let args = ServeArgs::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        ];
+        let flags: Vec<_> = fixed.iter().chain(flags).map(ToString::to_string).collect();
+        let args = ServeArgs::from_flags(&flags).map_err(|error| error.to_string())?;
         args.into_config().map_err(|error| error.to_string())
     }
 
@@ -324,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn single_values_are_judged_by_name() {
+    fn a_refused_value_names_its_variable() {
         for (flags, name) in [
             (["--redis-url", "http://x"], "BUDGET_REDIS_URL"),
             (["--key-prefix", "a{b}"], "BUDGET_KEY_PREFIX"),
@@ -349,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_need_a_key_or_the_plain_word_that_they_need_none() {
+    fn secrets_need_a_key_or_explicit_consent_to_plaintext() {
         let word = ["--allow-plaintext-secrets=false"];
         let none = refusal(&word);
         assert!(

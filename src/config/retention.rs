@@ -1,10 +1,10 @@
-//! How long things are kept.
+//! How long data is kept.
 
 use std::time::Duration;
 
 use clap::Args;
 
-use super::ConfigError;
+use super::error::ConfigError;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -31,15 +31,15 @@ pub struct RetentionArgs {
     outbox_retention_days: u32,
 }
 
-/// After how long the dispatcher removes what is over.
+/// How long data is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// `BUDGET_RESERVATION_RETENTION_DAYS`, default 30, from the end of the reservation or the posting of an event; events
-    /// are kept at least a week.
+    /// `BUDGET_RESERVATION_RETENTION_DAYS`, default 30, from the end of the reservation or the usage event; usage
+    /// events are kept at least a week.
     pub reservations: Duration,
     /// `BUDGET_EVENT_RETENTION_DAYS`, default 90.
     pub events: Duration,
-    /// `BUDGET_AUDIT_RETENTION_DAYS`, default 400: more than a year, so that yearly audits find what they look for.
+    /// `BUDGET_AUDIT_RETENTION_DAYS`, default 400: more than a year, for yearly audits.
     pub audit: Duration,
     /// `BUDGET_OUTBOX_RETENTION_DAYS`, default 7.
     pub outbox: Duration,
@@ -47,12 +47,12 @@ pub struct RetentionConfig {
 
 impl RetentionArgs {
     pub(super) fn into_config(self) -> Result<RetentionConfig, ConfigError> {
-        // An outbox entry points into the event log.
+        // Outbox entries point into the event log.
         if self.event_retention_days < self.outbox_retention_days {
             return Err(ConfigError::Contradiction {
                 first: "BUDGET_EVENT_RETENTION_DAYS",
                 second: "BUDGET_OUTBOX_RETENTION_DAYS",
-                reason: "an event must be kept at least as long as it may wait for its delivery",
+                reason: "an event must be kept at least as long as its outbox entry",
             });
         }
         Ok(RetentionConfig {

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::ConfigError;
+use super::error::ConfigError;
 use crate::domain::seal::SealingKeys;
 
 /// Flags of the [`SealingKeys`].
@@ -50,7 +50,7 @@ impl SecretArgs {
             (false, true) => Err(ConfigError::Contradiction {
                 first: "BUDGET_SECRET_KEYS",
                 second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
-                reason: "there is a key, so nothing is stored as it is",
+                reason: "with a key, no secret is stored in plaintext",
             }),
             (false, false) => SealingKeys::parse(list).map_err(|error| ConfigError::Value {
                 variable: "BUDGET_SECRET_KEYS",

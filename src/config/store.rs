@@ -1,4 +1,4 @@
-//! Redis, the key prefix and the dialect: what every process of a deployment shares.
+//! Redis, the key prefix and the dialect, which all processes of a deployment share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use prometheus::Registry;
 use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::ConfigError;
+use super::error::ConfigError;
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
@@ -67,7 +67,7 @@ pub struct StoreArgs {
     dialect: Dialect,
 }
 
-/// How a process reaches its deployment.
+/// How a process reaches the data of its deployment.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
     /// `BUDGET_REDIS_URL`, required, with the `BUDGET_REDIS_…` settings beside it.
@@ -79,7 +79,7 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// A store with these settings, counted in `registry`.
+    /// A store with these settings, whose metrics are in `registry`.
     ///
     /// # Errors
     /// When the URL cannot be used, or the registry holds a store's metrics already.
@@ -141,7 +141,7 @@ impl StoreArgs {
                 } else {
                     "BUDGET_REDIS_TLS_CERT_FILE"
                 },
-                reason: "the URL does not ask for TLS; write rediss://",
+                reason: "the URL does not use TLS; write rediss://",
             });
         }
         let (root_cert, client) = (ca?, cert?.zip(key?));

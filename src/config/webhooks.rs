@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ConfigError;
+use super::error::ConfigError;
 use crate::egress::TrustedRoots;
 
 /// Flags of [`WebhookConfig`].
@@ -16,7 +16,7 @@ pub struct WebhookArgs {
     webhook_ca_file: Option<PathBuf>,
 }
 
-/// How receivers of webhooks are reached.
+/// Settings of deliveries.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
     /// `BUDGET_WEBHOOK_CA_FILE`, default the public authorities.

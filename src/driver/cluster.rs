@@ -1,7 +1,7 @@
-//! Who owns which slot of a Redis Cluster. The map is corrected by every redirect and read anew in the background.
+//! The slot map of a Redis Cluster: updated by every redirect, and read again in the background.
 //!
-//! The crate's own cluster client is not used here: it sends a request again after a lost reply, and it sends `ASKING`
-//! apart from the command that it is meant for, so that another request can slip between the two.
+//! The crate's own cluster client is not used, because it retries after a lost reply, and sends `ASKING` separately from
+//! its command, so that another command can come between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,11 +18,11 @@ use super::node::{Lane, Node};
 use super::slot::SLOTS;
 use super::url::at_address;
 
-/// The map is read at most this often.
+/// The shortest time between two reads of the map.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Index of no node.
-const NOBODY: u16 = u16::MAX;
+/// The index of a slot without owner.
+const NO_OWNER: u16 = u16::MAX;
 
 pub(crate) struct ClusterRouter {
     seeds: Vec<ConnectionInfo>,
@@ -41,7 +41,7 @@ struct Map {
     read_at: Option<Instant>,
 }
 
-/// `first..=last` belongs to `host:port`.
+/// The slots `first..=last`, owned by `host:port`.
 #[derive(Debug, PartialEq)]
 struct Range {
     first: u16,
@@ -54,7 +54,7 @@ impl ClusterRouter {
     pub(crate) fn new(seeds: Vec<ConnectionInfo>, dialer: Dialer) -> Self {
         let map = Map {
             nodes: Vec::new(),
-            owner: vec![NOBODY; SLOTS].into(),
+            owner: vec![NO_OWNER; SLOTS].into(),
             read_at: None,
         };
         Self {
@@ -67,7 +67,7 @@ impl ClusterRouter {
         }
     }
 
-    /// The owner of `slot`. Reads the map first where it is not known.
+    /// The owner of `slot`; reads the map first when the owner is unknown.
     pub(crate) async fn node(
         self: &Arc<Self>,
         slot: u16,
@@ -89,7 +89,7 @@ impl ClusterRouter {
             })
     }
 
-    /// All masters that own slots; reads the map first where none is known.
+    /// All masters with slots; reads the map first when none is known.
     pub(crate) async fn nodes(
         self: &Arc<Self>,
         deadline: Instant,
@@ -98,7 +98,7 @@ impl ClusterRouter {
         Ok(self.map().owners())
     }
 
-    /// The node at an address that a redirect named, known or not. An empty host stands for `from`'s.
+    /// The node at the address of a redirect; an empty host means that of `from`.
     pub(crate) fn at(&self, host: &str, port: u16, from: &Node) -> Option<Arc<Node>> {
         let info = match host {
             "" => at_address(&from.info, &host_of(&from.info), port),
@@ -107,7 +107,7 @@ impl ClusterRouter {
         self.map().known(&info).or_else(|| self.prepare(info))
     }
 
-    /// Takes a redirect as the truth about one slot, and reads the whole map soon.
+    /// Sets the owner of one slot from a redirect, and reads the whole map soon.
     pub(crate) fn moved(self: &Arc<Self>, slot: u16, host: &str, port: u16, from: &Node) {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = self.at(host, port, from) {
@@ -120,7 +120,7 @@ impl ClusterRouter {
         self.refresh();
     }
 
-    /// Reads the map in the background, unless that is being done or was done a moment ago.
+    /// Reads the map in the background, unless a read is running.
     pub(crate) fn refresh(self: &Arc<Self>) {
         if self.refreshing.swap(true, Ordering::AcqRel) {
             return;
@@ -143,7 +143,7 @@ impl ClusterRouter {
                 candidates.extend(self.prepare(seed.clone()));
             }
         }
-        // Not always the same one first: it may be the one that lags.
+        // Start with a random node, because the first may lag behind.
         if !candidates.is_empty() {
             let first = rand::random_range(0..candidates.len());
             candidates.rotate_left(first);
@@ -154,7 +154,7 @@ impl ClusterRouter {
             let deadline = Instant::now() + self.dialer.connect_timeout;
             let reply = match node.open(Lane::Background, deadline).await {
                 Ok(open) => open.send(&command, deadline).await,
-                Err(silence) => Err(silence),
+                Err(error) => Err(error),
             };
             let ranges = reply
                 .ok()
@@ -162,7 +162,7 @@ impl ClusterRouter {
             match ranges {
                 Some(ranges) if !ranges.is_empty() => return self.adopt(ranges, &node.info),
                 _ => {
-                    warn!(redis.address = %node.address, "a cluster node did not tell its slots; asking the next")
+                    warn!(redis.address = %node.address, "a cluster node did not return its slots; trying the next")
                 }
             }
         }
@@ -178,7 +178,7 @@ impl ClusterRouter {
         let before = self.map();
         let mut map = Map {
             nodes: Vec::new(),
-            owner: vec![NOBODY; SLOTS].into(),
+            owner: vec![NO_OWNER; SLOTS].into(),
             read_at: Some(Instant::now()),
         };
         for range in ranges {
@@ -199,7 +199,7 @@ impl ClusterRouter {
             self.dialer.metrics.primary_changes.inc();
             info!(
                 slots = changes,
-                "{changes} slots of the cluster have another owner than before"
+                "{changes} slots of the cluster changed owners"
             );
         }
         self.replace(map);
@@ -249,11 +249,11 @@ impl Map {
         }) as u16
     }
 
-    /// Slots that had an owner and now have another.
+    /// The number of slots that had an owner and now have another.
     fn changed_slots(&self, after: &Self) -> usize {
         (0..SLOTS)
             .filter(|slot| {
-                self.owner[*slot] != NOBODY && self.address(*slot) != after.address(*slot)
+                self.owner[*slot] != NO_OWNER && self.address(*slot) != after.address(*slot)
             })
             .count()
     }
@@ -273,8 +273,8 @@ fn host_of(info: &ConnectionInfo) -> String {
     }
 }
 
-/// Reads the reply of `CLUSTER SLOTS`; a node that does not know its own host is the one that was `asked`.
-fn ranges(reply: Value, asked: &str) -> Option<Vec<Range>> {
+/// Reads the reply of `CLUSTER SLOTS`. A node that does not know its own host has the host that was `queried`.
+fn ranges(reply: Value, queried: &str) -> Option<Vec<Range>> {
     let Value::Array(entries) = reply else {
         return None;
     };
@@ -297,7 +297,7 @@ fn ranges(reply: Value, asked: &str) -> Option<Vec<Range>> {
         Some(Range {
             first,
             last,
-            host: host.unwrap_or_else(|| asked.to_owned()),
+            host: host.unwrap_or_else(|| queried.to_owned()),
             port: redis::from_redis_value(master.next()?).ok()?,
         })
     };

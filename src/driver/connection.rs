@@ -1,7 +1,7 @@
-//! Sends a request to the node that must answer it, within a deadline.
+//! Sends a command to the node that owns its key, within a deadline.
 //!
-//! What surely did not run (no connection, NOSCRIPT, LOADING, READONLY, MOVED, ASK, TRYAGAIN) is sent again with
-//! jitter until the deadline. What may have run is not: the caller gets [`Unavailable`] and its client decides.
+//! A command that certainly did not run (no connection, NOSCRIPT, LOADING, READONLY, MOVED, ASK, TRYAGAIN) is retried with
+//! jitter until the deadline. One that may have run is not: the caller gets [`Unavailable`] and its client decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::cluster::ClusterRouter;
 use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
 use super::metrics::ExtraTrip;
-use super::node::{Lane, Node, Silence};
-use super::retry::{Verdict, backoff, judge};
+use super::node::{Lane, Node, SendError};
+use super::retry::{Action, action, backoff};
 use super::script::Script;
 use super::sentinel::SentinelRouter;
 use super::slot;
 use super::url::{RedisUrlError, Topology};
 
-/// Where Redis is and how patient to be.
+/// Where Redis is, and time limits.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
     /// The connection URL, see [`super::url`].
     pub url: secrecy::SecretString,
     /// A private certificate authority and a client certificate for TLS.
     pub tls: Option<TlsCertificates>,
-    /// How long a request may take in all, waiting for connections included; outside a request, a call.
+    /// How long all calls of a request may take, waiting for connections included; outside a request, one call.
     pub timeout: Duration,
     /// How long one attempt to connect may take.
     pub connect_timeout: Duration,
@@ -39,10 +39,10 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// How long a request may take in all unless the configuration says otherwise.
+    /// The default of `timeout`.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// The defaults for a URL: 2 s, 2 connections, 4 in the pool.
+    /// Default options: 2 s, 2 shared connections, 4 in the pool.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into().into(),
@@ -54,7 +54,7 @@ impl RedisOptions {
         }
     }
 
-    /// Whether the URL can be used, without using it.
+    /// Checks the URL without connecting.
     ///
     /// # Errors
     /// [`RedisUrlError`], which never holds the URL.
@@ -76,7 +76,7 @@ enum Router {
     Cluster(Arc<ClusterRouter>),
 }
 
-/// What is sent: a script may be loaded when the node does not know it.
+/// A command; its script is loaded when the node does not know it.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub key: &'a [u8],
@@ -127,11 +127,11 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Value, StoreError> {
         let slot = slot::of(request.key);
-        let mut asked: Option<Arc<Node>> = None;
+        let mut ask_next: Option<Arc<Node>> = None;
         let mut failures = 0;
-        let (mut loaded, mut whole) = (false, None);
+        let (mut loaded, mut with_source) = (false, None);
         loop {
-            let (node, asking) = match asked.take() {
+            let (node, asking) = match ask_next.take() {
                 Some(node) => (node, true),
                 None => match self.route(slot, deadline).await {
                     Ok(node) => (node, false),
@@ -144,37 +144,37 @@ impl Connection {
                 },
             };
             let sent_at = Instant::now();
-            let command = whole.as_ref().unwrap_or(request.command);
+            let command = with_source.as_ref().unwrap_or(request.command);
             let request = Request { command, ..request };
             let reply = self.attempt(&node, request, asking, lane, deadline).await;
             let refusal = match reply {
                 Ok(Value::ServerError(refusal)) => refusal,
                 Ok(reply) => return Ok(reply),
-                Err(silence) => {
+                Err(error) => {
                     self.distrust(&node);
                     failures += 1;
-                    let unavailable = unconnected(&node, silence)?;
+                    let unavailable = unconnected(&node, error)?;
                     self.pause(failures, deadline, ExtraTrip::Reconnect, unavailable)
                         .await?;
                     continue;
                 }
             };
-            match judge(&refusal) {
-                Verdict::LoadScript => {
+            match action(&refusal) {
+                Action::LoadScript => {
                     self.dialer.metrics.extra_trip(ExtraTrip::NoScript);
                     failures += 1;
                     match request.script {
-                        // A failed load shows in the next attempt, which runs into the same trouble.
+                        // When the load fails, the next attempt fails likewise.
                         Some(script) if !loaded => {
                             let _ = node.load(script, sent_at, lane, deadline).await;
                             loaded = true;
                         }
-                        // Forgotten again before it could run: its text goes along.
-                        Some(script) => whole = Some(script.whole(request.command)),
+                        // The node forgot the script before it ran, so its source goes along.
+                        Some(script) => with_source = Some(script.whole(request.command)),
                         None => return Err(failed(&refusal, None)),
                     }
                 }
-                Verdict::Moved(host, port) => {
+                Action::Moved(host, port) => {
                     self.dialer.metrics.extra_trip(ExtraTrip::Moved);
                     failures += 1;
                     if let Router::Cluster(cluster) = &self.router {
@@ -190,9 +190,9 @@ impl Connection {
                         .await?;
                     }
                 }
-                // The slot's next node takes a key that has not arrived for one that is not there. A script that reaches
-                // for keys which it was not given waits until the slot has moved.
-                Verdict::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
+                // The next owner treats a key that has not arrived as missing. A script that builds key names waits until
+                // the slot has moved.
+                Action::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
                     self.dialer.metrics.extra_trip(ExtraTrip::TryAgain);
                     failures += 1;
                     self.pause(
@@ -203,11 +203,11 @@ impl Connection {
                     )
                     .await?;
                 }
-                Verdict::Ask(host, port) => {
+                Action::Ask(host, port) => {
                     self.dialer.metrics.extra_trip(ExtraTrip::Ask);
                     failures += 1;
                     if let Router::Cluster(cluster) = &self.router {
-                        asked = cluster.at(&host, port, &node);
+                        ask_next = cluster.at(&host, port, &node);
                     }
                     if failures > 3 {
                         self.pause(
@@ -219,16 +219,16 @@ impl Connection {
                         .await?;
                     }
                 }
-                Verdict::Again(reason) => {
+                Action::Retry(reason) => {
                     self.dialer.metrics.extra_trip(reason);
                     self.distrust(&node);
                     failures += 1;
                     self.pause(failures, deadline, reason, not_ready(&node, refusal))
                         .await?;
                 }
-                Verdict::NotNow => return Err(not_ready(&node, refusal).into()),
-                Verdict::Full => return Err(StoreError::Full),
-                Verdict::Failed => return Err(failed(&refusal, request.script)),
+                Action::NotReady => return Err(not_ready(&node, refusal).into()),
+                Action::Full => return Err(StoreError::Full),
+                Action::Failed => return Err(failed(&refusal, request.script)),
             }
         }
     }
@@ -240,7 +240,7 @@ impl Connection {
         asking: bool,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, Silence> {
+    ) -> Result<Value, SendError> {
         let open = node.open(lane, deadline).await?;
         let sent_at = Instant::now();
         let reply = if asking {
@@ -261,7 +261,7 @@ impl Connection {
         reply
     }
 
-    /// The nodes that hold data: one, or each master of the cluster that owns slots.
+    /// The nodes that hold data: one, or each master of the cluster with slots.
     pub(crate) async fn nodes(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, StoreError> {
         match &self.router {
             Router::Cluster(cluster) => Ok(cluster.nodes(deadline).await?),
@@ -282,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// The node gave no answer or the wrong one: look again who is in charge.
+    /// Looks for the owner again after a node gave no reply or a refusal.
     pub(crate) fn distrust(&self, node: &Node) {
         match &self.router {
             Router::Standalone(_) => {}
@@ -291,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// Waits before the next attempt, or gives up when the deadline would pass meanwhile.
+    /// Waits before the next attempt; fails when the deadline would pass meanwhile.
     async fn pause(
         &self,
         failures: u32,
@@ -311,13 +311,13 @@ impl Connection {
     }
 }
 
-/// Passes on what did not connect; anything sent without a reply ends the call.
-fn unconnected(node: &Node, silence: Silence) -> Result<Unavailable, StoreError> {
+/// A failure to connect can be retried; a sent command without a reply ends the call.
+fn unconnected(node: &Node, error: SendError) -> Result<Unavailable, StoreError> {
     let node = node.address.clone();
-    match silence {
-        Silence::NotConnected(source) => Ok(Unavailable::NotConnected { node, source }),
-        Silence::ReplyLost(source) => Err(Unavailable::ReplyLost { node, source }.into()),
-        Silence::NoReply => Err(Unavailable::NoReply { node }.into()),
+    match error {
+        SendError::NotConnected(source) => Ok(Unavailable::NotConnected { node, source }),
+        SendError::ReplyLost(source) => Err(Unavailable::ReplyLost { node, source }.into()),
+        SendError::NoReply => Err(Unavailable::NoReply { node }.into()),
     }
 }
 

@@ -1,14 +1,14 @@
-//! What can go wrong between a caller and Redis, seen by what the caller should do next.
+//! Errors of the driver, by what the caller should do next.
 
 use redis::{RedisError, ServerError};
 
-/// A failed call of the store. It knows nothing of HTTP; the causes stay in `source()`.
+/// A failed call of the store. The causes are in `source()`.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Redis could not answer in time. Asking again later may help.
+    /// Redis gave no reply in time. A later retry may succeed.
     #[error("Redis is unavailable: {0}")]
     Unavailable(#[from] Unavailable),
-    /// Redis is at `maxmemory`, so a script that would take more of it was refused before it ran.
+    /// Redis is at `maxmemory` and refused a script before it ran.
     #[error("Redis is out of memory")]
     Full,
     /// A script raised an error: a corrupt record or a mistake in the script.
@@ -18,22 +18,22 @@ pub enum StoreError {
         script: &'static str,
         /// File and line below `lua/`, as they are in the repository.
         place: String,
-        /// What Redis said.
+        /// The error message of Redis.
         message: String,
     },
-    /// A script answered with something that its caller does not know: a bug.
-    #[error("script `{script}` answered {found} at position {position}, where {expected} belongs")]
+    /// A script replied with something that its caller does not know: a bug.
+    #[error("script `{script}` replied {found} at position {position} instead of {expected}")]
     Reply {
         /// Name of the script, without `.lua`.
         script: &'static str,
         /// Index in the reply array, 0 is the status word.
         position: usize,
-        /// What would have been right.
+        /// What was expected.
         expected: &'static str,
-        /// What came instead, shortened.
+        /// What was found, shortened.
         found: String,
     },
-    /// A plain command was answered with an error.
+    /// A command got an error reply.
     #[error("Redis refused a command: {code} {detail}")]
     Refused {
         /// The error code, such as `WRONGTYPE`.
@@ -46,21 +46,21 @@ pub enum StoreError {
     Deployment(#[from] DeploymentError),
 }
 
-/// Why there is no answer. Nothing is known about the effect after [`Unavailable::NoReply`] and
-/// [`Unavailable::ReplyLost`]; the other causes guarantee that nothing was done.
+/// Why there is no reply. After [`Unavailable::NoReply`] and [`Unavailable::ReplyLost`] the effect is unknown; the other
+/// causes guarantee that nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// No connection could be had before the deadline.
+    /// No connection was established before the deadline.
     #[error("no connection to {node} in time")]
     NotConnected {
-        /// Address of the node, or what was looked for.
+        /// Address of the node, or its description.
         node: String,
         /// The last failed attempt.
         #[source]
         source: Option<RedisError>,
     },
-    /// Earlier calls of the same request took all the time that it had.
-    #[error("Redis has taken all the time that the request had")]
+    /// Earlier calls of the request used up its deadline.
+    #[error("the request's deadline for Redis is over")]
     TimeIsUp,
     /// The request was sent and the deadline passed without a reply.
     #[error("{node} did not reply in time")]
@@ -73,12 +73,12 @@ pub enum Unavailable {
     ReplyLost {
         /// Address of the node.
         node: String,
-        /// What broke.
+        /// The error of the connection.
         #[source]
         source: RedisError,
     },
-    /// Redis refused to run the request, and still did when the deadline passed.
-    #[error("{node} refused to run the request: {refusal}")]
+    /// Redis refused to run the command until the deadline passed.
+    #[error("{node} refused to run the command: {refusal}")]
     NotReady {
         /// Address of the node.
         node: String,
@@ -88,7 +88,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// Whether the request may have been carried out although no reply came.
+    /// Whether the command may have run although no reply came.
     pub fn effect_unknown(&self) -> bool {
         match self {
             Self::NoReply { .. } | Self::ReplyLost { .. } => true,
@@ -100,7 +100,7 @@ impl Unavailable {
 /// The deployment found in Redis is not the one that this process was configured for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeploymentError {
-    /// A later release has already written here.
+    /// A later release has written the data.
     #[error(
         "the data under prefix `{prefix}` has layout {found}, this binary knows layouts up to {known}: \
          run a release that knows it, or choose another BUDGET_KEY_PREFIX"

@@ -1,4 +1,4 @@
-//! One multiplexed connection that heals: opened on first use, shared by all requests, replaced when it breaks.
+//! One multiplexed connection: opened on first use, shared by all requests, reopened when it breaks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,10 +13,10 @@ use super::clock::Clock;
 use super::metrics::StoreMetrics;
 use super::retry::backoff;
 
-/// Requests that may wait in a connection's queue before senders have to wait themselves.
+/// Commands that may wait in a connection's queue; further senders wait.
 const QUEUE: usize = 1024;
 
-/// What all connections of a store share.
+/// The settings and metrics that all connections of a store share.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
     /// How long one attempt to connect may take, handshake included.
@@ -25,13 +25,13 @@ pub(crate) struct Dialer {
     pub links: usize,
     /// Connections per node for work off the request path.
     pub pooled: usize,
-    /// Whether a node must call itself a master before it is used: where someone else told its address.
+    /// Whether a node must report that it is a master before it is used, because a Sentinel named it.
     pub verify_role: bool,
     pub clock: Arc<Clock>,
     pub metrics: StoreMetrics,
 }
 
-/// An open connection and whether it still is.
+/// A connection, and whether it is still open.
 #[derive(Clone)]
 pub(crate) struct Live {
     pub connection: MultiplexedConnection,
@@ -39,13 +39,13 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Makes the next request open a new connection. Requests in flight on this one keep it.
+    /// Makes the next request open a new connection; requests in flight keep this one.
     pub(crate) fn discard(&self) {
         self.alive.store(false, Ordering::Release);
     }
 }
 
-/// See the module documentation.
+/// A shared connection that reopens.
 pub(crate) struct Link {
     shared: Arc<Shared>,
 }
@@ -57,7 +57,7 @@ struct Shared {
     dial: Mutex<Dial>,
     /// Notified after each attempt to connect.
     attempted: Notify,
-    /// Set when a connection of this node was lost; never cleared.
+    /// Set when a connection of this node breaks; never cleared.
     lost: Arc<AtomicBool>,
 }
 
@@ -83,10 +83,10 @@ impl Link {
         }
     }
 
-    /// The connection, opened if need be. All callers wait for the same attempt.
+    /// The connection, opened when there is none. All callers wait for the same attempt.
     ///
     /// # Errors
-    /// The failure of the attempt that was waited for; `None` when the deadline came first.
+    /// The failure of the attempt; `None` when the deadline came first.
     pub(crate) async fn connect(&self, deadline: Instant) -> Result<Live, Option<RedisError>> {
         if let Some(live) = self.shared.live() {
             return Ok(live);
@@ -106,7 +106,7 @@ impl Link {
         }
     }
 
-    /// One attempt at a time, in a task of its own: a caller that gives up does not end it.
+    /// Starts an attempt unless one is running, in a task of its own, so that a caller that gives up does not abort it.
     fn start_dialing(&self) {
         let mut dial = lock(&self.shared.dial);
         if dial.running {
@@ -123,7 +123,7 @@ impl Link {
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             let result = shared.dial().await;
-            shared.settle(result);
+            shared.finish(result);
         });
     }
 }
@@ -179,7 +179,7 @@ impl Shared {
         Ok(Live { connection, alive })
     }
 
-    fn settle(&self, result: Result<Live, RedisError>) {
+    fn finish(&self, result: Result<Live, RedisError>) {
         let mut dial = lock(&self.dial);
         dial.running = false;
         match result {
@@ -200,14 +200,14 @@ impl Shared {
     }
 }
 
-/// Settings of every connection. The crate's own reply timeout (500 ms) is off: each call has its deadline.
+/// Settings of every connection. The crate's reply timeout (500 ms) is off, because each call has a deadline.
 pub(crate) fn async_config(connect_timeout: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(connect_timeout))
         .set_response_timeout(None)
 }
 
-/// Refuses a node that does not call itself a master. An ACL that hides `ROLE` is taken as a yes.
+/// Refuses a node that does not report that it is a master. When an ACL hides `ROLE`, the node is accepted.
 pub(crate) async fn require_master(
     connection: &mut MultiplexedConnection,
 ) -> Result<(), RedisError> {

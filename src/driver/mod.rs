@@ -1,5 +1,5 @@
-//! The Redis driver: connections to one server, Sentinel or a Cluster; deadlines, retries, scripts and Redis's clock.
-//! It knows no script and no key by name.
+//! The Redis driver: connections to one server, Sentinel or a Cluster; deadlines, retries, scripts and Redis's clock. No
+//! script and no key is named here.
 
 pub(crate) mod assemble;
 pub mod call;

@@ -1,4 +1,4 @@
-//! One Redis server: a few shared connections for requests, a small pool for everything else.
+//! One Redis server: a few shared connections for requests, a small pool for background work.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,21 +16,21 @@ use super::script::Script;
 /// Which connections a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// The shared, pipelined connections. For requests and probes, and short work only: a long reply delays all that come
+    /// A shared, pipelined connection, for requests and probes. Only for short replies, because a long one delays those
     /// after it.
     Request,
-    /// A connection of its own from the pool: lists, workers.
+    /// An exclusive connection from the pool, for lists and workers.
     Background,
 }
 
-/// Why a node gave no reply at all.
+/// Why a node gave no reply.
 #[derive(Debug)]
-pub(crate) enum Silence {
-    /// Nothing was sent.
+pub(crate) enum SendError {
+    /// The command was not sent.
     NotConnected(Option<RedisError>),
-    /// Something was sent; whether it ran is unknown.
+    /// The connection broke after the command was sent; it may have run.
     ReplyLost(RedisError),
-    /// The same, because the deadline passed.
+    /// The deadline passed after the command was sent; it may have run.
     NoReply,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Open {
     Pooled(Pooled),
 }
 
-/// See the module documentation.
+/// One Redis server and its connections.
 pub(crate) struct Node {
-    /// For messages and to compare nodes: host and port, or the socket's path.
+    /// Host and port, or the socket's path; identifies the node.
     pub address: String,
     pub info: ConnectionInfo,
     links: Box<[Link]>,
@@ -52,7 +52,7 @@ pub(crate) struct Node {
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
 }
 
-/// Lets one caller at a time load a script; the others find it loaded.
+/// Lets one caller at a time load a script; holds when it was last loaded.
 type Gate = tokio::sync::Mutex<Option<Instant>>;
 
 impl Node {
@@ -77,7 +77,7 @@ impl Node {
         })
     }
 
-    /// Whether a connection to this node has ever broken, or an answer showed that it is no longer the right one.
+    /// Whether a connection to this node has ever broken, or a reply showed that it is no longer the master.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -87,43 +87,43 @@ impl Node {
     }
 
     /// A connection, opened if need be.
-    pub(crate) async fn open(&self, lane: Lane, deadline: Instant) -> Result<Open, Silence> {
+    pub(crate) async fn open(&self, lane: Lane, deadline: Instant) -> Result<Open, SendError> {
         match lane {
             Lane::Request => {
-                let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
-                let live = self.links[turn].connect(deadline).await;
-                live.map(Open::Shared).map_err(Silence::NotConnected)
+                let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
+                let live = self.links[index].connect(deadline).await;
+                live.map(Open::Shared).map_err(SendError::NotConnected)
             }
             Lane::Background => match timeout_at(deadline, self.pool.get()).await {
                 Ok(Ok(connection)) => Ok(Open::Pooled(connection)),
-                Ok(Err(PoolError::Backend(error))) => Err(Silence::NotConnected(Some(error))),
-                Ok(Err(_)) | Err(_) => Err(Silence::NotConnected(None)),
+                Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
+                Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
             },
         }
     }
 
-    /// Makes sure that the node knows `script`, which it did not at `asked_at`. Concurrent callers load it once.
+    /// Loads `script`, which the node did not know at `missed_at`. Concurrent callers load it once.
     pub(crate) async fn load(
         &self,
         script: &Script,
-        asked_at: Instant,
+        missed_at: Instant,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, Silence> {
+    ) -> Result<Value, SendError> {
         let gate = {
             let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(gates.entry(script.name()).or_default())
         };
         let Ok(mut loaded_at) = timeout_at(deadline, gate.lock()).await else {
-            return Err(Silence::NotConnected(None));
+            return Err(SendError::NotConnected(None));
         };
-        if loaded_at.is_some_and(|loaded_at| loaded_at >= asked_at) {
+        if loaded_at.is_some_and(|loaded_at| loaded_at >= missed_at) {
             return Ok(Value::Okay);
         }
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(script.source());
         let open = self.open(lane, deadline).await?;
-        // Of what happened since, a loss of the script above all, this load may know nothing.
+        // The time of sending, because the node may lose the script again after that.
         let sent_at = Instant::now();
         let reply = open.send(&command, deadline).await?;
         if !matches!(reply, Value::ServerError(_)) {
@@ -135,10 +135,10 @@ impl Node {
 
 impl Open {
     /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
-    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, Silence> {
+    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, SendError> {
         let mut connection = self.connection();
         let reply = timeout_at(deadline, connection.send_packed_command(command)).await;
-        self.settle(reply)
+        self.check(reply)
     }
 
     /// Sends a pipeline; the replies come in order, error replies among them.
@@ -146,7 +146,7 @@ impl Open {
         self,
         pipeline: &Pipeline,
         deadline: Instant,
-    ) -> Result<Vec<Value>, Silence> {
+    ) -> Result<Vec<Value>, SendError> {
         let mut connection = self.connection();
         let count = pipeline.len();
         let reply = timeout_at(
@@ -154,7 +154,7 @@ impl Open {
             connection.send_packed_commands(pipeline, 0, count),
         )
         .await;
-        self.settle(reply)
+        self.check(reply)
     }
 
     fn connection(&self) -> MultiplexedConnection {
@@ -164,20 +164,20 @@ impl Open {
         }
     }
 
-    /// A connection that broke or fell silent is not used again.
-    fn settle<T>(
+    /// Discards a connection that broke or did not reply in time.
+    fn check<T>(
         self,
         reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
-    ) -> Result<T, Silence> {
+    ) -> Result<T, SendError> {
         match reply {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
                 self.discard();
-                Err(Silence::ReplyLost(error))
+                Err(SendError::ReplyLost(error))
             }
             Err(_) => {
                 self.discard();
-                Err(Silence::NoReply)
+                Err(SendError::NoReply)
             }
         }
     }

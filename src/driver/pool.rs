@@ -1,4 +1,4 @@
-//! Connections for work off the request path, each used by one caller at a time.
+//! Connections for background work, each used by one caller at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -10,11 +10,11 @@ use redis::{ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError, RedisResu
 
 use super::link::{Dialer, async_config, require_master};
 
-/// A connection that goes back to the pool when it is dropped.
+/// A connection that returns to the pool when it is dropped.
 pub(crate) type Pooled = Object<Opener>;
 
-/// Opens connections to one node. The crate's own manager asks (`PING`) after a connection before each use, which would be a
-/// second round trip for every list; this one asks only if a connection of the pool has broken since.
+/// Opens connections to one node. The crate's own manager sends `PING` before each use, a second round trip for every list;
+/// this one does so only when a connection of the pool broke since the last check.
 pub(crate) struct Opener {
     manager: deadpool_redis::Manager,
     verify_role: bool,
@@ -27,10 +27,10 @@ pub(crate) struct Opener {
 /// When the address or its TLS settings cannot be used at all.
 pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Opener>> {
     let broken_at = Arc::new(Mutex::new(None));
-    let noted = Arc::clone(&broken_at);
+    let noticed = Arc::clone(&broken_at);
     let config = async_config(dialer.connect_timeout).set_push_sender(move |push: PushInfo| {
         if push.kind == PushKind::Disconnection {
-            *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
         Ok::<(), ()>(())
     });

@@ -1,4 +1,4 @@
-//! What to do about an error that Redis answers: only what surely was not carried out is sent again.
+//! What to do about an error reply: a command is retried only when it certainly did not run.
 
 use std::time::Duration;
 
@@ -6,51 +6,51 @@ use redis::{ServerError, ServerErrorKind};
 
 use super::metrics::ExtraTrip;
 
-/// What an error reply means for the request.
+/// What to do about an error reply.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// The node does not know the script; load it and go on.
+pub(crate) enum Action {
+    /// Load the script, which the node does not know.
     LoadScript,
-    /// The slot belongs to the node at this address (host may be empty: the same host).
+    /// Go to the node at this address, which owns the slot; an empty host means the same host.
     Moved(String, u16),
-    /// This one request belongs to the node at this address.
+    /// Go to the node at this address, with this command only.
     Ask(String, u16),
-    /// Nothing was done; wait a little and ask again.
-    Again(ExtraTrip),
-    /// Nothing was done and waiting is not for us to do: too few replicas, a failed disk.
-    NotNow,
-    /// Redis is at `maxmemory`.
+    /// Retry after a pause; nothing was done.
+    Retry(ExtraTrip),
+    /// Report that Redis is not ready, such as with too few replicas or a failed disk; nothing was done.
+    NotReady,
+    /// Report that Redis is at `maxmemory`.
     Full,
-    /// The request itself failed.
+    /// Report the error of the command.
     Failed,
 }
 
-/// Judges an error reply.
-pub(crate) fn judge(error: &ServerError) -> Verdict {
+/// What to do about an error reply.
+pub(crate) fn action(error: &ServerError) -> Action {
     use ServerErrorKind as Kind;
     let details = error.details().unwrap_or("");
     match error.kind() {
-        Some(Kind::NoScript) => Verdict::LoadScript,
+        Some(Kind::NoScript) => Action::LoadScript,
         Some(Kind::Moved) => {
-            redirect(details).map_or(Verdict::Failed, |(host, port)| Verdict::Moved(host, port))
+            redirect(details).map_or(Action::Failed, |(host, port)| Action::Moved(host, port))
         }
         Some(Kind::Ask) => {
-            redirect(details).map_or(Verdict::Failed, |(host, port)| Verdict::Ask(host, port))
+            redirect(details).map_or(Action::Failed, |(host, port)| Action::Ask(host, port))
         }
         Some(Kind::TryAgain | Kind::BusyLoading | Kind::ClusterDown | Kind::MasterDown) => {
-            Verdict::Again(ExtraTrip::TryAgain)
+            Action::Retry(ExtraTrip::TryAgain)
         }
-        Some(Kind::ReadOnly) => Verdict::Again(ExtraTrip::ReadOnly),
-        // A key that a script reads before its first write has moved; after the move the retry goes to its new node.
+        Some(Kind::ReadOnly) => Action::Retry(ExtraTrip::ReadOnly),
+        // A key that a script reads before its first write has moved; the retry goes to its new owner.
         _ if details.contains("attempted to access a non local key") => {
-            Verdict::Again(ExtraTrip::TryAgain)
+            Action::Retry(ExtraTrip::TryAgain)
         }
-        Some(_) => Verdict::Failed,
+        Some(_) => Action::Failed,
         None => match error.code() {
-            "OOM" => Verdict::Full,
-            "BUSY" => Verdict::Again(ExtraTrip::TryAgain),
-            "NOREPLICAS" | "MISCONF" => Verdict::NotNow,
-            _ => Verdict::Failed,
+            "OOM" => Action::Full,
+            "BUSY" => Action::Retry(ExtraTrip::TryAgain),
+            "NOREPLICAS" | "MISCONF" => Action::NotReady,
+            _ => Action::Failed,
         },
     }
 }
@@ -63,7 +63,7 @@ fn redirect(details: &str) -> Option<(String, u16)> {
 }
 
 /// The pause before attempt `failures + 1`: up to 4 ms after the first failure, doubling to 250 ms, half of it random,
-/// so that the replicas of a deployment do not come back all at once.
+/// so that the processes of a deployment do not retry all at once.
 pub(crate) fn backoff(failures: u32) -> Duration {
     let ceiling_ms = (4u64 << failures.min(6)).min(250);
     Duration::from_micros(rand::random_range(ceiling_ms * 500..=ceiling_ms * 1000))
@@ -75,68 +75,71 @@ mod tests {
 
     use super::*;
 
-    fn verdict(line: &str) -> Verdict {
+    fn action_on(line: &str) -> Action {
         match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => judge(&error),
+            Ok(Value::ServerError(error)) => action(&error),
             other => panic!("not an error reply: {other:?}"),
         }
     }
 
     #[test]
-    fn only_what_did_not_run_is_sent_again() {
-        assert_eq!(verdict("NOSCRIPT No matching script."), Verdict::LoadScript);
+    fn only_commands_that_did_not_run_are_retried() {
         assert_eq!(
-            verdict("MOVED 3999 127.0.0.1:6381"),
-            Verdict::Moved("127.0.0.1".into(), 6381)
+            action_on("NOSCRIPT No matching script."),
+            Action::LoadScript
         );
         assert_eq!(
-            verdict("MOVED 3999 :6381"),
-            Verdict::Moved(String::new(), 6381)
+            action_on("MOVED 3999 127.0.0.1:6381"),
+            Action::Moved("127.0.0.1".into(), 6381)
         );
         assert_eq!(
-            verdict("ASK 3999 ::1:6381"),
-            Verdict::Ask("::1".into(), 6381)
+            action_on("MOVED 3999 :6381"),
+            Action::Moved(String::new(), 6381)
         );
         assert_eq!(
-            verdict("LOADING Redis is loading the dataset in memory"),
-            Verdict::Again(ExtraTrip::TryAgain)
+            action_on("ASK 3999 ::1:6381"),
+            Action::Ask("::1".into(), 6381)
         );
         assert_eq!(
-            verdict("READONLY Can not run script with write flag on readonly replica."),
-            Verdict::Again(ExtraTrip::ReadOnly)
+            action_on("LOADING Redis is loading the dataset in memory"),
+            Action::Retry(ExtraTrip::TryAgain)
         );
         assert_eq!(
-            verdict(
+            action_on("READONLY Can not run script with write flag on readonly replica."),
+            Action::Retry(ExtraTrip::ReadOnly)
+        );
+        assert_eq!(
+            action_on(
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
             ),
-            Verdict::Again(ExtraTrip::TryAgain)
+            Action::Retry(ExtraTrip::TryAgain)
         );
         assert_eq!(
-            verdict(
+            action_on(
                 "ERR Script attempted to access a non local key in a cluster node script: 0f, on @user_script:4."
             ),
-            Verdict::Again(ExtraTrip::TryAgain)
+            Action::Retry(ExtraTrip::TryAgain)
         );
         assert_eq!(
-            verdict(
+            action_on(
                 "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
             ),
-            Verdict::Full
+            Action::Full
         );
         assert_eq!(
-            verdict("NOREPLICAS Not enough good replicas to write."),
-            Verdict::NotNow
+            action_on("NOREPLICAS Not enough good replicas to write."),
+            Action::NotReady
         );
         assert_eq!(
-            verdict("WRONGTYPE Operation against a key holding the wrong kind of value"),
-            Verdict::Failed
+            action_on("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            Action::Failed
         );
-        assert_eq!(verdict("ERR user_script:3: boom"), Verdict::Failed);
-        assert_eq!(verdict("NOAUTH Authentication required."), Verdict::Failed);
+        assert_eq!(action_on("ERR user_script:3: boom"), Action::Failed);
+        assert_eq!(action_on("NOAUTH Authentication required."), Action::Failed);
     }
 
     #[test]
-    fn the_pause_grows_and_stays_bounded() {
+    fn the_pause_grows_up_to_a_limit() {
         for failures in 0..40 {
             assert!(backoff(failures) <= Duration::from_millis(250));
         }

@@ -1,4 +1,4 @@
-//! The master that Sentinel names. It is asked again whenever a connection to the master was lost.
+//! The master that Sentinel names. Sentinels are queried again whenever a connection to the master breaks.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::link::{Dialer, async_config};
 use super::node::Node;
 use super::url::at_address;
 
-/// After a fruitless round the Sentinels are left alone for this long.
+/// The pause after no Sentinel could name the master.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct SentinelRouter {
@@ -48,7 +48,7 @@ impl SentinelRouter {
         }
     }
 
-    /// The master; asks the Sentinels where it is unknown or a connection to it was lost.
+    /// The master; queries the Sentinels when it is unknown or a connection to it broke.
     pub(crate) async fn node(&self, deadline: Instant) -> Result<Arc<Node>, Unavailable> {
         if let Some(node) = self.current() {
             return Ok(node);
@@ -90,11 +90,11 @@ impl SentinelRouter {
         let mut last =
             RedisError::from((ErrorKind::EmptySentinelList, "no Sentinel is configured"));
         for _ in 0..search.sentinels.len() {
-            let asked = &search.sentinels[0];
-            match self.ask(asked).await {
+            let sentinel = &search.sentinels[0];
+            match self.query(sentinel).await {
                 Ok((host, port)) => return self.adopt(&host, port),
                 Err(error) => {
-                    warn!(sentinel = %asked.addr(), error = %error, "a Sentinel does not help; asking the next");
+                    warn!(sentinel = %sentinel.addr(), error = %error, "a Sentinel did not name the master; trying the next: {error}");
                     last = error;
                     search.sentinels.rotate_left(1);
                 }
@@ -103,10 +103,10 @@ impl SentinelRouter {
         Err(last)
     }
 
-    /// Asks one Sentinel, and the node that it names whether it is a master.
-    async fn ask(&self, sentinel: &ConnectionInfo) -> RedisResult<(String, u16)> {
+    /// The address of the master, as one Sentinel names it.
+    async fn query(&self, sentinel: &ConnectionInfo) -> RedisResult<(String, u16)> {
         let limit = self.dialer.connect_timeout;
-        let question = async {
+        let queried = async {
             let client = Client::open(sentinel.clone())?;
             let mut connection = client
                 .get_multiplexed_async_connection_with_config(&async_config(limit))
@@ -125,10 +125,10 @@ impl SentinelRouter {
                 ))
             })
         };
-        let silent = (ErrorKind::Io, "the Sentinel did not answer in time");
-        timeout(limit, question)
+        let late = (ErrorKind::Io, "the Sentinel did not reply in time");
+        timeout(limit, queried)
             .await
-            .unwrap_or_else(|_| Err(silent.into()))
+            .unwrap_or_else(|_| Err(late.into()))
     }
 
     fn adopt(&self, host: &str, port: u16) -> RedisResult<Arc<Node>> {

@@ -1,9 +1,9 @@
-//! Which of the 16,384 cluster slots a key belongs to.
+//! Computes the cluster slot of a key.
 
 /// Number of slots of a Redis Cluster.
 pub(crate) const SLOTS: usize = 16_384;
 
-/// The slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key where it has none.
+/// The slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none.
 pub(crate) fn of(key: &[u8]) -> u16 {
     let crc = hash_tag(key).iter().fold(0u16, |crc, byte| {
         (crc << 8) ^ TABLE[((crc >> 8) ^ u16::from(*byte)) as usize & 0xff]

@@ -8,16 +8,15 @@
 //! redis+cluster://[user[:password]@]host[:port],host[:port]               Redis Cluster, some of its nodes
 //! ```
 //!
-//! `rediss`, `rediss+sentinel` and `rediss+cluster` use TLS, to the Sentinels as well. `valkey` may be written for
-//! `redis`. User and password are percent-encoded. Default ports are 6379, for Sentinels 26379.
+//! `rediss`, `rediss+sentinel` and `rediss+cluster` use TLS, to the Sentinels as well. `valkey` is a synonym of `redis`. User and password are percent-encoded. Default ports are 6379, for Sentinels 26379.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates};
 
-/// Where Redis is and how it is laid out. Holds credentials, so it has no `Debug`.
+/// Where Redis is, and its topology. Holds credentials, so it has no `Debug`.
 pub(crate) enum Topology {
     /// One server.
     Standalone(ConnectionInfo),
-    /// The master that a set of Sentinels agrees on.
+    /// The master that Sentinels name.
     Sentinel {
         sentinels: Vec<ConnectionInfo>,
         master: String,
@@ -47,13 +46,13 @@ pub enum RedisUrlError {
     /// The database is not a number, or a cluster was given one.
     #[error("the database after the last `/` must be a number (a cluster has only database 0)")]
     Database,
-    /// A query parameter that means nothing here.
+    /// An unknown query parameter.
     #[error("unknown parameter `{0}`")]
     Parameter(String),
     /// A fragment, such as `#insecure`.
     #[error("no fragment is accepted; to trust a private authority set BUDGET_REDIS_TLS_CA_FILE")]
     Fragment,
-    /// The TLS files do not fit.
+    /// The TLS files are unusable.
     #[error("the TLS certificates are unusable: {0}")]
     Tls(String),
 }
@@ -123,7 +122,7 @@ impl Topology {
                         if let Some(password) = &password {
                             settings = settings.set_password(password);
                         }
-                        // A Sentinel answers HELLO, but push messages are of no use here.
+                        // A Sentinel supports RESP3, but its push messages are not needed.
                         settings = settings.set_protocol(ProtocolVersion::RESP2);
                         Ok(info.set_redis_settings(settings))
                     })
@@ -175,13 +174,13 @@ fn node(
     }
 }
 
-/// RESP3, because only there does the driver say at once that a connection is gone.
+/// Selects RESP3, because only with it the crate reports a broken connection at once.
 fn with_resp3(info: ConnectionInfo) -> ConnectionInfo {
     let settings = info.redis_settings().clone();
     info.set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
 }
 
-/// The same way in (credentials, database, TLS) to another address.
+/// The same credentials, database and TLS at another address.
 pub(crate) fn at_address(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let addr = match info.addr() {
         ConnectionAddr::TcpTls {
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn an_ambiguous_url_is_refused() {
         assert_eq!(refusal("http://localhost"), RedisUrlError::Scheme);
         assert_eq!(refusal("localhost:6379"), RedisUrlError::Scheme);
         assert_eq!(refusal("redis+ring://a"), RedisUrlError::Scheme);

@@ -1,10 +1,11 @@
-//! Which addresses a delivery may go to.
+//! The address ranges that deliveries must not go to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::domain::cidr::Cidr;
 
-/// What an operator may take out of the list: private networks, loopback and link-local IPv4, where cloud metadata lives.
+/// Ranges that are blocked unless the operator removes them: private networks, loopback, and link-local IPv4 with the
+/// metadata services of clouds.
 pub const BLOCKED_BY_DEFAULT: [&str; 7] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
@@ -15,9 +16,8 @@ pub const BLOCKED_BY_DEFAULT: [&str; 7] = [
     "fc00::/7",
 ];
 
-/// Never a receiver, whatever is configured. IPv4-mapped addresses are judged by the IPv4 inside, and so are those that a
-/// NAT64 gateway turns into IPv4.
-const NEVER_V4: [(u32, u32, &str); 11] = [
+/// Ranges that are always blocked. IPv4-mapped and NAT64 addresses count as the IPv4 address inside.
+const ALWAYS_V4: [(u32, u32, &str); 11] = [
     (0x0000_0000, 8, "this host (0.0.0.0/8)"),
     (0x6440_0000, 10, "carrier NAT (100.64.0.0/10)"),
     (0xc000_0000, 24, "protocol assignments (192.0.0.0/24)"),
@@ -28,11 +28,10 @@ const NEVER_V4: [(u32, u32, &str); 11] = [
     (0xe000_0000, 4, "multicast (224.0.0.0/4)"),
     (0xffff_ffff, 32, "broadcast (255.255.255.255/32)"),
     (0xf000_0000, 4, "reserved (240.0.0.0/4)"),
-    // Anycast of the relays that 6to4 had.
     (0xc058_6300, 24, "6to4 relays (192.88.99.0/24)"),
 ];
 
-const NEVER_V6: [(u128, u32, &str); 9] = [
+const ALWAYS_V6: [(u128, u32, &str); 9] = [
     (0xfe80 << 112, 10, "link-local (fe80::/10)"),
     (0xfec0 << 112, 10, "site-local (fec0::/10)"),
     (0xff00 << 112, 8, "multicast (ff00::/8)"),
@@ -47,7 +46,7 @@ const NEVER_V6: [(u128, u32, &str); 9] = [
 /// The prefix of the public NAT64 translation.
 const NAT64: u128 = 0x0064_ff9b << 96;
 
-/// Why an address is refused; `None` when it may be connected to.
+/// Why an address is refused; `None` when it is allowed.
 pub(super) fn refusal(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
     match address {
         IpAddr::V4(v4) => refusal_v4(v4, blocked),
@@ -60,23 +59,24 @@ pub(super) fn refusal(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
 
 fn refusal_v4(address: Ipv4Addr, blocked: &[Cidr]) -> Option<String> {
     let bits = address.to_bits();
-    let never = NEVER_V4
+    let within = |length: u32, network: u32| bits >> (32 - length) == network >> (32 - length);
+    let always = ALWAYS_V4
         .iter()
-        .find(|(network, length, _)| bits >> (32 - length) == network >> (32 - length));
-    never
+        .find(|(network, length, _)| within(*length, *network));
+    always
         .map(|(_, _, what)| (*what).to_owned())
         .or_else(|| configured(address.into(), blocked))
 }
 
 fn refusal_v6(address: Ipv6Addr, blocked: &[Cidr]) -> Option<String> {
-    if address == Ipv6Addr::LOCALHOST {
-        return configured(address.into(), blocked);
-    }
     let bits = address.to_bits();
-    let never = NEVER_V6
+    let within = |length: u32, network: u128| bits >> (128 - length) == network >> (128 - length);
+    let always = ALWAYS_V6
         .iter()
-        .find(|(network, length, _)| bits >> (128 - length) == network >> (128 - length));
-    never
+        .find(|(network, length, _)| within(*length, *network));
+    // Loopback lies within the range of IPv4-compatible addresses.
+    always
+        .filter(|_| address != Ipv6Addr::LOCALHOST)
         .map(|(_, _, what)| (*what).to_owned())
         .or_else(|| configured(address.into(), blocked))
 }
@@ -86,7 +86,7 @@ fn configured(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
     within.then(|| "a blocked range of the security configuration".to_owned())
 }
 
-/// The IPv4 address that a connection to `address` ends at.
+/// The IPv4 address inside an IPv4-mapped or NAT64 address.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let low = Ipv4Addr::from_bits(bits as u32);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_a_receiver_stays_blocked() {
+    fn always_blocked_ranges_stay_blocked() {
         for (inside, outside) in [
             ("0.0.0.0", None),
             ("0.1.2.3", Some("1.0.0.0")),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_inside_an_ipv6_is_judged_as_what_it_is() {
+    fn an_ipv4_inside_an_ipv6_counts_as_ipv4() {
         for (address, blocked) in [
             ("::ffff:127.0.0.1", true),
             ("::ffff:10.0.0.1", true),
@@ -175,7 +175,7 @@ mod tests {
         ] {
             assert_eq!(refused(address, &BLOCKED_BY_DEFAULT), blocked, "{address}");
         }
-        // Loopback may be opened; this host never.
+        // Loopback can be opened; this host cannot.
         assert!(!refused("::ffff:127.0.0.1", &[]) && refused("::ffff:0.0.0.0", &[]));
     }
 }

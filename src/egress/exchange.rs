@@ -1,4 +1,4 @@
-//! One `POST` to a judged address, from connecting to the last byte that is read of the answer.
+//! One `POST` to an admitted URL.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,46 +13,46 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use super::{Egress, Target};
+use super::admission::{Egress, Target};
 
-/// More of an answer's body is not read; it is discarded anyway.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How much of a response's body is read, and discarded.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// How long things may take.
+/// Time limits of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Until there is a connection, TLS included.
+    /// To connect, TLS included.
     pub connect: Duration,
-    /// The whole exchange, connecting and reading the answer's body included.
+    /// For the whole exchange, from connecting to reading the response's body.
     pub total: Duration,
 }
 
-/// What is sent.
+/// A request.
 #[derive(Debug)]
 pub struct Outbound {
-    /// All headers but `Host` and `Content-Length`.
+    /// All headers except `Host` and `Content-Length`.
     pub headers: HeaderMap,
-    /// The exact bytes.
+    /// The exact bytes of the body.
     pub body: Bytes,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posted {
-    /// The status of the answer.
+    /// The HTTP status.
     pub status: u16,
     /// How long the exchange took.
     pub took: Duration,
 }
 
 impl Posted {
-    /// Whether the receiver has taken it: nothing but 200 to 299 means that.
+    /// Whether the receiver accepted the request: status 200 to 299.
     pub fn is_success(self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-/// Why there was no answer. `Display` is fit for a tenant's eyes.
+/// Why there was no response. `Display` is safe to show to tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum PostError {
@@ -66,13 +66,12 @@ pub enum PostError {
     Unreachable,
     #[error("TLS/SSL handshake failed")]
     Tls,
-    #[error("The connection ended without an answer")]
-    NoAnswer,
+    #[error("The connection ended without a response")]
+    NoResponse,
 }
 
 impl Egress {
-    /// Sends one `POST` over a connection of its own, to one of the addresses that were judged. A redirect is an answer like
-    /// any other.
+    /// Sends one `POST` over a new connection to one of the checked addresses. Redirects are not followed.
     ///
     /// # Errors
     /// [`PostError`].
@@ -103,7 +102,7 @@ impl Egress {
     }
 }
 
-/// The first of the addresses that takes a connection.
+/// Connects to the first address that accepts.
 async fn connect(target: &Target) -> Result<TcpStream, PostError> {
     let mut failure = PostError::Unreachable;
     for address in &target.addresses {
@@ -137,29 +136,29 @@ async fn exchange<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let answered = async {
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|_| PostError::NoAnswer)?;
+    let exchanged = async {
+        let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.map_err(|_| PostError::NoResponse)?;
         let driver = AbortOnDrop(tokio::spawn(connection));
-        let request = request(target, outbound).ok_or(PostError::NoAnswer)?;
-        let answer = sender.send_request(request).await;
-        let answer = answer.map_err(|_| PostError::NoAnswer)?;
-        let status = answer.status().as_u16();
-        let mut body = answer.into_body();
+        let request = request(target, outbound).ok_or(PostError::NoResponse)?;
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|_| PostError::NoResponse)?;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
         let mut read = 0;
-        // A receiver that sends headers and then drips is one that has not answered in time.
+        // A receiver that sends its body too slowly runs into the deadline.
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| PostError::NoAnswer)?;
+            let frame = frame.map_err(|_| PostError::NoResponse)?;
             read += frame.data_ref().map_or(0, Bytes::len);
-            if read >= ANSWER_BYTES_MAX {
+            if read >= RESPONSE_BYTES_MAX {
                 break;
             }
         }
         drop(driver);
         Ok(status)
     };
-    let answered = timeout_at(deadline, answered).await;
-    answered.map_err(|_| PostError::Timeout)?
+    let exchanged = timeout_at(deadline, exchanged).await;
+    exchanged.map_err(|_| PostError::Timeout)?
 }
 
 fn request(target: &Target, outbound: Outbound) -> Option<Request<Full<Bytes>>> {
@@ -174,7 +173,7 @@ fn request(target: &Target, outbound: Outbound) -> Option<Request<Full<Bytes>>> 
     Some(request)
 }
 
-/// The connection ends with the exchange, whatever became of it.
+/// Closes the connection with the exchange, whatever its outcome.
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {

@@ -1,5 +1,5 @@
-//! Patterns of addresses: `https://*.example.com/*`. They are compared part by part, so that a `*` in the host cannot
-//! swallow the path in which another host is named.
+//! URL patterns: `https://*.example.com/*`. Host and path are compared separately, so that a `*` in the host cannot match
+//! a path that names another host.
 
 use std::str::FromStr;
 
@@ -7,21 +7,21 @@ use url::Host;
 
 use super::url::ReceiverUrl;
 
-/// Most characters of a pattern.
+/// The longest pattern, in characters.
 const CHARS_MAX: usize = 2048;
 
-/// A pattern of addresses.
+/// A URL pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlPattern {
-    /// `None`: either.
+    /// `None` for both schemes.
     scheme: Option<String>,
     host: String,
-    /// `None`: any.
+    /// `None` for any port.
     port: Option<u16>,
     path: String,
 }
 
-/// The text is no pattern.
+/// The text is not a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a pattern is a URL such as https://*.example.com/*, with * for any part of host or path")]
 pub struct PatternError;
@@ -54,7 +54,7 @@ impl FromStr for UrlPattern {
                     .filter(|port| *port > 0)
                     .ok_or(PatternError)?,
             ),
-            // As in an address: the port of the scheme.
+            // The port of the scheme, as in a URL.
             None if scheme.as_deref() == Some("http") => Some(80),
             None => Some(443),
         };
@@ -73,10 +73,10 @@ impl FromStr for UrlPattern {
 }
 
 impl UrlPattern {
-    /// Whether an address is of this pattern, to its very end.
+    /// Whether the whole URL matches this pattern.
     pub fn matches(&self, url: &ReceiverUrl) -> bool {
         let port = match (&self.scheme, self.port) {
-            // `*` stands for both schemes, so no port stands for that of either.
+            // For both schemes, an absent port means that of the URL's scheme.
             (None, Some(443)) => url.port() == if url.is_plain() { 80 } else { 443 },
             (_, port) => port.is_none_or(|port| port == url.port()),
         };
@@ -89,7 +89,7 @@ impl UrlPattern {
     }
 }
 
-/// A host in the form in which addresses have it: lower case, and ASCII by label where there is no `*`.
+/// Normalizes a host pattern as URLs do: lower case, and each label without `*` in ASCII.
 fn host_pattern(host: &str) -> Result<String, PatternError> {
     if host.is_empty() || host.contains(['[', ']']) && host.contains('*') {
         return Err(PatternError);
@@ -118,11 +118,11 @@ fn host_pattern(host: &str) -> Result<String, PatternError> {
     Ok(labels?.join("."))
 }
 
-/// Whether `text` is of `pattern`, in which `*` stands for any number of bytes that `swallows` allows.
-fn glob(pattern: &str, text: &str, swallows: impl Fn(u8) -> bool) -> bool {
+/// Whether `text` matches `pattern`, in which `*` matches any number of bytes that `allowed` accepts.
+fn glob(pattern: &str, text: &str, allowed: impl Fn(u8) -> bool) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Behind the last star, and the text from which it was tried.
+    // The position after the last star, and how far that star has matched.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -132,7 +132,7 @@ fn glob(pattern: &str, text: &str, swallows: impl Fn(u8) -> bool) -> bool {
             p += 1;
             t += 1;
         } else if let Some((behind, from)) = star
-            && swallows(text[from])
+            && allowed(text[from])
         {
             star = Some((behind, from + 1));
             p = behind;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "",
             "*",

@@ -1,16 +1,16 @@
-//! What the operator says about receivers: the security configuration, ready to judge by.
+//! The operator's rules for receivers.
 
 use crate::domain::cidr::Cidr;
 
 use super::address::BLOCKED_BY_DEFAULT;
 use super::pattern::UrlPattern;
 
-/// The rules that an address of a receiver must satisfy.
+/// The rules that the URL of a receiver must satisfy.
 #[derive(Debug, Clone)]
 pub struct SecurityPolicy {
-    /// Networks that no delivery goes to, besides those that it never goes to.
+    /// Networks that receivers must not be in, besides those that are always blocked.
     pub blocked: Vec<Cidr>,
-    /// Of which an address must match one, if there are any.
+    /// Allowed patterns; when there are any, a URL must match one.
     pub patterns: Vec<UrlPattern>,
     /// Whether `http` is allowed.
     pub allow_http: bool,
@@ -28,7 +28,7 @@ impl Default for SecurityPolicy {
 }
 
 impl SecurityPolicy {
-    /// Whether the operator has taken every range out of the list: for development, where names need not resolve.
+    /// Whether the operator removed every blocked range, as for development, where names need not resolve.
     pub fn is_open(&self) -> bool {
         self.blocked.is_empty()
     }

@@ -1,4 +1,4 @@
-//! From names to addresses.
+//! Resolves host names.
 
 use std::fmt;
 use std::future::Future;
@@ -11,16 +11,16 @@ use std::time::Duration;
 /// How long the system may take to resolve a name.
 const LIMIT: Duration = Duration::from_secs(5);
 
-type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// Resolves names. Cheap to clone.
 #[derive(Clone)]
 pub struct Resolver {
-    resolve: Arc<dyn Fn(String) -> Answer + Send + Sync>,
+    resolve: Arc<dyn Fn(String) -> Addresses + Send + Sync>,
 }
 
 impl Resolver {
-    /// As the system does it: hosts file, name servers.
+    /// The system's resolver: hosts file and name servers.
     pub fn system() -> Self {
         Self::of(|host| async move {
             let found = tokio::net::lookup_host((host, 0)).await?;
@@ -28,7 +28,7 @@ impl Resolver {
         })
     }
 
-    /// By a function, for tests.
+    /// A resolver that calls a function, for tests.
     pub fn of<F>(resolve: impl Fn(String) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static,
@@ -38,10 +38,10 @@ impl Resolver {
         }
     }
 
-    /// All addresses of a name, at least one.
+    /// All addresses of a name; at least one.
     ///
     /// # Errors
-    /// When there are none, or the name servers do not answer in time.
+    /// When the name has no address, or the resolver takes too long.
     pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let found = tokio::time::timeout(LIMIT, (self.resolve)(host.to_owned())).await;
         let mut found = found.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;

@@ -1,4 +1,4 @@
-//! Whose certificates are believed.
+//! The certificate authorities that deliveries trust.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-/// The authorities that receivers' certificates must lead to.
+/// The trusted certificate authorities.
 #[derive(Debug, Clone)]
 pub struct TrustedRoots(Arc<RootCertStore>);
 
@@ -26,7 +26,7 @@ impl TrustedRoots {
         }))
     }
 
-    /// The authorities of a PEM file, and no others.
+    /// Only the authorities of a PEM file.
     ///
     /// # Errors
     /// When the file cannot be read or holds no certificate.

@@ -1,4 +1,4 @@
-//! What an address of a receiver may look like, before anything is asked about it.
+//! The form of a receiver's URL.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,19 +7,19 @@ use url::{Host, Url};
 
 use crate::domain::webhook::URL_CHARS_MAX;
 
-/// An address whose form is right: absolute, `http` or `https`, a host, no user, no fragment.
+/// A URL of valid form: absolute, `http` or `https`, with a host, without user and fragment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceiverUrl {
     url: Url,
 }
 
-/// Why a text is no address of a receiver.
+/// Why a text is not the URL of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UrlForm(&'static str);
 
 impl ReceiverUrl {
-    /// Reads an address. IP addresses are read in every notation that HTTP clients accept: `2130706433` is 127.0.0.1.
+    /// Reads a URL, with IP addresses in every notation that HTTP clients accept: `2130706433` is 127.0.0.1.
     ///
     /// # Errors
     /// [`UrlForm`] says what is wrong.
@@ -30,7 +30,7 @@ impl ReceiverUrl {
         if text.chars().count() > URL_CHARS_MAX {
             return Err(UrlForm("must be at most 2048 characters long"));
         }
-        // The parser forgives these by dropping or turning them; another client might read another address.
+        // The parser drops or replaces these; another client might read another address.
         let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
         if text.contains(odd) {
             return Err(UrlForm(
@@ -66,7 +66,7 @@ impl ReceiverUrl {
         }
     }
 
-    /// Whether it goes without TLS.
+    /// Whether the scheme is `http`.
     pub fn is_plain(&self) -> bool {
         self.url.scheme() == "http"
     }
@@ -81,7 +81,7 @@ impl ReceiverUrl {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// The address, where the host is one.
+    /// The host's IP address, when the host is one.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.url.host()? {
             Host::Domain(_) => None,
@@ -90,7 +90,7 @@ impl ReceiverUrl {
         }
     }
 
-    /// The port, that of the scheme where none is written.
+    /// The port, by default that of the scheme.
     pub fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or(443)
     }
@@ -103,7 +103,7 @@ impl ReceiverUrl {
         }
     }
 
-    /// Host, and port where it is not the scheme's: the value of `Host`.
+    /// The value of the `Host` header: host, and port unless it is the scheme's.
     pub fn authority(&self) -> String {
         match self.url.port() {
             Some(port) => format!("{}:{port}", self.host()),
@@ -113,7 +113,7 @@ impl ReceiverUrl {
 }
 
 impl fmt::Debug for ReceiverUrl {
-    /// Without path and query: receivers put tokens there.
+    /// Hides path and query, where receivers put tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReceiverUrl({}://{})", self.scheme(), self.authority())
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_an_address() {
+    fn the_form_of_a_url_is_checked() {
         let url = ReceiverUrl::parse("HTTPS://Hooks.Example.COM:8443/a?b=c").expect("an address");
         assert_eq!(
             (url.host(), url.port(), url.path_and_query().as_str()),

@@ -1,11 +1,10 @@
-//! Runs the API: binds, serves until told to stop, and loses no request that it accepted.
+//! Runs the API: binds, serves until shutdown, and loses no accepted request.
 //!
-//! The end comes in steps. Readiness turns red at once and each answer carries `Connection: close`, so that load
-//! balancers turn away and their idle connections go. All is served as before for `BUDGET_SHUTDOWN_DELAY_MS`: where
-//! balancers follow a list of endpoints, as in Kubernetes, new connections come until that list has reached them all.
-//! Only then no connection is accepted any more, which the last of them notice; [`LAST_CALL`] later idle connections
-//! are closed, and requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish. So a balancer does not send into a
-//! connection that is just being closed.
+//! The shutdown has steps, so that no load balancer sends into a connection that is about to close:
+//! 1. Readiness fails and each response carries `Connection: close`. Requests are served for `BUDGET_SHUTDOWN_DELAY_MS`
+//!    more, because in Kubernetes new connections arrive until every balancer has the new list of endpoints.
+//! 2. No connection is accepted. [`LAST_CALL`] later, idle connections are closed.
+//! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
 mod server;
 mod timeouts;
@@ -29,13 +28,13 @@ use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, measure};
 use server::{Phase, Server};
 
-/// How long idle connections stay open once no new ones are accepted; never longer than the delay before.
+/// How long idle connections stay open after the listener closed; never longer than the shutdown delay.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Bound sockets. Port 0 in the configuration picks a free one.
 #[derive(Debug)]
 pub struct Listeners {
-    /// The API; the admin plane as well, unless that has its own.
+    /// The API: both planes, unless the admin plane has its own address.
     pub api: TcpListener,
     /// The admin plane's own address.
     pub admin: Option<TcpListener>,
@@ -43,7 +42,7 @@ pub struct Listeners {
     pub metrics: Option<TcpListener>,
 }
 
-/// Why the service could not start or go on.
+/// Why the service could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The configuration is refused.
@@ -56,14 +55,14 @@ pub enum ServeError {
         variable: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The data in Redis belongs to another kind of deployment.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system refuses something else.
+    /// Another system error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A metric is defined twice.
@@ -116,8 +115,8 @@ pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpList
 /// Serves until `shutdown`, then lets accepted requests finish.
 ///
 /// # Errors
-/// [`ServeError::Store`] as soon as the data in Redis turns out to be another deployment's. A Redis that is not there
-/// yet is no error: readiness is red until it is.
+/// [`ServeError::Store`] as soon as the data in Redis belongs to another deployment. Readiness fails until
+/// Redis is reachable.
 pub async fn run(
     listeners: Listeners,
     planes: Planes,
@@ -127,7 +126,7 @@ pub async fn run(
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     if config.http.admin_keys.is_empty() {
-        warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses everybody");
+        warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
@@ -145,52 +144,53 @@ pub async fn run(
         announce("metrics", &listener);
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    let clock = store.clone();
-    let telling = tokio::spawn(tell_auth_failures(
-        clock,
-        planes.auth_failures.clone(),
+    let failures = planes.auth_failures.clone();
+    let emitting = tokio::spawn(emit_auth_failures(
+        store.clone(),
+        failures,
         shutdown.clone(),
     ));
     let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
     let outcome = until_shutdown(server, &store, (delay, grace), &shutdown).await;
-    // Once more when the last request is answered, so that no count is lost.
+    // Once more after the last response, so that no count is lost.
     let last = async {
-        let _ = telling.await;
+        let _ = emitting.await;
         planes.auth_failures.run_last().await
     };
     match tokio::time::timeout(grace, last).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            warn!(error = %error, "the last refused keys could not be told: {error}")
+            warn!(error = %error, "cannot emit the last refused keys: {error}")
         }
-        Err(_) => warn!("the last refused keys could not be told in time"),
+        Err(_) => warn!("could not emit the last refused keys in time"),
     }
     outcome
 }
 
-/// How often to look whether counts of refused keys are to be told.
-const TELL_PERIOD: Duration = Duration::from_secs(1);
+/// How often to check whether counts of refused keys are due.
+const AUTH_FAILURES_PERIOD: Duration = Duration::from_secs(1);
 
-async fn tell_auth_failures(store: Store, auth_failures: AuthFailures, shutdown: Shutdown) {
+/// Emits the counts of refused keys until shutdown.
+async fn emit_auth_failures(store: Store, auth_failures: AuthFailures, shutdown: Shutdown) {
     let mut failed = false;
     while !shutdown.has_begun() {
         let outcome = auth_failures.run_once(store.clock().now_ms()).await;
         if let Err(error) = &outcome
             && !failed
         {
-            warn!(error = %error, "refused keys could not be told, and are tried again: {error}");
+            warn!(error = %error, "cannot emit refused keys; it is retried: {error}");
         }
         failed = outcome.is_err();
         tokio::select! {
             () = auth_failures.fresh() => {}
-            () = tokio::time::sleep(TELL_PERIOD) => {}
+            () = tokio::time::sleep(AUTH_FAILURES_PERIOD) => {}
             () = shutdown.begun() => {}
         }
     }
 }
 
-/// Serves metrics and probes alone until `shutdown`, for a process without an API. No load balancer sends to it, so it
-/// ends without delay.
+/// Serves only metrics and probes until `shutdown`, for a process without an API. No load balancer sends to it, so it
+/// stops without delay.
 ///
 /// # Errors
 /// As for [`run`].
@@ -207,8 +207,8 @@ pub async fn run_without_api(
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    let patience = (Duration::ZERO, process.shutdown_grace);
-    until_shutdown(server, &store, patience, &shutdown).await
+    let limits = (Duration::ZERO, process.shutdown_grace);
+    until_shutdown(server, &store, limits, &shutdown).await
 }
 
 async fn until_shutdown(
@@ -224,7 +224,7 @@ async fn until_shutdown(
             Err(refused.into())
         }
     };
-    let turning_away = async {
+    let draining = async {
         server.enter(Phase::Stopping);
         tokio::time::sleep(delay).await;
         server.enter(Phase::Refusing);
@@ -233,11 +233,11 @@ async fn until_shutdown(
     tokio::select! {
         biased;
         () = shutdown.begun_at_once() => {}
-        () = turning_away => {}
+        () = draining => {}
     }
     server.enter(Phase::Draining);
     match server.finished(grace).await {
-        true => info!("stopped; every accepted request was answered"),
+        true => info!("stopped; every accepted request has its response"),
         false => warn!("stopped; the grace period was too short for some requests"),
     }
     outcome
@@ -249,7 +249,7 @@ fn announce(what: &str, listener: &TcpListener) {
     }
 }
 
-/// Ends only when the deployment does not fit. Warns once about a Redis that is absent or set up dangerously.
+/// Returns only when the deployment does not fit. Warns once about a Redis that is absent or configured dangerously.
 async fn watch_deployment(store: &Store) -> StoreError {
     let mut warned = false;
     loop {
@@ -270,7 +270,7 @@ async fn watch_deployment(store: &Store) -> StoreError {
                 warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
             }
         }
-        Err(error) => warn!(error = %error, "the settings of Redis could not be checked: {error}"),
+        Err(error) => warn!(error = %error, "cannot check the settings of Redis: {error}"),
     }
     pending().await
 }

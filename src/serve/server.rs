@@ -1,4 +1,4 @@
-//! The HTTP/1 server below the routers: many keep-alive connections, an orderly end.
+//! The HTTP/1 server below the routers: accepts keep-alive connections and closes them in phases.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,23 +22,23 @@ use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
-use crate::serve::timeouts::{Patient, Progress};
+use crate::serve::timeouts::{Progress, TimedStream};
 
-/// How often the log tells that connections wait.
+/// How often to log that connections wait.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// How far the end has come.
+/// The phases of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Serving.
     Running,
-    /// Serving, but asking each client to close its connection.
+    /// Serving, with `Connection: close` in each response.
     Stopping,
-    /// The same, without new connections: a balancer that finds none looks elsewhere and leaves its idle ones alone.
+    /// The same, without new connections.
     Refusing,
-    /// Idle connections are closed, requests in flight are finished.
+    /// Closing idle connections; requests in flight finish.
     Draining,
-    /// What is left is dropped.
+    /// Dropping all connections.
     Aborted,
 }
 
@@ -60,19 +60,19 @@ impl Server {
     pub(super) fn serve(&self, listener: TcpListener, router: Router) {
         let (phase, limits) = (self.phase.subscribe(), self.limits);
         tokio::spawn(async move {
-            let serve = |stream: TcpStream, peer, place| {
+            let serve = |stream: TcpStream, peer, permit| {
                 let _ = stream.set_nodelay(true);
                 let served = connection(stream, peer, router.clone(), limits, phase.clone());
                 tokio::spawn(async move {
                     served.await;
-                    drop(place);
+                    drop(permit);
                 });
             };
             let mut refusing = phase.clone();
-            let mut places = Places::new(limits.open_max);
+            let mut permits = Permits::new(limits.open_max);
             loop {
-                let place = tokio::select! {
-                    place = places.take() => place,
+                let permit = tokio::select! {
+                    permit = permits.take() => permit,
                     () = reached(&mut refusing, Phase::Refusing) => break,
                 };
                 let accepted = tokio::select! {
@@ -80,11 +80,11 @@ impl Server {
                     () = reached(&mut refusing, Phase::Refusing) => break,
                 };
                 match accepted {
-                    Ok((stream, peer)) => serve(stream, peer, Some(place)),
+                    Ok((stream, peer)) => serve(stream, peer, Some(permit)),
                     Err(error) => recover(error).await,
                 }
             }
-            // The kernel has accepted some already; closing the listener would reset them, requests included.
+            // Closing the listener would reset connections that the kernel has accepted, with their requests.
             if let Ok(listener) = listener.into_std() {
                 while let Ok((stream, peer)) = listener.accept() {
                     let stream = stream
@@ -102,14 +102,14 @@ impl Server {
         self.phase.send_replace(phase);
     }
 
-    /// Waits until all connections are closed, at most `patience`; whether all were.
-    pub(super) async fn all_closed(&self, patience: Duration) -> bool {
+    /// Waits until all connections are closed, at most `limit`; whether all were.
+    pub(super) async fn all_closed(&self, limit: Duration) -> bool {
         // Each connection and listener holds a receiver.
-        let closed = tokio::time::timeout(patience, self.phase.closed()).await;
+        let closed = tokio::time::timeout(limit, self.phase.closed()).await;
         closed.is_ok()
     }
 
-    /// The same, then drops what is left.
+    /// Waits until all connections are closed, at most `grace`, then drops the others; whether all were.
     pub(super) async fn finished(self, grace: Duration) -> bool {
         let closed = self.all_closed(grace).await;
         self.enter(Phase::Aborted);
@@ -117,13 +117,13 @@ impl Server {
     }
 }
 
-/// The connections that an address may still open.
-struct Places {
+/// Limits the open connections of an address.
+struct Permits {
     free: Arc<Semaphore>,
     warned: Option<Instant>,
 }
 
-impl Places {
+impl Permits {
     fn new(open_max: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(open_max.min(Semaphore::MAX_PERMITS))),
@@ -135,10 +135,10 @@ impl Places {
         let long_ago = |at: Instant| at.elapsed() >= WARN_EVERY;
         if self.free.available_permits() == 0 && self.warned.is_none_or(long_ago) {
             self.warned = Some(Instant::now());
-            warn!("as many connections are open as may be; new ones wait until one is closed");
+            warn!("the limit of open connections is reached; new ones wait until one is closed");
         }
-        let place = Arc::clone(&self.free).acquire_owned().await;
-        place.expect("nobody closes the semaphore")
+        let permit = Arc::clone(&self.free).acquire_owned().await;
+        permit.expect("the semaphore is never closed")
     }
 }
 
@@ -147,14 +147,14 @@ async fn reached(phase: &mut watch::Receiver<Phase>, target: Phase) {
     let _ = phase.wait_for(|phase| *phase >= target).await;
 }
 
-/// A client that is gone already is nothing; out of files, wait for some to be closed.
+/// Ignores a client that is already gone; otherwise waits, because file descriptors may run out.
 async fn recover(error: io::Error) {
     use io::ErrorKind as Kind;
     if !matches!(
         error.kind(),
         Kind::ConnectionRefused | Kind::ConnectionAborted | Kind::ConnectionReset
     ) {
-        warn!(error = %error, "cannot accept a connection; trying again in 100 ms");
+        warn!(error = %error, "cannot accept a connection; retrying in 100 ms");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -168,16 +168,16 @@ async fn connection(
 ) {
     let stopping = phase.clone();
     let progress = Arc::new(Progress::default());
-    let stream = Patient::new(stream, limits, Arc::clone(&progress));
+    let stream = TimedStream::new(stream, limits, Arc::clone(&progress));
     let service = service_fn(move |mut request: Request<Incoming>| {
         progress.begin();
         request.extensions_mut().insert(ConnectInfo(peer));
-        let answer = router.clone().oneshot(request.map(Body::new));
+        let response = router.clone().oneshot(request.map(Body::new));
         let (stopping, progress) = (stopping.clone(), Arc::clone(&progress));
         async move {
-            let mut response: Response<Body> = answer.await?;
-            progress.answer();
-            // The router tells the methods of a path outside of every layer, so to strangers as well.
+            let mut response: Response<Body> = response.await?;
+            progress.respond();
+            // The router adds `Allow` outside of every layer; only 405 may carry it.
             if response.status() != StatusCode::METHOD_NOT_ALLOWED {
                 response.headers_mut().remove(header::ALLOW);
             }

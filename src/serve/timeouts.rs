@@ -1,4 +1,4 @@
-//! A connection that does not wait for ever: not for the rest of a head, and not for a client to take its answer.
+//! Connection timeouts: a client must finish the head of a request, and read its response, in time.
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +13,11 @@ use tokio::time::{Sleep, sleep};
 
 use crate::config::ConnectionLimits;
 
-/// How far a connection has come with its requests.
+/// Counts the requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     begun: AtomicU64,
-    answered: AtomicU64,
+    responded: AtomicU64,
 }
 
 impl Progress {
@@ -26,9 +26,9 @@ impl Progress {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has its answer.
-    pub(super) fn answer(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+    /// A request has its response.
+    pub(super) fn respond(&self) {
+        self.responded.fetch_add(1, Ordering::Relaxed);
     }
 
     fn begun(&self) -> u64 {
@@ -36,22 +36,22 @@ impl Progress {
     }
 
     fn is_between_requests(&self) -> bool {
-        self.begun() == self.answered.load(Ordering::Relaxed)
+        self.begun() == self.responded.load(Ordering::Relaxed)
     }
 }
 
-/// A stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when its peer stalls.
-pub(super) struct Patient {
+/// A stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the client is too slow.
+pub(super) struct TimedStream {
     stream: TcpStream,
     limits: ConnectionLimits,
     progress: Arc<Progress>,
-    /// Runs from the first bytes of a head; it counts while no further request has begun.
+    /// Runs from the first bytes of a head, with the number of requests begun by then; a further request cancels it.
     head: Option<(u64, Pin<Box<Sleep>>)>,
-    /// Runs while the peer takes nothing.
-    taking: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client reads nothing.
+    reading: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl TimedStream {
     pub(super) fn new(
         stream: TcpStream,
         limits: ConnectionLimits,
@@ -62,35 +62,35 @@ impl Patient {
             limits,
             progress,
             head: None,
-            taking: None,
+            reading: None,
         }
     }
 
-    /// The outcome of a write, or the end of the patience with it.
-    fn taken<T>(
+    /// The outcome of a write, or its timeout.
+    fn written<T>(
         &mut self,
         cx: &mut Context<'_>,
         tried: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if tried.is_ready() {
-            self.taking = None;
+            self.reading = None;
             return tried;
         }
-        let limit = self.limits.stalled;
-        let taking = self.taking.get_or_insert_with(|| Box::pin(sleep(limit)));
-        taking
+        let limit = self.limits.response;
+        let reading = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
+        reading
             .as_mut()
             .poll(cx)
-            .map(|()| stalled("take its answer", limit))
+            .map(|()| timed_out("read its response", limit))
     }
 }
 
-fn stalled<T>(what: &str, limit: Duration) -> io::Result<T> {
+fn timed_out<T>(what: &str, limit: Duration) -> io::Result<T> {
     let message = format!("the client did not {what} within {limit:?}");
     Err(io::Error::new(io::ErrorKind::TimedOut, message))
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -106,26 +106,26 @@ impl AsyncRead for Patient {
                 Some((_, head)) => head
                     .as_mut()
                     .poll(cx)
-                    .map(|()| stalled("finish the head of a request", this.limits.head)),
+                    .map(|()| timed_out("finish the head of a request", this.limits.head)),
                 None => Poll::Pending,
             };
         }
-        let came = buffer.filled().len() > before;
-        if came && this.head.is_none() && this.progress.is_between_requests() {
+        let has_read = buffer.filled().len() > before;
+        if has_read && this.head.is_none() && this.progress.is_between_requests() {
             this.head = Some((begun, Box::pin(sleep(this.limits.head))));
         }
         tried
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let tried = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.taken(cx, tried)
+        self.written(cx, tried)
     }
 
     fn poll_write_vectored(
@@ -134,7 +134,7 @@ impl AsyncWrite for Patient {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let tried = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.taken(cx, tried)
+        self.written(cx, tried)
     }
 
     fn is_write_vectored(&self) -> bool {

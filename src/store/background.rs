@@ -9,7 +9,7 @@ use tracing::error;
 
 use super::{Store, StoreError, Unavailable};
 use crate::driver::connection::{Request, failed};
-use crate::driver::node::{Lane, Node, Silence};
+use crate::driver::node::{Lane, Node, SendError};
 
 impl Store {
     /// Runs one plain command off the request path, on the node that owns `key`.
@@ -232,9 +232,9 @@ impl Store {
         self.inner.connection.distrust(node);
         let node = node.address.clone();
         let unavailable = match silence {
-            Silence::NotConnected(source) => Unavailable::NotConnected { node, source },
-            Silence::ReplyLost(source) => Unavailable::ReplyLost { node, source },
-            Silence::NoReply => Unavailable::NoReply { node },
+            SendError::NotConnected(source) => Unavailable::NotConnected { node, source },
+            SendError::ReplyLost(source) => Unavailable::ReplyLost { node, source },
+            SendError::NoReply => Unavailable::NoReply { node },
         };
         Err(unavailable.into())
     }

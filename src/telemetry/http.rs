@@ -1,4 +1,4 @@
-//! Requests of the API: how many, how long, with which result.
+//! Metrics of HTTP requests: count, duration and result.
 
 use std::time::Instant;
 
@@ -6,26 +6,29 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGauge, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
+};
 
 /// Metrics of HTTP requests.
 #[derive(Debug, Clone)]
 pub struct HttpMetrics {
-    /// `budget_http_request_duration_seconds{operation,status}`: from the request's head to the response's head.
-    /// `operation` is a method and a route of the table, `status` a class such as `2xx`.
+    /// `budget_http_request_duration_seconds{operation,status}`: `operation` is a method and a route, `status` a class such
+    /// as `2xx`.
     pub duration: HistogramVec,
-    /// `budget_http_requests_in_flight`: requests that have no response yet.
+    /// `budget_http_requests_in_flight`.
     pub in_flight: IntGauge,
-    /// `budget_auth_failures_total{plane,reason}`: answers 401 by what was wrong with the credential.
+    /// `budget_auth_failures_total{plane,reason}`.
     pub auth_failures: IntCounterVec,
 }
 
-/// Marks a response that refuses a credential. Both words come from closed sets.
+/// Marks a 401 response, for the metrics. Both labels come from closed sets.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedCredential {
-    /// Which plane refused.
+    /// `runtime` or `admin`.
     pub plane: &'static str,
-    /// What was wrong.
+    /// Why the credential was refused.
     pub reason: &'static str,
 }
 
@@ -35,35 +38,33 @@ impl HttpMetrics {
     /// # Errors
     /// When one of the names is taken.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let duration = HistogramOpts::new(
-            "budget_http_request_duration_seconds",
-            "From the head of the request to the head of the response.",
-        )
-        .buckets(vec![
-            0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-        ]);
-        let metrics = Self {
-            duration: HistogramVec::new(duration, &["operation", "status"])?,
-            in_flight: IntGauge::new(
+        Ok(Self {
+            duration: register_histogram_vec_with_registry!(
+                "budget_http_request_duration_seconds",
+                "From the head of the request to the head of the response.",
+                &["operation", "status"],
+                vec![
+                    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+                    2.5, 5.0,
+                ],
+                registry
+            )?,
+            in_flight: register_int_gauge_with_registry!(
                 "budget_http_requests_in_flight",
-                "Requests that have no response yet.",
+                "Requests without a response.",
+                registry
             )?,
-            auth_failures: IntCounterVec::new(
-                Opts::new(
-                    "budget_auth_failures_total",
-                    "Answers 401 by what was wrong with the credential.",
-                ),
+            auth_failures: register_int_counter_vec_with_registry!(
+                "budget_auth_failures_total",
+                "Responses 401 by plane and reason.",
                 &["plane", "reason"],
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.duration.clone()))?;
-        registry.register(Box::new(metrics.in_flight.clone()))?;
-        registry.register(Box::new(metrics.auth_failures.clone()))?;
-        Ok(metrics)
+        })
     }
 }
 
-/// Leaves the gauge right also when the client goes away and the request is dropped half-way.
+/// Counts the request down, also when the client disconnects and the request is dropped.
 struct InFlight(IntGauge);
 
 impl Drop for InFlight {
@@ -72,7 +73,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A layer that measures every request.
+/// Measures every request, as a layer.
 pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     metrics.in_flight.inc();
@@ -99,7 +100,7 @@ pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next:
     response
 }
 
-/// Both parts come from closed sets, whatever a client sends.
+/// The `operation` label; method and route come from closed sets, whatever a client sends.
 fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
     let Some(route) = route else {
         return "unmatched".to_owned();
@@ -107,7 +108,7 @@ fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
     format!("{} {}", known_method(method), route.as_str())
 }
 
-/// The name of a method that HTTP defines, or `OTHER`: a client may send any word.
+/// The name of a method that HTTP defines, or `OTHER`, because a client may send any text.
 pub fn known_method(method: &Method) -> &str {
     match *method {
         Method::GET

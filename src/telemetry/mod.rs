@@ -15,9 +15,9 @@ use process::ProcessMetrics;
 
 use crate::config::{LogArgs, LogFormat};
 
-/// Starts the log on standard error. A process that has one already keeps it.
+/// Starts the log on standard error, unless the process has one.
 pub fn start_log(args: &LogArgs) {
-    // The filter was parsed with the flags; what does not parse would have stopped the process there.
+    // The filter was parsed with the flags, so it is valid.
     let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer()
@@ -39,10 +39,10 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Metrics in a registry of their own.
+    /// Creates the metrics in a new registry.
     ///
     /// # Errors
-    /// Never in practice: only when a name is given twice.
+    /// When a name is taken, which is a bug.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         Ok(Self {
@@ -52,7 +52,7 @@ impl Telemetry {
         })
     }
 
-    /// Where other parts add theirs.
+    /// The registry, to which other modules add their metrics.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -1,56 +1,51 @@
-//! What the process itself takes, read when somebody asks.
+//! Metrics of the process, read when they are rendered.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{Gauge, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Gauge, IntGauge, Registry, register_gauge_with_registry, register_int_gauge_vec_with_registry,
+    register_int_gauge_with_registry,
+};
 use tokio::runtime::Handle;
 
 #[derive(Debug, Clone)]
 pub(super) struct ProcessMetrics {
-    /// `process_resident_memory_bytes`: memory that is in RAM.
     resident_memory: IntGauge,
-    /// `process_open_fds`: open files and sockets.
     open_files: IntGauge,
-    /// `process_threads`: threads.
     threads: IntGauge,
-    /// `process_start_time_seconds`: when the process started, since the epoch.
-    _start_time: Gauge,
-    /// `budget_tokio_tasks_alive`: tasks that have not ended.
     tasks_alive: IntGauge,
-    /// `budget_tokio_queue_depth`: tasks that wait for a worker.
     queue_depth: IntGauge,
 }
 
 impl ProcessMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let gauge = |name: &str, help: &str| {
-            let gauge = IntGauge::new(name, help)?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok::<_, prometheus::Error>(gauge)
-        };
-        let start_time = Gauge::new(
+        let gauge =
+            |name: &str, help: &str| register_int_gauge_with_registry!(name, help, registry);
+        let start_time: Gauge = register_gauge_with_registry!(
             "process_start_time_seconds",
-            "When the process started, since the epoch.",
+            "Start time of the process, since the epoch.",
+            registry
         )?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         start_time.set(now.map_or(0.0, |now| now.as_secs_f64()));
-        registry.register(Box::new(start_time.clone()))?;
-        let build = Opts::new("budget_build_info", "Version of this binary; always 1.");
-        let build = IntGaugeVec::new(build, &["version"])?;
+        let build = register_int_gauge_vec_with_registry!(
+            "budget_build_info",
+            "Version of this binary; always 1.",
+            &["version"],
+            registry
+        )?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        registry.register(Box::new(build))?;
         Ok(Self {
-            resident_memory: gauge("process_resident_memory_bytes", "Memory that is in RAM.")?,
+            resident_memory: gauge("process_resident_memory_bytes", "Resident memory.")?,
             open_files: gauge("process_open_fds", "Open files and sockets.")?,
             threads: gauge("process_threads", "Threads of the process.")?,
-            _start_time: start_time,
             tasks_alive: gauge("budget_tokio_tasks_alive", "Tasks that have not ended.")?,
-            queue_depth: gauge("budget_tokio_queue_depth", "Tasks that wait for a worker.")?,
+            queue_depth: gauge("budget_tokio_queue_depth", "Tasks that wait for a thread.")?,
         })
     }
 
-    /// Reads the present values; where the system has no `/proc`, they stay 0.
+    /// Reads the current values; they stay 0 on a system without `/proc`.
     pub(super) fn update(&self) {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let value = |name: &str| {

@@ -5,4 +5,5 @@ pub mod dev;
 mod http;
 pub mod locate;
 pub mod operator;
+mod tenant_id;
 pub mod verify;

@@ -1,4 +1,4 @@
-//! The data folder: held by one process at a time, with secrets that only its owner can read.
+//! The data folder: used by one process at a time, with secrets that only its owner can read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -7,14 +7,20 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::DevError;
-
 /// A random admin key.
 pub(super) fn new_admin_key() -> SecretString {
     format!("admin_{:032x}", rand::random::<u128>()).into()
 }
 
-/// A folder that this process has to itself until dropped.
+/// Why the data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("--data {}: {reason}", folder.display())]
+pub struct FolderError {
+    folder: PathBuf,
+    reason: String,
+}
+
+/// A folder that this process has to itself until it is dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -23,15 +29,15 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens `path`, creating it if need be, or a temporary folder.
-    pub(super) fn open(path: &Path, ephemeral: bool) -> Result<Self, DevError> {
+    /// Opens or creates `path`, or a temporary folder.
+    pub(super) fn open(path: &Path, ephemeral: bool) -> Result<Self, FolderError> {
         let path = match ephemeral {
             true => {
                 std::env::temp_dir().join(format!("budget-authority-{:08x}", rand::random::<u32>()))
             }
             false => path.to_owned(),
         };
-        let refused = |reason: String| DevError::Folder {
+        let refused = |reason: String| FolderError {
             folder: path.clone(),
             reason,
         };
@@ -48,7 +54,7 @@ impl Folder {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(refused(
-                    "another development stack is using it; stop that, or choose another"
+                    "another development stack uses it; stop that one, or choose another folder"
                         .to_owned(),
                 ));
             }
@@ -70,7 +76,7 @@ impl Folder {
     }
 
     /// The admin key of an earlier start, or a new one.
-    pub(super) fn admin_key(&self) -> Result<SecretString, DevError> {
+    pub(super) fn admin_key(&self) -> Result<SecretString, FolderError> {
         if let Some(key) = self.read("admin-key") {
             return Ok(key);
         }
@@ -80,7 +86,7 @@ impl Folder {
     }
 
     /// The keys under which secrets are stored, of an earlier start, or a new one.
-    pub(super) fn secret_keys(&self) -> Result<SecretString, DevError> {
+    pub(super) fn secret_keys(&self) -> Result<SecretString, FolderError> {
         if let Some(keys) = self.read("secret-keys") {
             return Ok(keys);
         }
@@ -89,15 +95,15 @@ impl Folder {
         Ok(keys)
     }
 
-    /// A secret that was kept under `name`.
+    /// The secret kept under `name`.
     pub(super) fn read(&self, name: &str) -> Option<SecretString> {
         let text = fs::read_to_string(self.path.join(name)).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Keeps a secret under `name`, readable by the owner alone. Never leaves half of it behind.
-    pub(super) fn write(&self, name: &str, secret: &SecretString) -> Result<(), DevError> {
+    /// Keeps a secret under `name`, readable by the owner alone; the file is replaced atomically.
+    pub(super) fn write(&self, name: &str, secret: &SecretString) -> Result<(), FolderError> {
         let (file, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
         let _ = fs::remove_file(&new);
         let write = || {
@@ -111,7 +117,7 @@ impl Folder {
             opened.sync_all()?;
             fs::rename(&new, &file)
         };
-        write().map_err(|error| DevError::Folder {
+        write().map_err(|error| FolderError {
             folder: file.clone(),
             reason: error.to_string(),
         })

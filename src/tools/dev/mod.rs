@@ -13,28 +13,20 @@ use std::time::Duration;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::{
-    ConfigError, ConnectionLimits, CorsOrigins, HttpConfig, LogArgs, ProcessConfig,
-    RetentionConfig, ServeConfig, StoreConfig, WebhookConfig,
-};
-use crate::domain::caller::AdminKeys;
+use crate::config::{ConfigError, LogArgs, ServeArgs, ServeConfig};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
-use crate::egress::TrustedRoots;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
-use crate::store::{Keys, RedisOptions};
 use crate::telemetry::Telemetry;
 use crate::{api, dispatcher as dispatch};
 use demo::DemoError;
-use folder::Folder;
-use redis::PrivateRedis;
+use folder::{Folder, FolderError};
+use redis::{PrivateRedis, PrivateRedisError};
 
-const DAY: Duration = Duration::from_secs(86_400);
-
-/// How long a ping may take, and how long Redis may take to answer one at the start.
+/// How long a ping may take, and how long Redis may take to respond to the first one.
 const PING_LIMIT: Duration = Duration::from_millis(500);
-const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const FIRST_RESPONSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Settings of `budget-authority dev`.
 #[derive(Debug, Clone, Args)]
@@ -66,20 +58,15 @@ pub struct DevArgs {
     log: String,
 }
 
-/// Why the development stack could not start or go on.
+/// Why the development stack could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
     /// The data folder cannot be used.
-    #[error("--data {}: {reason}", folder.display())]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The private Redis does not start or has ended.
-    #[error("{0}")]
-    Redis(String),
+    #[error(transparent)]
+    Redis(#[from] PrivateRedisError),
     /// The API.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -104,12 +91,39 @@ impl DevArgs {
     }
 }
 
-/// Where the data is.
-enum Home {
-    /// In a folder, behind a private Redis.
-    Folder(Folder),
-    /// In a Redis that is somebody else's.
-    Redis(SecretString),
+/// The data of the stack, and its secrets.
+struct Data {
+    redis_url: SecretString,
+    admin_key: SecretString,
+    secret_keys: SecretString,
+    /// `None` on the developer's own Redis. Dropped in this order, so that an ephemeral folder is removed last.
+    private: Option<(PrivateRedis, Folder)>,
+}
+
+impl Data {
+    /// Opens the data folder and starts a private Redis on it, unless the developer names a Redis.
+    fn open(args: &DevArgs) -> Result<Self, DevError> {
+        if let Some(redis_url) = &args.redis_url {
+            return Ok(Self {
+                redis_url: redis_url.clone(),
+                admin_key: args.admin_key.clone().unwrap_or_else(folder::new_admin_key),
+                secret_keys: SealingKeys::generate().into(),
+                private: None,
+            });
+        }
+        let folder = Folder::open(&args.data, args.ephemeral)?;
+        let admin_key = match &args.admin_key {
+            Some(key) => key.clone(),
+            None => folder.admin_key()?,
+        };
+        let redis = PrivateRedis::start(&folder)?;
+        Ok(Self {
+            redis_url: redis.url().into(),
+            admin_key,
+            secret_keys: folder.secret_keys()?,
+            private: Some((redis, folder)),
+        })
+    }
 }
 
 /// Runs the stack until `shutdown`; leaves nothing running behind.
@@ -117,33 +131,10 @@ enum Home {
 /// # Errors
 /// See [`DevError`].
 pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
-    let home = match &args.redis_url {
-        Some(url) => Home::Redis(url.clone()),
-        None => Home::Folder(Folder::open(&args.data, args.ephemeral)?),
-    };
-    let admin_key = match (&args.admin_key, &home) {
-        (Some(key), _) => key.clone(),
-        (None, Home::Folder(folder)) => folder.admin_key()?,
-        (None, Home::Redis(_)) => folder::new_admin_key(),
-    };
     let listener = serve::bind("--listen", args.listen).await?;
     let address = listener.local_addr().map_err(ServeError::Io)?;
-    let (private, url) = match home {
-        Home::Redis(url) => (None, url),
-        Home::Folder(folder) => {
-            let redis = PrivateRedis::start(&folder)?;
-            let url = redis.url().into();
-            // Dropped in this order: an ephemeral folder is removed last of all.
-            (Some((redis, folder)), url)
-        }
-    };
-    let redis = private.as_ref().map(|(redis, _)| redis);
-    let folder = private.as_ref().map(|(_, folder)| folder);
-    let secret_keys = match folder {
-        Some(folder) => folder.secret_keys()?,
-        None => SealingKeys::generate().into(),
-    };
-    let config = config(&args, address, &admin_key, &url, &secret_keys)?;
+    let data = Data::open(&args)?;
+    let config = config(&args, address, &data)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
     let planes = api::planes(&config, &store);
@@ -152,105 +143,70 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         admin: None,
         metrics: None,
     };
-    // The workers would start with complaints otherwise; a Redis that does not come is told of below.
-    let answers = async {
+    // Otherwise the workers would log warnings at start. When Redis does not come up, the steps below fail.
+    let responds = async {
         while store.ping(PING_LIMIT).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let _ = tokio::time::timeout(FIRST_ANSWER_LIMIT, answers).await;
+    let _ = tokio::time::timeout(FIRST_RESPONSE_LIMIT, responds).await;
     let (dialect, retention) = (config.store.dialect, &config.retention);
     let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)
         .map_err(ServeError::Metrics)?;
-    let serving = serve::run(
-        listeners,
-        planes,
-        store,
-        telemetry,
-        &config,
-        shutdown.clone(),
-    );
-    let tending = async {
-        demo::wait_until_ready(address).await?;
-        let demo = match args.no_demo {
-            true => None,
-            false => Some(demo::prepare(address, dialect, &admin_key, folder).await?),
-        };
-        welcome::print(address, dialect, &admin_key, demo.as_ref(), &private);
-        match redis {
-            Some(redis) => Err(redis.ended().await),
-            None => std::future::pending().await,
-        }
-    };
     let outcome = {
+        let signal = shutdown.clone();
+        let serving = serve::run(listeners, planes, store, telemetry, &config, signal);
         tokio::pin!(serving);
         tokio::select! {
             served = &mut serving => served.map_err(DevError::from),
-            failed = tending => {
+            failed = welcome(&args, address, &data) => {
                 shutdown.begin();
                 serving.await?;
-                failed
+                Err(failed)
             }
         }
     };
     dispatcher.finished(config.process.shutdown_grace).await;
-    drop(private);
+    drop(data);
     outcome
 }
 
-fn config(
-    args: &DevArgs,
-    address: SocketAddr,
-    admin_key: &SecretString,
-    url: &SecretString,
-    secret_keys: &SecretString,
-) -> Result<ServeConfig, ConfigError> {
-    let secrets = SealingKeys::parse(secret_keys.expose_secret());
-    let secrets = secrets.map_err(|error| ConfigError::Value {
-        variable: "secret-keys",
-        reason: error.to_string(),
-    })?;
-    let redis = RedisOptions::new(url.expose_secret());
-    redis.check().map_err(|error| ConfigError::Value {
-        variable: "--redis-url",
-        reason: error.to_string(),
-    })?;
-    let keys = Keys::new("ba").map_err(|error| ConfigError::Value {
-        variable: "BUDGET_KEY_PREFIX",
-        reason: error.to_string(),
-    })?;
-    Ok(ServeConfig {
-        store: StoreConfig {
-            redis,
-            keys,
-            dialect: args.dialect,
-        },
-        http: HttpConfig {
-            listen: address,
-            admin_listen: None,
-            admin_keys: AdminKeys::parse(admin_key)?,
-            body_limit_bytes: 1 << 20,
-            body_timeout: Duration::from_secs(10),
-            denied_events_per_minute: 600,
-            cors_origins: CorsOrigins::Listed(Vec::new()),
-            trusted_proxies: Vec::new().into(),
-            allow_cross_tenant_list: false,
-            shutdown_delay: Duration::ZERO,
-        },
-        secrets,
-        webhooks: WebhookConfig {
-            roots: TrustedRoots::public(),
-        },
-        retention: RetentionConfig {
-            reservations: DAY * 30,
-            events: DAY * 90,
-            audit: DAY * 400,
-            outbox: DAY * 7,
-        },
-        process: ProcessConfig {
-            metrics_listen: None,
-            connections: ConnectionLimits::default(),
-            shutdown_grace: Duration::from_secs(5),
-        },
-    })
+/// Makes the demo tenant and prints the welcome; returns when that fails or the private Redis has ended.
+async fn welcome(args: &DevArgs, address: SocketAddr, data: &Data) -> DevError {
+    let folder = data.private.as_ref().map(|(_, folder)| folder);
+    let prepared = async {
+        demo::wait_until_ready(address).await?;
+        match args.no_demo {
+            true => Ok(None),
+            false => demo::prepare(address, args.dialect, &data.admin_key, folder)
+                .await
+                .map(Some),
+        }
+    };
+    let demo = match prepared.await {
+        Ok(demo) => demo,
+        Err(error) => return error.into(),
+    };
+    let (dialect, admin_key) = (args.dialect, &data.admin_key);
+    welcome::print(address, dialect, admin_key, demo.as_ref(), &data.private);
+    match &data.private {
+        Some((redis, _)) => redis.ended().await.into(),
+        None => std::future::pending().await,
+    }
+}
+
+/// The configuration of the API; what has no flag here has its default.
+fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfig, ConfigError> {
+    let flags = [
+        format!("--redis-url={}", data.redis_url.expose_secret()),
+        format!("--listen={address}"),
+        format!("--admin-keys={}", data.admin_key.expose_secret()),
+        format!("--secret-keys={}", data.secret_keys.expose_secret()),
+        format!("--dialect={}", args.dialect.as_str()),
+        "--metrics-listen=off".to_owned(),
+        "--shutdown-delay-ms=0".to_owned(),
+        "--shutdown-grace-ms=5000".to_owned(),
+    ];
+    let args = ServeArgs::from_flags(&flags).expect("the flags are known and well-formed");
+    args.into_config()
 }

@@ -7,12 +7,16 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::DevError;
 use super::child::Process;
 use super::folder::Folder;
 
 /// The system's limit for the path of a socket is 108 bytes.
 const SOCKET_PATH_MAX: usize = 100;
+
+/// The private Redis does not start, or has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PrivateRedisError(String);
 
 pub(super) struct PrivateRedis {
     process: Mutex<Process>,
@@ -24,8 +28,8 @@ pub(super) struct PrivateRedis {
 
 impl PrivateRedis {
     /// Starts the server on the data of `folder`; it accepts connections a moment later.
-    pub(super) fn start(folder: &Folder) -> Result<Self, DevError> {
-        let failed = |what: &str, error: io::Error| DevError::Redis(format!("{what}: {error}"));
+    pub(super) fn start(folder: &Folder) -> Result<Self, PrivateRedisError> {
+        let failed = |what: &str, error: io::Error| PrivateRedisError(format!("{what}: {error}"));
         let mut socket = folder.path().join("redis.sock");
         let mut short_folder = None;
         if socket.as_os_str().len() > SOCKET_PATH_MAX {
@@ -60,7 +64,7 @@ impl PrivateRedis {
             .stdout(output)
             .stderr(Stdio::null());
         let process = Process::start(command).map_err(|error| {
-            DevError::Redis(format!(
+            PrivateRedisError(format!(
                 "{error}: install Redis 7 or later (Debian: apt-get install redis-server), or name a running one with \
                  --redis-url"
             ))
@@ -85,12 +89,12 @@ impl PrivateRedis {
     }
 
     /// Waits until the server ends unexpectedly.
-    pub(super) async fn ended(&self) -> DevError {
+    pub(super) async fn ended(&self) -> PrivateRedisError {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(status) = process.ended() {
-                return DevError::Redis(format!(
+                return PrivateRedisError(format!(
                     "redis-server has ended ({status}); see {}",
                     self.log.display()
                 ));

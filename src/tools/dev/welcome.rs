@@ -1,4 +1,4 @@
-//! What the development stack says once it is ready: addresses, keys and lines to paste.
+//! The welcome of the development stack: addresses, keys and commands to paste.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use super::folder::Folder;
 use super::redis::PrivateRedis;
 use crate::domain::dialect::Dialect;
 
-/// Prints to standard output; the keys are those of a development stack, and its owner needs them.
+/// Prints the welcome to standard output, with the keys, because the developer needs them.
 pub(super) fn print(
     address: SocketAddr,
     dialect: Dialect,
@@ -49,7 +49,7 @@ pub(super) fn print(
     println!("{text}");
 }
 
-/// Shell lines that work when pasted, in this order and again.
+/// Shell commands that work in this order, repeatedly.
 fn lines(address: SocketAddr, header: &str, key: &str) -> String {
     let subject = r#""subject":{"tenant":"demo","app":"chat","agent":"helper"}"#;
     let action = r#""action":{"kind":"llm.completion","name":"any-model"}"#;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_carry_the_dialect_and_valid_json() {
+    fn the_commands_use_the_dialect_and_valid_json() {
         let address = SocketAddr::from(([127, 0, 0, 1], 7878));
         let text = lines(address, "X-Service-API-Key", "sk_live_x");
         let commands: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).collect();

@@ -1,4 +1,4 @@
-//! `keys locate`: where the records of a tenant are, for an operator with `redis-cli`.
+//! `keys locate`: the keys of a tenant's records, for an operator with `redis-cli`.
 
 pub mod sizes;
 
@@ -6,31 +6,28 @@ use clap::Args;
 
 use crate::domain::ids::TenantId;
 use crate::store::{Day, Keys};
+use crate::tools::tenant_id::tenant_id;
 
 /// Settings of `budget-authority keys locate`.
 #[derive(Debug, Clone, Args)]
 pub struct LocateArgs {
     /// The tenant's id
-    #[arg(value_parser = tenant)]
+    #[arg(value_parser = tenant_id)]
     tenant: TenantId,
     /// What every key starts with
     #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = prefix)]
     key_prefix: Keys,
 }
 
-fn tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).ok_or_else(|| "a tenant id has 3 to 64 of a-z, 0-9 and -".to_owned())
-}
-
 fn prefix(text: &str) -> Result<Keys, String> {
     Keys::new(text).map_err(|error| error.to_string())
 }
 
-/// The partition, its cluster slot, and every key or pattern of the tenant. Computed; Redis is not asked.
+/// The partition, its cluster slot, and every key or pattern of the tenant; computed without Redis.
 pub fn locate(args: &LocateArgs) -> String {
     let (keys, tenant) = (&args.key_prefix, args.tenant.as_str());
     let partition = args.tenant.partition();
-    // Any day will do: it is shown as a pattern.
+    // Any day, because it is printed as a pattern.
     let day = Day::of_ms(0);
     let any_day = |key: String| key.replace(&day.to_string(), "<yyyymmdd>");
     let rows = [

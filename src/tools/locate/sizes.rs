@@ -1,4 +1,4 @@
-//! `keys sizes`: the keys that a tenant has now, with type, number of entries and memory.
+//! `keys sizes`: the keys of a tenant, with type, number of entries and memory.
 
 use clap::Args;
 use redis::{Cmd, Value};
@@ -6,19 +6,20 @@ use serde::Serialize;
 
 use crate::domain::ids::TenantId;
 use crate::store::{Keys, Store, StoreError};
+use crate::tools::tenant_id::tenant_id;
 
-/// Settings of `budget-authority keys sizes`; the store's come beside it.
+/// Settings of `budget-authority keys sizes`.
 #[derive(Debug, Clone, Args)]
 pub struct SizesArgs {
     /// The tenant's id
-    #[arg(value_parser = super::tenant)]
+    #[arg(value_parser = tenant_id)]
     pub tenant: TenantId,
     /// One JSON object instead of a table
     #[arg(long)]
     pub json: bool,
 }
 
-/// The keys of a tenant. Its records are named by their own ids: the day indexes tell how many there are.
+/// The keys of a tenant, without its reservations and usage events, whose day indexes hold their number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     /// The tenant's partition.
@@ -38,7 +39,7 @@ pub struct Size {
     pub kind: String,
     /// Fields, members, entries or bytes.
     pub entries: i64,
-    /// What Redis estimates it to take.
+    /// Memory, as Redis estimates it.
     pub memory_bytes: i64,
 }
 
@@ -66,7 +67,7 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
     }
     keys.sort_unstable();
     keys.dedup();
-    let kinds = ask(store, &keys, |key| command(&["TYPE", key])).await?;
+    let kinds = query_each(store, &keys, |key| command(&["TYPE", key])).await?;
     let kinds: Vec<String> = kinds.into_iter().map(text).collect();
     let counts = keys.iter().zip(&kinds).map(|(key, kind)| {
         let count = match kind.as_str() {
@@ -74,13 +75,13 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
             "zset" => "ZCARD",
             "stream" => "XLEN",
             "string" => "STRLEN",
-            // Gone meanwhile, or nothing of ours.
+            // Deleted meanwhile, or of another type.
             _ => "EXISTS",
         };
         (key.clone(), command(&[count, key]))
     });
     let counts = store.query_all(&counts.collect::<Vec<_>>()).await?;
-    let memory = ask(store, &keys, |key| command(&["MEMORY", "USAGE", key])).await?;
+    let memory = query_each(store, &keys, |key| command(&["MEMORY", "USAGE", key])).await?;
     let rows = keys.into_iter().zip(kinds).zip(counts).zip(memory);
     let size = |(((key, kind), entries), memory): (((String, String), Value), Value)| Size {
         key,
@@ -96,12 +97,12 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
 }
 
 impl Sizes {
-    /// One JSON object, and a line break.
+    /// One JSON object and a line break.
     pub fn json(&self) -> String {
         serde_json::json!(self).to_string() + "\n"
     }
 
-    /// A table.
+    /// A table for people.
     pub fn table(&self) -> String {
         let widest = self
             .keys
@@ -138,7 +139,8 @@ fn is_of(rest: &str, tenant: &str) -> bool {
     name.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-async fn ask(
+/// Sends a command per key; the replies are in the order of the keys.
+async fn query_each(
     store: &Store,
     keys: &[String],
     build: impl Fn(&str) -> Cmd,
@@ -162,7 +164,7 @@ mod tests {
     use super::is_of;
 
     #[test]
-    fn a_key_belongs_to_the_tenant_that_it_names_whole() {
+    fn a_key_belongs_to_the_tenant_whose_whole_id_it_names() {
         for (rest, belongs) in [
             ("tenant:acme", true),
             ("budget:acme:TOKENS:tenant:acme", true),

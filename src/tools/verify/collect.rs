@@ -1,10 +1,10 @@
-//! Reads one tenant: its ledgers at one moment, then its records, then what is due.
+//! Verifies one tenant: reads its ledgers at one moment, then its records, then its due index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::Found;
+use super::inventory::RecordDays;
 use super::report::{Difference, LedgerRow, Report};
-use super::sums::{Comparison, Moved, Sums};
+use super::totals::{Amounts, Comparison, Totals};
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::dispatcher::purge::Records;
@@ -14,27 +14,27 @@ use crate::store::{Day, Store, StoreError};
 /// A scope and a unit.
 pub(super) type LedgerName = (String, Unit);
 
-/// A ledger and the moment at which it was read.
+/// A ledger, and when it was read.
 pub(super) struct Ledger {
     pub at_ms: i64,
     figures: Figures,
-    pub sums: Sums,
+    pub totals: Totals,
 }
 
-/// What is known of one tenant so far.
+/// What is known of one tenant.
 pub(super) struct Collector<'a> {
     pub store: &'a Store,
     pub tenant: &'a TenantId,
     pub ledgers: BTreeMap<LedgerName, Ledger>,
-    pub part: Report,
+    pub report: Report,
 }
 
 impl<'a> Collector<'a> {
-    /// Reads a tenant and compares. `progress` is told how many records were read.
+    /// Verifies a tenant, and calls `progress` with the numbers of records read. `days` were found at `found_ms`.
     pub(super) async fn read(
         store: &'a Store,
         tenant: &'a TenantId,
-        found: &Found,
+        days: &RecordDays,
         found_ms: i64,
         progress: &mut impl FnMut(u64),
     ) -> Result<Report, StoreError> {
@@ -42,13 +42,13 @@ impl<'a> Collector<'a> {
             store,
             tenant,
             ledgers: BTreeMap::new(),
-            part: Report {
+            report: Report {
                 tenants: 1,
                 ..Report::default()
             },
         };
         collector.ledgers().await?;
-        // What was written since the tenants were found is of a day between then and now.
+        // Records written since the scan are of a day between then and now.
         let read_ms = collector
             .ledgers
             .values()
@@ -59,23 +59,23 @@ impl<'a> Collector<'a> {
         while let Some(last) = since.last().filter(|last| **last < Day::of_ms(read_ms)) {
             since.insert(last.plus(1));
         }
-        for day in found.reservations.union(&since) {
+        for day in days.reservations.union(&since) {
             collector
                 .day(Records::Reservations, *day, read_ms, progress)
                 .await?;
         }
-        for day in found.posts.union(&since) {
+        for day in days.usage_events.union(&since) {
             collector
                 .day(Records::Posts, *day, read_ms, progress)
                 .await?;
         }
         collector.due(progress).await?;
-        collector.registered(found).await?;
+        collector.registered(days).await?;
         collector.compare().await
     }
 
     pub(super) fn differs(&mut self, what: &str, id: &str, detail: String) {
-        self.part.differences.push(Difference {
+        self.report.differences.push(Difference {
             tenant: self.tenant.to_string(),
             what: what.to_owned(),
             id: id.to_owned(),
@@ -101,7 +101,7 @@ impl<'a> Collector<'a> {
                 None => self.differs(
                     "ledger",
                     &member,
-                    "the index of ledgers names no scope and unit".to_owned(),
+                    "the index of ledgers holds a name without scope and unit".to_owned(),
                 ),
             }
         }
@@ -117,14 +117,14 @@ impl<'a> Collector<'a> {
                         let ledger = Ledger {
                             at_ms: read.now_ms,
                             figures,
-                            sums: Sums::default(),
+                            totals: Totals::default(),
                         };
                         self.ledgers.insert(name.clone(), ledger);
                     }
                     Ok(None) => self.differs(
                         "ledger",
                         &show(name),
-                        "the index names it, but it is gone".to_owned(),
+                        "it is in the index, but does not exist".to_owned(),
                     ),
                     Err(why) => {
                         self.differs("ledger", &show(name), format!("it is corrupt: {why}"))
@@ -135,17 +135,21 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Retention learns of each day with records from the partition's registry.
-    async fn registered(&mut self, found: &Found) -> Result<(), StoreError> {
-        let days: Vec<_> = found.reservations.union(&found.posts).copied().collect();
+    /// Checks that each day with records is registered for retention.
+    async fn registered(&mut self, days: &RecordDays) -> Result<(), StoreError> {
+        let days: Vec<_> = days
+            .reservations
+            .union(&days.usage_events)
+            .copied()
+            .collect();
         for member in self.store.unregistered_days(self.tenant, &days).await? {
-            let detail = "it has records, but retention does not know of it".to_owned();
+            let detail = "it has records, but is not registered for retention".to_owned();
             self.differs("day", &member, detail);
         }
         Ok(())
     }
 
-    /// Compares each ledger with its records; then looks whether a base moved meanwhile.
+    /// Compares each ledger with its records, then checks whether a base moved meanwhile.
     async fn compare(mut self) -> Result<Report, StoreError> {
         let ledgers = std::mem::take(&mut self.ledgers);
         let names: Vec<_> = ledgers.keys().cloned().collect();
@@ -153,44 +157,44 @@ impl<'a> Collector<'a> {
             let figures = &ledger.figures;
             let rest =
                 i128::from(figures.spent) + i128::from(figures.reserved) + i128::from(figures.debt);
-            let law = i128::from(figures.remaining) == i128::from(figures.allocated) - rest;
-            let comparison = ledger.sums.compare(figures);
+            let adds_up = i128::from(figures.remaining) == i128::from(figures.allocated) - rest;
+            let comparison = ledger.totals.compare(figures);
             if comparison == Comparison::Unknown {
-                self.part
-                    .unsettled
+                self.report
+                    .unverified
                     .push(format!("{} {}", self.tenant, show(name)));
             }
             let computed = match comparison {
                 Comparison::Wrong(computed) => computed,
-                Comparison::Right | Comparison::Unknown => Moved::stored(figures),
+                Comparison::Right | Comparison::Unknown => Amounts::stored(figures),
             };
             let row = LedgerRow::new(self.tenant, name, figures, computed);
             for detail in row.details() {
                 self.differs("ledger", &show(name), detail);
             }
-            if !law {
-                let detail = "remaining is not allocated less spent, reserved and debt".to_owned();
+            if !adds_up {
+                let detail = "remaining is not allocated minus spent, reserved and debt".to_owned();
                 self.differs("ledger", &show(name), detail);
             }
             if figures.strained != figures.strain() {
-                let detail = "the index of debts and limits does not have it as it is".to_owned();
+                let detail = "the index of ledgers over limit or in debt has it wrong".to_owned();
                 self.differs("ledger", &show(name), detail);
             }
-            self.part.ledgers.push(row);
+            self.report.ledgers.push(row);
         }
         self.read_ledgers(names).await?;
         for (name, before) in &ledgers {
             let now = self
                 .ledgers
                 .get(name)
-                .map(|ledger| Moved::base(&ledger.figures));
-            if now != Some(Moved::base(&before.figures)) {
-                self.part
-                    .unsettled
+                .map(|ledger| Amounts::base(&ledger.figures));
+            if now != Some(Amounts::base(&before.figures)) {
+                self.report
+                    .unverified
                     .push(format!("{} {}", self.tenant, show(name)));
             }
         }
-        Ok(self.part)
+        Ok(self.report)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whether the counts that the overview sums up are those of the records. Both are read while the system runs: they are
-//! compared where the counts were the same before and after.
+//! Verifies the counts of the partitions, which the overview adds up. Because the service may run meanwhile, a difference is
+//! reported only when the counts did not change while the records were read.
 
 use super::ATTEMPTS;
 use super::inventory::Inventory;
@@ -8,7 +8,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::store::admin::overview::Counts;
 use crate::store::{Store, StoreError};
 
-/// Compares all partitions that have something to count.
+/// Verifies all partitions with counts or tenants.
 pub(super) async fn verify(
     store: &Store,
     inventory: &Inventory,
@@ -16,7 +16,7 @@ pub(super) async fn verify(
 ) -> Result<(), StoreError> {
     let mut partitions = inventory.counted.clone();
     partitions.extend(inventory.tenants.keys().map(TenantId::partition));
-    // What is the operator's own.
+    // The partition of the operator's own records.
     partitions.insert(Partition::FIRST);
     for partition in partitions {
         let mut last = None;
@@ -34,7 +34,7 @@ pub(super) async fn verify(
                 break;
             }
             if attempt == ATTEMPTS {
-                report.unsettled.push(format!("the counts of {partition}"));
+                report.unverified.push(format!("the counts of {partition}"));
             }
             last = held.then_some(counted);
         }
@@ -49,7 +49,7 @@ fn difference(partition: Partition, stored: &Counts, counted: &Counts) -> Differ
     let sentence = |field: &String| {
         let of = |counts: &Counts| counts.get(field).copied().unwrap_or(0);
         let (stored, counted) = (of(stored), of(counted));
-        (stored != counted).then(|| format!("{field} is {stored}, the records are {counted}"))
+        (stored != counted).then(|| format!("{field} is {stored}, but there are {counted} records"))
     };
     Difference {
         tenant: "*".to_owned(),

@@ -1,29 +1,28 @@
-//! Which tenants there are, and of which days they have records: from the keys themselves, so that what an index lost is
-//! found as well.
+//! Finds the tenants and the days with records from the keys themselves, so that an index that lost something is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::store::{Day, Store, StoreError};
 
-/// What a scan found of one tenant.
+/// The days with records of one tenant.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RecordDays {
     /// Days with reservations.
     pub reservations: BTreeSet<Day>,
-    /// Days with booked events.
-    pub posts: BTreeSet<Day>,
+    /// Days with usage events.
+    pub usage_events: BTreeSet<Day>,
 }
 
-/// Everything that a scan found.
+/// Everything that the scan found.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// Redis's time before the scan, in milliseconds: days that begin later may have come since.
+    /// Redis's time before the scan, in milliseconds.
     pub taken_ms: i64,
-    pub tenants: BTreeMap<TenantId, Found>,
+    pub tenants: BTreeMap<TenantId, RecordDays>,
     /// Partitions with reservations in quarantine.
     pub quarantines: BTreeSet<Partition>,
-    /// Partitions that count what they have.
+    /// Partitions with counts.
     pub counted: BTreeSet<Partition>,
 }
 
@@ -43,7 +42,7 @@ impl Inventory {
         };
         store
             .scan(&pattern, within, |key| {
-                inventory.sort_in(key.strip_prefix(&prefix).unwrap_or_default(), tenant);
+                inventory.add(key.strip_prefix(&prefix).unwrap_or_default(), tenant);
             })
             .await?;
         if let Some(tenant) = tenant {
@@ -52,8 +51,8 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Takes a key without its prefix: `05f}:rsvs:acme:20260101`.
-    fn sort_in(&mut self, key: &str, wanted: Option<&TenantId>) {
+    /// Adds a key without its prefix: `05f}:rsvs:acme:20260101`.
+    fn add(&mut self, key: &str, wanted: Option<&TenantId>) {
         let Some((partition, rest)) = key.split_once("}:") else {
             return;
         };
@@ -75,8 +74,9 @@ impl Inventory {
         let Some(tenant) = names.next().and_then(TenantId::parse) else {
             return;
         };
-        let ours = tenant.partition() == partition && wanted.is_none_or(|wanted| *wanted == tenant);
-        if !ours
+        let is_wanted =
+            tenant.partition() == partition && wanted.is_none_or(|wanted| *wanted == tenant);
+        if !is_wanted
             || !matches!(
                 kind,
                 "rsvs" | "usage_events" | "budget" | "budgets" | "due" | "tenant"
@@ -84,11 +84,11 @@ impl Inventory {
         {
             return;
         }
-        let found = self.tenants.entry(tenant).or_default();
+        let days = self.tenants.entry(tenant).or_default();
         let day = names.next().and_then(Day::parse);
         match (kind, day) {
-            ("rsvs", Some(day)) => drop(found.reservations.insert(day)),
-            ("usage_events", Some(day)) => drop(found.posts.insert(day)),
+            ("rsvs", Some(day)) => drop(days.reservations.insert(day)),
+            ("usage_events", Some(day)) => drop(days.usage_events.insert(day)),
             _ => {}
         }
     }

@@ -1,15 +1,15 @@
-//! Reads a tenant's records: what each moved in its ledgers, and whether it is due when it should be.
+//! Reads a tenant's records: their effect on the ledgers, and whether the due index is right.
 
 use super::collect::{Collector, LedgerName, show};
-use super::sums::{Life, Moved};
-use super::walk::Walk;
+use super::scan::Scan;
+use super::totals::{Amounts, Effect};
 use crate::domain::amount::Unit;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
 use crate::store::tools::verify::{DEPTHS, Row};
 use crate::store::{Day, StoreError};
 
-/// Where `records.lua` puts the fields.
+/// The positions of the fields in the reply of `records.lua`.
 mod field {
     pub const STATUS: usize = 0;
     pub const TENANT: usize = 1;
@@ -27,7 +27,7 @@ mod field {
 }
 
 impl Collector<'_> {
-    /// Walks a day's records in the order of their creation, as far as the ledgers can know of them.
+    /// Counts a day's records that were created until `until_ms`, in the order of their creation.
     pub(super) async fn day(
         &mut self,
         records: Records,
@@ -50,19 +50,19 @@ impl Collector<'_> {
                 keys.usage_event(partition, ""),
             ),
         };
-        let mut walk = Walk::until(until_ms);
-        while let Some(ids) = walk.next(self.store, &index).await? {
+        let mut scan = Scan::until(until_ms);
+        while let Some(ids) = scan.next(self.store, &index).await? {
             let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
             progress(ids.len() as u64);
             for row in &read.rows {
                 match records {
                     Records::Reservations => {
-                        self.part.reservations += 1;
+                        self.report.reservations += 1;
                         self.reservation(row);
                     }
                     Records::Posts => {
-                        self.part.posts += 1;
-                        self.post(row);
+                        self.report.usage_events += 1;
+                        self.usage_event(row);
                     }
                 }
             }
@@ -73,7 +73,7 @@ impl Collector<'_> {
 
     fn reservation(&mut self, row: &Row) {
         let Some(status) = row.field(field::STATUS) else {
-            // Gone between the index and here: retention. Otherwise no hash, or one without its status.
+            // Retention removed a record without any field meanwhile. Another one is no hash, or lacks its status.
             if row
                 .fields
                 .as_ref()
@@ -94,7 +94,7 @@ impl Collector<'_> {
             _ => row.field(field::FINALIZED_AT),
         };
         let ended_ms = ended_ms.and_then(integer);
-        let sound = match status {
+        let is_complete = match status {
             "ACTIVE" => true,
             "COMMITTED" | "RELEASED" | "EXPIRED" => ended_ms.is_some(),
             _ => false,
@@ -102,14 +102,14 @@ impl Collector<'_> {
         let (Some(estimate), Some(begun_ms), true) = (
             row.field(field::ESTIMATE).and_then(integer),
             row.field(field::CREATED_AT).and_then(integer),
-            sound,
+            is_complete,
         ) else {
             return self.corrupt(row);
         };
         self.due_of(row, status == "ACTIVE");
-        let active = Moved {
+        let active = Amounts {
             reserved: estimate,
-            ..Moved::default()
+            ..Amounts::default()
         };
         let charged = if status == "COMMITTED" {
             row.field(field::CHARGED).and_then(integer)
@@ -119,11 +119,11 @@ impl Collector<'_> {
         let Some(charged) = charged else {
             return self.corrupt(row);
         };
-        self.share(row, |debt| Life {
+        self.count(row, |debt| Effect {
             begun_ms,
             ended_ms,
             active,
-            ended: Moved {
+            ended: Amounts {
                 reserved: 0,
                 spent: charged.wrapping_sub(debt),
                 debt,
@@ -131,7 +131,7 @@ impl Collector<'_> {
         });
     }
 
-    fn post(&mut self, row: &Row) {
+    fn usage_event(&mut self, row: &Row) {
         let gone = row
             .fields
             .as_ref()
@@ -145,27 +145,27 @@ impl Collector<'_> {
         else {
             return self.corrupt(row);
         };
-        self.share(row, |debt| Life {
+        self.count(row, |debt| Effect {
             begun_ms,
             ended_ms: None,
-            active: Moved {
+            active: Amounts {
                 reserved: 0,
                 spent: charged.wrapping_sub(debt),
                 debt,
             },
-            ended: Moved::default(),
+            ended: Amounts::default(),
         });
     }
 
     fn corrupt(&mut self, row: &Row) {
-        // What is in quarantine is listed there.
+        // Records in quarantine are listed separately.
         if row.quarantined_ms.is_none() {
             self.differs("record", &row.id, "the record is corrupt".to_owned());
         }
     }
 
-    /// Counts a record in each ledger that it names. `life` is given the ledger's share of debt.
-    fn share(&mut self, row: &Row, life: impl Fn(i64) -> Life) {
+    /// Counts a record in each ledger that it names. `effect` gets the debt of the record in that ledger.
+    fn count(&mut self, row: &Row, effect: impl Fn(i64) -> Effect) {
         let (path, unit) = (row.field(field::SCOPE_PATH), row.field(field::UNIT));
         let parsed = path
             .and_then(ScopePath::parse)
@@ -189,18 +189,18 @@ impl Collector<'_> {
             let Some(debt) = debt else {
                 return self.corrupt(row);
             };
-            let (name, life) = ((scope.to_string(), unit), life(debt));
+            let (name, effect) = ((scope.to_string(), unit), effect(debt));
             match self.ledgers.get_mut(&name) {
-                Some(ledger) => ledger.sums.count(life, ledger.at_ms),
-                None => self.missing(&name, row, life),
+                Some(ledger) => ledger.totals.count(effect, ledger.at_ms),
+                None => self.missing(&name, row, effect),
             }
         }
     }
 
-    /// A record names a ledger that was not there when the ledgers were read; one that was made later is no difference.
-    fn missing(&mut self, name: &LedgerName, row: &Row, life: Life) {
+    /// Reports a ledger that a record names but the index lacked, unless the ledger was made later.
+    fn missing(&mut self, name: &LedgerName, row: &Row, effect: Effect) {
         let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
-        if read_ms.is_none_or(|read_ms| life.begun_ms < read_ms)
+        if read_ms.is_none_or(|read_ms| effect.begun_ms < read_ms)
             && row.field(field::TENANT) == Some(self.tenant.as_str())
         {
             self.differs(
@@ -211,7 +211,7 @@ impl Collector<'_> {
         }
     }
 
-    /// An active reservation is due at its time; an ended one is not due.
+    /// Checks that an active reservation is in the due index at its time, and an ended one is not.
     fn due_of(&mut self, row: &Row, active: bool) {
         let due_ms = row
             .field(field::EXPIRES_AT)
@@ -223,7 +223,7 @@ impl Collector<'_> {
                 self.differs(
                     "due",
                     &row.id,
-                    "it is active, but not among the due ones: nobody would expire it".to_owned(),
+                    "it is active, but not in the due index, so it would never expire".to_owned(),
                 );
             }
             (true, Some(indexed_ms)) if due_ms != Some(indexed_ms) => {
@@ -236,19 +236,19 @@ impl Collector<'_> {
             (false, Some(_)) => self.differs(
                 "due",
                 &row.id,
-                "it has ended, but is among the due ones".to_owned(),
+                "it has ended, but is in the due index".to_owned(),
             ),
             _ => {}
         }
     }
 
-    /// The partition must look at the tenant no later than when its first reservation is due.
+    /// Checks that the partition's index has the tenant no later than its first due reservation.
     fn tenant_due(&mut self, first_ms: Option<i64>, tenant_ms: Option<i64>) {
         if let Some(first_ms) = first_ms
             && tenant_ms.is_none_or(|tenant_ms| tenant_ms > first_ms)
         {
             let known = self
-                .part
+                .report
                 .differences
                 .iter()
                 .any(|difference| difference.what == "due index");
@@ -261,17 +261,17 @@ impl Collector<'_> {
         }
     }
 
-    /// Whatever is due has an active record.
+    /// Checks that everything in the due index has an active record.
     pub(super) async fn due(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), StoreError> {
         let keys = self.store.keys();
         let index = keys.due(self.tenant.partition(), self.tenant.as_str());
         let prefix = keys.reservation(self.tenant.partition(), "");
-        // What comes to be due while we look is not walked after.
+        // Later additions are not read.
         let Some(last_ms) = self.store.last_score(&index).await? else {
             return Ok(());
         };
-        let mut walk = Walk::until(last_ms);
-        while let Some(ids) = walk.next(self.store, &index).await? {
+        let mut scan = Scan::until(last_ms);
+        while let Some(ids) = scan.next(self.store, &index).await? {
             let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
             progress(ids.len() as u64);
             for row in read.rows.iter().filter(|row| row.due_ms.is_some()) {
@@ -280,7 +280,7 @@ impl Collector<'_> {
                     self.differs(
                         "due",
                         &row.id,
-                        format!("it is among the due ones, but its record is {status}"),
+                        format!("it is in the due index, but its record is {status}"),
                     );
                 }
             }

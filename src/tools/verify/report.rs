@@ -1,71 +1,71 @@
-//! What a verification found, for people and as JSON.
+//! The report of `ledger verify`, for people and as JSON.
 
 use serde::Serialize;
 
 use super::inventory::Inventory;
-use super::sums::Moved;
+use super::totals::Amounts;
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::tools::verify::{Figures, READ_ROWS};
 use crate::store::{Store, StoreError};
 
-/// The outcome of `ledger verify`.
+/// The report of `ledger verify`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// Tenants verified.
     pub tenants: u64,
     /// Reservations counted.
     pub reservations: u64,
-    /// Booked events counted.
-    pub posts: u64,
+    /// Usage events counted.
+    pub usage_events: u64,
     /// Every ledger, stored and recomputed.
     pub ledgers: Vec<LedgerRow>,
-    /// What is not as it must be.
+    /// What is wrong.
     pub differences: Vec<Difference>,
-    /// Ledgers that moved too much to be verified.
-    pub unsettled: Vec<String>,
+    /// Ledgers and counts that changed too often to be verified.
+    pub unverified: Vec<String>,
     /// Reservations that the sweeper could not expire.
     pub quarantine: Vec<Quarantined>,
-    /// Records read in all, repetitions included.
+    /// Records read, repetitions included.
     #[serde(skip)]
     pub rows_read: u64,
 }
 
-/// A ledger as it is stored, and what its records come to.
+/// A ledger as stored, and as recomputed from its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
-    /// Whose.
+    /// Id of the tenant.
     pub tenant: String,
-    /// Of which scope.
+    /// Full path of the scope.
     pub scope: String,
-    /// What it counts.
+    /// Unit of all figures.
     pub unit: Unit,
-    /// Stored.
+    /// The stored allocation.
     pub allocated: i64,
-    /// Stored.
+    /// The stored remaining amount.
     pub remaining: i64,
-    /// Stored.
+    /// The stored reserved amount.
     pub reserved: i64,
-    /// Stored.
+    /// The stored spent amount.
     pub spent: i64,
-    /// Stored.
+    /// The stored debt.
     pub debt: i64,
-    /// Recomputed.
+    /// The recomputed reserved amount.
     pub expected_reserved: i64,
-    /// Recomputed.
+    /// The recomputed spent amount.
     pub expected_spent: i64,
-    /// Recomputed.
+    /// The recomputed debt.
     pub expected_debt: i64,
 }
 
-/// Something that is not as it must be.
+/// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Whose; `*` where it is the partition's.
+    /// Id of the tenant; `*` for a partition.
     pub tenant: String,
-    /// What kind of thing: `ledger`, `reservation`, `record`, `due`, `due index`, `day`, `counts`.
+    /// The kind of thing: `ledger`, `reservation`, `record`, `due`, `due index`, `day`, `counts`.
     pub what: String,
-    /// Which one.
+    /// Its id.
     pub id: String,
     /// What is wrong with it.
     pub detail: String,
@@ -74,13 +74,13 @@ pub struct Difference {
 /// A reservation in quarantine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
-    /// Its partition.
+    /// Name of the partition.
     pub partition: String,
-    /// Whose, if its record tells.
+    /// Id of the tenant, if the record holds it.
     pub tenant: Option<String>,
-    /// Which reservation.
+    /// Id of the reservation.
     pub reservation_id: String,
-    /// When it was found to be corrupt, in milliseconds.
+    /// When the sweeper found it corrupt, in milliseconds.
     pub since_ms: i64,
 }
 
@@ -89,7 +89,7 @@ impl LedgerRow {
         tenant: &TenantId,
         (scope, unit): &(String, Unit),
         figures: &Figures,
-        computed: Moved,
+        computed: Amounts,
     ) -> Self {
         Self {
             tenant: tenant.to_string(),
@@ -116,27 +116,26 @@ impl LedgerRow {
         let differing = figures
             .into_iter()
             .filter(|(_, stored, expected)| stored != expected);
-        let sentence = |(name, stored, expected)| {
-            format!("{name} is {stored}, its records come to {expected}")
-        };
+        let sentence =
+            |(name, stored, expected)| format!("{name} is {stored}, its records give {expected}");
         differing.map(sentence).collect()
     }
 }
 
 impl Report {
-    /// Whether nothing differs and everything could be verified.
+    /// Whether nothing is wrong and everything was verified.
     pub fn is_right(&self) -> bool {
-        self.differences.is_empty() && self.unsettled.is_empty()
+        self.differences.is_empty() && self.unverified.is_empty()
     }
 
-    /// Takes over what was found of one tenant.
+    /// Adds the report of one tenant.
     pub(super) fn add(&mut self, part: &mut Self) {
         self.tenants += part.tenants;
         self.reservations += part.reservations;
-        self.posts += part.posts;
+        self.usage_events += part.usage_events;
         self.ledgers.append(&mut part.ledgers);
         self.differences.append(&mut part.differences);
-        self.unsettled.append(&mut part.unsettled);
+        self.unverified.append(&mut part.unverified);
     }
 
     /// Lists the quarantine of one tenant or of all.
@@ -163,7 +162,7 @@ impl Report {
                     Ok(reply) => redis::from_redis_value::<Option<String>>(reply)
                         .ok()
                         .flatten(),
-                    // A key of another type: whose it was cannot be told.
+                    // A key of another type has no owner.
                     Err(StoreError::Refused { .. }) => None,
                     Err(error) => return Err(error),
                 };
@@ -183,15 +182,7 @@ impl Report {
         Ok(())
     }
 
-    /// One JSON object, and a line break.
-    pub fn json(&self) -> String {
-        let mut text =
-            serde_json::to_string(self).expect("a report has nothing that JSON cannot hold");
-        text.push('\n');
-        text
-    }
-
-    /// A table of the ledgers that differ, or of all; then everything else.
+    /// A table of the ledgers that differ, or of all; then the other findings.
     pub fn table(&self, all: bool) -> String {
         let rows: Vec<_> = self
             .ledgers
@@ -243,10 +234,8 @@ impl Report {
         {
             text += &format!("{tenant}: {what} `{id}`: {detail}\n");
         }
-        for ledger in &self.unsettled {
-            text += &format!(
-                "{ledger}: it changed all the time and could not be verified; try again\n"
-            );
+        for ledger in &self.unverified {
+            text += &format!("{ledger}: it changed too often to be verified; try again\n");
         }
         for row in &self.quarantine {
             let owner = row.tenant.as_deref().unwrap_or("an unknown tenant");
@@ -256,12 +245,12 @@ impl Report {
             );
         }
         text + &format!(
-            "{} tenants, {} ledgers, {} reservations, {} booked events: {}\n",
+            "{} tenants, {} ledgers, {} reservations, {} usage events: {}\n",
             self.tenants,
             self.ledgers.len(),
             self.reservations,
-            self.posts,
-            match (self.differences.len(), self.unsettled.len()) {
+            self.usage_events,
+            match (self.differences.len(), self.unverified.len()) {
                 (0, 0) => "all is right".to_owned(),
                 (count, 0) => format!("{count} differences"),
                 (count, open) => format!("{count} differences, {open} ledgers not verified"),
@@ -270,7 +259,7 @@ impl Report {
     }
 }
 
-/// Aligns columns; the first three are texts, the others numbers.
+/// Aligns columns: the first three to the left, the numbers to the right.
 fn columns(lines: &[[String; 8]]) -> String {
     let width = |column: usize| {
         lines

@@ -103,7 +103,7 @@ async fn half_a_head_ends_its_connection() {
 async fn idle_connections_and_long_requests_are_left_alone() {
     let limits = ConnectionLimits {
         head: Duration::from_millis(100),
-        stalled: Duration::from_millis(100),
+        response: Duration::from_millis(100),
         ..ConnectionLimits::default()
     };
     let service = service(limits).await;
@@ -133,7 +133,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
 #[tokio::test]
 async fn a_client_that_does_not_take_its_answer_is_left() {
     let limits = ConnectionLimits {
-        stalled: SHORT,
+        response: SHORT,
         ..ConnectionLimits::default()
     };
     let service = service(limits).await;

@@ -14,7 +14,7 @@ async fn differences(fixture: &AdminFixture) -> Vec<String> {
     let report = verify(&fixture.store, None, |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!(report.unsettled, [""; 0]);
+    assert_eq!(report.unverified, [""; 0]);
     let sentence = |d: &budget_authority::tools::verify::Difference| {
         format!("{} {} {}: {}", d.tenant, d.what, d.id, d.detail)
     };
@@ -53,7 +53,7 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
     assert_eq!(
         differences(&fixture).await,
         [format!(
-            "* counts {partition}: budget TOKENS ACTIVE is 2, the records are 0; tenant ACTIVE is 0, the records are 1"
+            "* counts {partition}: budget TOKENS ACTIVE is 2, but there are 0 records; tenant ACTIVE is 0, but there are 1 records"
         )]
     );
     fixture.redis().run::<i64>(&["DEL", &counts]);
@@ -94,7 +94,7 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         "5",
     ]);
     let wrong =
-        "acme ledger tenant:acme TOKENS: the index of debts and limits does not have it as it is";
+        "acme ledger tenant:acme TOKENS: the index of ledgers over limit or in debt has it wrong";
     assert_eq!(differences(&fixture).await, [wrong]);
     // Whatever changes the ledger next notes both.
     let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 1);

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::Growth;
 use crate::store::Store;
 use crate::tools::bench::args::{BenchArgs, LoadArgs, Workload};
 use crate::tools::bench::error::BenchError;
@@ -37,54 +36,56 @@ pub(super) struct Reserves {
     pub cost: Cost,
     pub totals: Totals,
     pub made: u64,
+    pub requests: u64,
+    pub failed: u64,
+    pub unresolved: u64,
 }
 
-impl Growth {
-    /// Measures reserves over HTTP with one client, and counts their failures.
-    pub(super) async fn reserves(
-        &mut self,
-        args: &BenchArgs,
-        stack: &Stack,
-        store: &Store,
-        tenant: &Tenant,
-    ) -> Result<Reserves, BenchError> {
-        let load = LoadArgs {
-            clients: 1,
-            workload: Workload::Reserve,
-            ..args.load.clone()
-        };
-        let short = LoadArgs {
-            duration: Duration::from_millis(100),
-            warmup: Duration::ZERO,
-            ..load.clone()
-        };
-        store.reset_statistics().await?;
-        let timed = load::run(&stack.service, tenant, &load, args.progress).await?;
-        let redis_us = redis_us(store, timed.results.recorder.attempts).await?;
-        let monitor = stack.monitor().await?;
-        let counted = load::run(&stack.service, tenant, &short, false).await?;
-        let commands = monitor.end().await?;
-        let requests = counted.results.recorder.attempts.max(1);
-        let mut summaries = timed.results.recorder.summaries(timed.elapsed);
-        let mut reserves = Reserves {
-            cost: Cost {
-                calls: summaries.swap_remove(0),
-                redis_us,
-                round_trips: commands as f64 / requests as f64,
-            },
-            totals: Totals::default(),
-            made: 0,
-        };
-        for run in [timed.results, counted.results] {
-            reserves.totals.add(&run.totals);
-            reserves.made += run.recorder.finished;
-            self.requests += run.recorder.attempts;
-            self.failed += run.recorder.failed;
-            self.unresolved += run.recorder.unresolved + run.recorder.wrong;
-        }
-        self.error_rate = self.failed as f64 / self.requests.max(1) as f64;
-        Ok(reserves)
+/// Measures reserves over HTTP with one client, with their failures.
+pub(super) async fn reserves(
+    args: &BenchArgs,
+    stack: &Stack,
+    store: &Store,
+    tenant: &Tenant,
+) -> Result<Reserves, BenchError> {
+    let load = LoadArgs {
+        clients: 1,
+        workload: Workload::Reserve,
+        ..args.load.clone()
+    };
+    let short = LoadArgs {
+        duration: Duration::from_millis(100),
+        warmup: Duration::ZERO,
+        ..load.clone()
+    };
+    store.reset_statistics().await?;
+    let timed = load::run(&stack.service, tenant, &load, args.progress).await?;
+    let redis_us = redis_us(store, timed.results.recorder.attempts).await?;
+    let monitor = stack.monitor().await?;
+    let counted = load::run(&stack.service, tenant, &short, false).await?;
+    let commands = monitor.end().await?;
+    let requests = counted.results.recorder.attempts.max(1);
+    let mut summaries = timed.results.recorder.summaries(timed.elapsed);
+    let mut reserves = Reserves {
+        cost: Cost {
+            calls: summaries.swap_remove(0),
+            redis_us,
+            round_trips: commands as f64 / requests as f64,
+        },
+        totals: Totals::default(),
+        made: 0,
+        requests: 0,
+        failed: 0,
+        unresolved: 0,
+    };
+    for run in [timed.results, counted.results] {
+        reserves.totals.add(&run.totals);
+        reserves.made += run.recorder.finished;
+        reserves.requests += run.recorder.attempts;
+        reserves.failed += run.recorder.failed;
+        reserves.unresolved += run.recorder.unresolved + run.recorder.wrong;
     }
+    Ok(reserves)
 }
 
 /// Redis's time per request since the last reset: of the scripts, or of all commands when no script ran.

@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::cost::{READS, Reader};
-use super::{Growth, Stage};
+use super::cost::{READS, Reader, reserves};
+use super::report::{Growth, Stage};
 use crate::api::operations::OperationId;
 use crate::tools::bench::args::BenchArgs;
 use crate::tools::bench::error::BenchError;
@@ -33,10 +33,7 @@ pub(in crate::tools::bench) async fn with_reservations(
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(args.load.scopes).await?;
     let (scripts, store) = (stack.scripts(&tenant), stack.deployment.store()?);
-    let mut growth = Growth {
-        scopes: args.load.scopes,
-        ..Growth::default()
-    };
+    let mut growth = Growth::new(args.load.scopes);
     let (mut stored, mut totals) = (0, Totals::default());
     let mut known: Vec<Held> = Vec::new();
     for size in sorted(&args.compare_stored) {
@@ -71,7 +68,8 @@ pub(in crate::tools::bench) async fn with_reservations(
             reader.cost("list, first page", &list, false).await?,
             reader.cost("list, page by page", &list, true).await?,
         ];
-        let reserves = growth.reserves(args, &stack, &store, &tenant).await?;
+        let reserves = reserves(args, &stack, &store, &tenant).await?;
+        growth.count(&reserves);
         costs.push(reserves.cost);
         totals.add(&reserves.totals);
         growth.stages.push(Stage { stored, costs });
@@ -86,10 +84,7 @@ pub(in crate::tools::bench) async fn with_reservations(
 pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<Growth, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let store = stack.deployment.store()?;
-    let mut growth = Growth {
-        scopes: args.load.scopes,
-        ..Growth::default()
-    };
+    let mut growth = Growth::new(args.load.scopes);
     for &stored in &args.compare_policies {
         let tenant = stack.service.provision(args.load.scopes).await?;
         let mut admin = stack.service.admin()?;
@@ -102,7 +97,8 @@ pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<G
             let step = "making a policy";
             admin.post(step, OperationId::CreatePolicy, &body).await?;
         }
-        let reserves = growth.reserves(args, &stack, &store, &tenant).await?;
+        let reserves = reserves(args, &stack, &store, &tenant).await?;
+        growth.count(&reserves);
         let differences = stack.service.check(&tenant, &reserves.totals).await?;
         growth.differences.extend(differences);
         let costs = vec![reserves.cost];
@@ -117,10 +113,7 @@ pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Gr
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(1).await?;
     let store = stack.deployment.store()?;
-    let mut growth = Growth {
-        scopes: 1,
-        ..Growth::default()
-    };
+    let mut growth = Growth::new(1);
     let mut stored = 0;
     for size in sorted(&args.compare_listed) {
         eprintln!("{size} budgets: making {}", size.saturating_sub(stored));

@@ -1,36 +1,29 @@
-//! Which chains there are, and of which days they have entries or seals: from the keys themselves, so that an entry which
-//! was put where nobody looks is found as well.
+//! Finds the audit chains and their days from the keys themselves, so that an entry in an unexpected log is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::store::{Day, Store, StoreError};
 
-/// Whose chain, and where it lies.
+/// Identifies a chain: the tenant, or the name for no tenant, and the partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ChainId {
     pub name: String,
     pub partition: Partition,
 }
 
-/// What a scan found of one chain.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Days with a log or with seals.
-    pub days: BTreeSet<Day>,
-}
-
-/// Scans the keys of all nodes; of one partition's where only its tenants are asked for.
+/// The chains of these names, or all, with the days that have a log or seals. Scans only the partitions of `names` when
+/// all are tenants.
 pub(super) async fn take(
     store: &Store,
     names: &[String],
-) -> Result<BTreeMap<Place, Found>, StoreError> {
+) -> Result<BTreeMap<ChainId, BTreeSet<Day>>, StoreError> {
     let prefix = format!("{}:{{", store.keys().prefix());
     let homes: Option<BTreeSet<Partition>> = names
         .iter()
         .map(|name| Some(TenantId::parse(name)?.partition()))
         .collect();
-    // `audit`, `chain` and `seals`: one scan, and little else comes along.
+    // `audit`, `chain` and `seals` in one scan.
     let kinds = "[acs][uhe][da][il]*";
     let mut scans = vec![(format!("{prefix}*}}:{kinds}"), None)];
     if let Some(homes) = homes.filter(|homes| !homes.is_empty()) {
@@ -41,7 +34,7 @@ pub(super) async fn take(
     for (pattern, within) in scans {
         store
             .scan(&pattern, within, |key| {
-                sort_in(
+                add(
                     &mut chains,
                     key.strip_prefix(&prefix).unwrap_or_default(),
                     names,
@@ -52,8 +45,8 @@ pub(super) async fn take(
     Ok(chains)
 }
 
-/// Takes a key without its prefix: `05f}:audit:acme:20260101`.
-fn sort_in(chains: &mut BTreeMap<Place, Found>, key: &str, names: &[String]) -> Option<()> {
+/// Adds a key without its prefix: `05f}:audit:acme:20260101`.
+fn add(chains: &mut BTreeMap<ChainId, BTreeSet<Day>>, key: &str, names: &[String]) -> Option<()> {
     let (partition, rest) = key.split_once("}:")?;
     let (kind, rest) = rest.split_once(':')?;
     let (name, day) = match kind {
@@ -64,12 +57,12 @@ fn sort_in(chains: &mut BTreeMap<Place, Found>, key: &str, names: &[String]) -> 
         }
         _ => return None,
     };
-    let place = Place {
+    let id = ChainId {
         name: name.to_owned(),
         partition: Partition::parse(partition)?,
     };
-    if names.is_empty() || names.contains(&place.name) {
-        chains.entry(place).or_default().days.extend(day);
+    if names.is_empty() || names.contains(&id.name) {
+        chains.entry(id).or_default().extend(day);
     }
     Some(())
 }

@@ -1,71 +1,67 @@
-//! `audit verify`: proves of each audit chain that no entry was altered, dropped or inserted since its anchor, which is where
-//! retention has come to.
+//! `audit verify`: proves that no entry of an audit chain was altered, dropped or inserted since its anchor, the last entry
+//! that retention removed.
 //!
-//! Checked is, for each entry: its number follows the last one's; its seal is the hash of the entry before it; it lies in the
-//! log of its own day. The hash of the last sealed entry is the chain's; the first entry's seal is the anchor's hash. What
-//! was not sealed yet is counted: its numbers are checked, its content cannot be. Somebody who can write every key can also
-//! write a whole new chain; the report tells number and hash of the head, so that they can be kept elsewhere and compared.
+//! Each entry has the next sequence number, is in the log of its day, and its seal is the hash of the entry before it; the
+//! first seal is the anchor's hash, and the hash of the last sealed entry is the chain's. Of unsealed entries only the
+//! numbers can be checked. Someone who can write every key could also write a whole new chain; the report therefore has
+//! number and hash of the last sealed entry, to be kept elsewhere and compared.
 //!
-//! The system may run meanwhile: what is appended while the logs are read is not looked at, and where retention removes
-//! something the chain is read again.
+//! The service may run meanwhile: entries appended after the start are not read, and when retention removes something, the
+//! chain is read again.
 
+mod chain;
 mod inventory;
 mod report;
-mod walk;
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 
 pub use report::{AuditReport, ChainRow, Finding};
 
-use crate::domain::ids::TenantId;
+use super::outcome;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::store::{Store, StoreError};
-use inventory::{Found, Place};
+use crate::tools::tenant_id::tenant_id;
 
-/// How often a chain is read until retention lets it be.
+/// How often a chain is read until retention does not change it meanwhile.
 const ATTEMPTS: usize = 3;
-/// How often the progress is told.
-const PROGRESS: Duration = Duration::from_secs(3);
 
-/// Which chains to verify and how to show it; the store's settings come beside it.
+/// Settings of `budget-authority audit verify`.
 #[derive(Debug, Clone, Args)]
 pub struct AuditVerifyArgs {
     /// Only these tenants, or __admin__, __unauth__, __system__; all by default
-    #[arg(value_name = "TENANT", value_parser = name)]
+    #[arg(value_name = "TENANT", value_parser = chain_name)]
     pub tenants: Vec<String>,
     /// One JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }
 
-fn name(text: &str) -> Result<String, String> {
-    let stands_for_none = [NO_TENANT, UNKNOWN_CALLER, SYSTEM].contains(&text);
-    match stands_for_none || TenantId::parse(text).is_some() {
-        true => Ok(text.to_owned()),
-        false => Err("a tenant id has 3 to 64 of a-z, 0-9 and -".to_owned()),
+fn chain_name(text: &str) -> Result<String, String> {
+    match text {
+        NO_TENANT | UNKNOWN_CALLER | SYSTEM => Ok(text.to_owned()),
+        text => tenant_id(text).map(|tenant| tenant.to_string()),
     }
 }
 
-/// Verifies the chains of these names, or of all. `progress` is told now and then how far it has come.
+/// Verifies the chains of these names, or all, and calls `progress` now and then.
 ///
 /// # Errors
-/// [`StoreError`] when Redis cannot be read; nothing is known then.
+/// [`StoreError`] when Redis cannot be read.
 pub async fn verify_audit(
     store: &Store,
     names: &[String],
     mut progress: impl FnMut(&AuditReport),
 ) -> Result<AuditReport, StoreError> {
     let mut report = AuditReport::default();
-    for (place, found) in inventory::take(store, names).await? {
+    for (id, days) in inventory::take(store, names).await? {
         let mut attempt = 1;
         let (row, findings) = loop {
             let read = &mut report.entries_read;
-            let walked = walk::chain(store, &place, &found, |rows| *read += rows).await?;
-            if !walked.moved || attempt == ATTEMPTS {
-                break (walked.row, walked.findings);
+            let verified = chain::verify(store, &id, &days, |rows| *read += rows).await?;
+            if !verified.changed || attempt == ATTEMPTS {
+                break (verified.row, verified.findings);
             }
             attempt += 1;
         };
@@ -76,45 +72,27 @@ pub async fn verify_audit(
     Ok(report)
 }
 
-/// Runs `audit verify` and prints its outcome; answers the process's exit code: 0 all is proved, 1 something was changed,
-/// 2 it could not be verified.
-pub async fn run_audit(store: &Store, args: &AuditVerifyArgs, mut output: impl Write) -> u8 {
-    let mut told = Instant::now();
-    let progress = |report: &AuditReport| {
-        if told.elapsed() >= PROGRESS {
-            told = Instant::now();
-            eprintln!(
-                "{} chains verified, {} entries read",
-                report.chains.len(),
-                report.entries_read
-            );
-        }
-    };
-    let report = match verify_audit(store, &args.tenants, progress).await {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("the audit logs could not be verified: {error}");
-            return 2;
-        }
-    };
-    if let Some(why) = nothing_to_verify(store, &args.tenants, &report) {
-        eprintln!("{why}");
-        return 2;
-    }
-    let text = match args.json {
-        true => report.json(),
-        false => report.text(),
-    };
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
-        Ok(()) => u8::from(!report.findings.is_empty()),
-        Err(_) => 2,
-    }
+/// Runs `audit verify` and prints its report; returns the exit code of the process.
+pub async fn run_audit(store: &Store, args: &AuditVerifyArgs, output: impl Write) -> u8 {
+    let progress = outcome::progress(|report: &AuditReport| {
+        let (chains, entries) = (report.chains.len(), report.entries_read);
+        format!("{chains} chains verified, {entries} entries read")
+    });
+    let verified = verify_audit(store, &args.tenants, progress).await;
+    let verified = verified.map(|report| {
+        let nothing = nothing_to_verify(store, &args.tenants, &report);
+        (report, nothing)
+    });
+    outcome::print(
+        verified,
+        AuditReport::is_right,
+        args.json,
+        AuditReport::text,
+        output,
+    )
 }
 
-/// Why something was not looked at: a misspelt name must not pass for a log that is right.
+/// Why a chain was not verified, because a misspelt name must not pass for a log that is right.
 fn nothing_to_verify(store: &Store, names: &[String], report: &AuditReport) -> Option<String> {
     let prefix = store.keys().prefix();
     let known = |name: &String| report.chains.iter().any(|row| row.tenant == *name);

@@ -1,63 +1,60 @@
-//! What a verification of audit chains found, for people and as JSON.
+//! The report of `audit verify`, for people and as JSON.
 
 use serde::Serialize;
 
-/// The outcome of `audit verify`.
+/// The report of `audit verify`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AuditReport {
     /// Every chain.
     pub chains: Vec<ChainRow>,
-    /// What is not as it was sealed.
+    /// What is wrong.
     pub findings: Vec<Finding>,
-    /// Entries read in all, repetitions included.
+    /// Entries read, repetitions included.
     #[serde(skip)]
     pub entries_read: u64,
 }
 
-/// A chain as it was found.
+/// A verified chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainRow {
-    /// Whose.
+    /// Id of the tenant, or the name for no tenant.
     pub tenant: String,
-    /// Where it lies.
+    /// Name of the partition.
     pub partition: String,
-    /// Number of the last entry that retention removed: what came before cannot be verified any more.
+    /// Sequence number of the last entry that retention removed; earlier entries cannot be verified.
     pub anchor_sequence: u64,
-    /// Entries that are proved to be as they were appended.
+    /// Entries proved to be as they were appended.
     pub verified: u64,
-    /// Entries behind them that are not sealed yet.
+    /// Unsealed entries after them.
     pub unsealed: u64,
-    /// Number of the last sealed entry.
+    /// Sequence number of the last sealed entry.
     pub sealed_sequence: u64,
-    /// Its hash. Kept elsewhere, it proves later that the chain up to here is still this one.
+    /// Hash of the last sealed entry. Kept elsewhere, it later proves that the chain up to it is unchanged.
     pub sealed_hash: String,
 }
 
-/// Something that is not as it was sealed.
+/// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Whose chain.
+    /// Id of the tenant, or the name for no tenant.
     pub tenant: String,
-    /// Where it lies.
+    /// Name of the partition.
     pub partition: String,
     /// `altered`, `dropped`, `inserted` or `seal`.
     pub kind: &'static str,
-    /// Number of the entry, where it has one.
+    /// Sequence number of the entry, if it has one.
     pub sequence: Option<u64>,
-    /// What is wrong.
+    /// A sentence for people.
     pub detail: String,
 }
 
 impl AuditReport {
-    /// One JSON object, and a line break.
-    pub fn json(&self) -> String {
-        let mut text =
-            serde_json::to_string(self).expect("a report has nothing that JSON cannot hold");
-        text.push('\n');
-        text
+    /// Whether nothing is wrong.
+    pub fn is_right(&self) -> bool {
+        self.findings.is_empty()
     }
 
-    /// A line for each finding and each chain, then one for all.
+    /// A line per finding and per chain, then the totals.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for found in &self.findings {

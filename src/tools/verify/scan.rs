@@ -1,20 +1,20 @@
-//! Walks an index by score while it changes.
+//! Reads an index by score while it changes.
 
 use std::collections::HashSet;
 
 use crate::store::tools::verify::READ_ROWS;
 use crate::store::{Store, StoreError};
 
-/// Walks an index by score. Rows that leave it meanwhile do not make it skip others.
-pub(super) struct Walk {
+/// Reads an index by score, page by page. Rows that leave it meanwhile do not make it skip others.
+pub(super) struct Scan {
     from: i64,
     until: i64,
-    /// Seen already, of the score where the walk stands.
+    /// The members already read of the score `from`.
     seen: HashSet<String>,
 }
 
-impl Walk {
-    /// From the lowest score to this one, included.
+impl Scan {
+    /// A scan from the lowest score to `until`, included.
     pub(super) fn until(until: i64) -> Self {
         Self {
             from: i64::MIN,

@@ -1,16 +1,16 @@
-//! What the records of a ledger come to at one moment, modulo 2^64.
+//! The figures of a ledger as its records give them at one moment, modulo 2^64.
 
 use crate::store::tools::verify::Figures;
 
-/// Figures that records move.
+/// The figures that records change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Moved {
+pub(super) struct Amounts {
     pub reserved: i64,
     pub spent: i64,
     pub debt: i64,
 }
 
-impl Moved {
+impl Amounts {
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             reserved: self.reserved.wrapping_add(other.reserved),
@@ -44,62 +44,62 @@ impl Moved {
     }
 }
 
-/// A ledger's records so far.
+/// The records of a ledger.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sums {
-    /// What surely counts.
-    moved: Moved,
-    /// What happened in the very millisecond at which the ledger was read: each may count or not.
-    uncertain: Vec<Moved>,
+pub(super) struct Totals {
+    /// Changes before the ledger was read.
+    certain: Amounts,
+    /// Changes in the millisecond in which the ledger was read; each may count or not.
+    uncertain: Vec<Amounts>,
 }
 
-/// More uncertain moves than this are not tried in all combinations.
+/// More uncertain changes than this are not tried in all combinations.
 const UNCERTAIN_MAX: usize = 14;
 
-/// How stored figures compare.
+/// How stored figures compare with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Right,
-    /// The records come to these figures.
-    Wrong(Moved),
-    /// Too much happened within the millisecond.
+    /// The records give these figures.
+    Wrong(Amounts),
+    /// Too much changed within the millisecond.
     Unknown,
 }
 
-/// A record's share in one ledger: what it moved while active and in the end, and when.
+/// What a record does to one ledger, while active and after its end, and when.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Life {
+pub(super) struct Effect {
     pub begun_ms: i64,
     pub ended_ms: Option<i64>,
-    pub active: Moved,
-    pub ended: Moved,
+    pub active: Amounts,
+    pub ended: Amounts,
 }
 
-impl Sums {
-    /// Counts a record as it stood at `at_ms`.
-    pub(super) fn count(&mut self, life: Life, at_ms: i64) {
-        if life.begun_ms > at_ms {
+impl Totals {
+    /// Counts a record as it was at `at_ms`.
+    pub(super) fn count(&mut self, effect: Effect, at_ms: i64) {
+        if effect.begun_ms > at_ms {
             return;
         }
-        if life.begun_ms == at_ms {
-            self.uncertain.push(life.active);
+        if effect.begun_ms == at_ms {
+            self.uncertain.push(effect.active);
         } else {
-            self.moved = self.moved.plus(life.active);
+            self.certain = self.certain.plus(effect.active);
         }
-        let Some(ended_ms) = life.ended_ms else {
+        let Some(ended_ms) = effect.ended_ms else {
             return;
         };
-        let change = life.ended.minus(life.active);
+        let change = effect.ended.minus(effect.active);
         if ended_ms == at_ms {
             self.uncertain.push(change);
         } else if ended_ms < at_ms {
-            self.moved = self.moved.plus(change);
+            self.certain = self.certain.plus(change);
         }
     }
 
     pub(super) fn compare(&self, figures: &Figures) -> Comparison {
-        let computed = Moved::base(figures).plus(self.moved);
-        let difference = Moved::stored(figures).minus(computed);
+        let computed = Amounts::base(figures).plus(self.certain);
+        let difference = Amounts::stored(figures).minus(computed);
         if explained(difference, &self.uncertain) {
             return Comparison::Right;
         }
@@ -110,15 +110,15 @@ impl Sums {
     }
 }
 
-/// Whether some of the moves come to the difference.
-fn explained(difference: Moved, moves: &[Moved]) -> bool {
-    if difference == Moved::default() {
+/// Whether some of the changes add up to the difference.
+fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
+    if difference == Amounts::default() {
         return true;
     }
-    if moves.len() > UNCERTAIN_MAX {
+    if changes.len() > UNCERTAIN_MAX {
         return false;
     }
-    moves.split_first().is_some_and(|(first, rest)| {
+    changes.split_first().is_some_and(|(first, rest)| {
         explained(difference, rest) || explained(difference.minus(*first), rest)
     })
 }
@@ -143,17 +143,17 @@ mod tests {
         }
     }
 
-    fn life(begun_ms: i64, ended_ms: Option<i64>) -> Life {
-        let held = Moved {
+    fn effect(begun_ms: i64, ended_ms: Option<i64>) -> Effect {
+        let held = Amounts {
             reserved: 10,
-            ..Moved::default()
+            ..Amounts::default()
         };
-        let ended = Moved {
+        let ended = Amounts {
             spent: 7,
             debt: 1,
-            ..Moved::default()
+            ..Amounts::default()
         };
-        Life {
+        Effect {
             begun_ms,
             ended_ms,
             active: held,
@@ -161,14 +161,14 @@ mod tests {
         }
     }
 
-    fn judge(lives: &[Life], figures: &Figures) -> Comparison {
-        let mut sums = Sums::default();
-        lives.iter().for_each(|life| sums.count(*life, 100));
-        sums.compare(figures)
+    fn compare(effects: &[Effect], figures: &Figures) -> Comparison {
+        let mut totals = Totals::default();
+        effects.iter().for_each(|effect| totals.count(*effect, 100));
+        totals.compare(figures)
     }
 
     #[test]
-    fn a_record_counts_as_it_stood_when_the_ledger_was_read() {
+    fn a_record_counts_as_it_was_when_the_ledger_was_read() {
         for (begun, ended, figures) in [
             (50, None, ledger(10, 5, 0)),
             (50, Some(60), ledger(0, 12, 1)),
@@ -177,39 +177,45 @@ mod tests {
             (150, Some(160), ledger(0, 5, 0)),
         ] {
             assert_eq!(
-                judge(&[life(begun, ended)], &figures),
+                compare(&[effect(begun, ended)], &figures),
                 Comparison::Right,
                 "{begun} {ended:?}"
             );
         }
-        let computed = Moved {
+        let computed = Amounts {
             reserved: 10,
             spent: 5,
             debt: 0,
         };
         assert_eq!(
-            judge(&[life(50, None)], &ledger(11, 5, 0)),
+            compare(&[effect(50, None)], &ledger(11, 5, 0)),
             Comparison::Wrong(computed)
         );
     }
 
     #[test]
-    fn what_happened_in_that_millisecond_may_count_or_not() {
+    fn a_change_in_that_millisecond_may_count_or_not() {
         for figures in [ledger(0, 5, 0), ledger(10, 5, 0), ledger(0, 12, 1)] {
-            assert_eq!(judge(&[life(100, Some(100))], &figures), Comparison::Right);
+            assert_eq!(
+                compare(&[effect(100, Some(100))], &figures),
+                Comparison::Right
+            );
         }
         assert!(matches!(
-            judge(&[life(100, None)], &ledger(20, 5, 0)),
+            compare(&[effect(100, None)], &ledger(20, 5, 0)),
             Comparison::Wrong(_)
         ));
-        let many = vec![life(100, None); 20];
-        assert_eq!(judge(&many, &ledger(200, 5, 0)), Comparison::Unknown);
+        let many = vec![effect(100, None); 20];
+        assert_eq!(compare(&many, &ledger(200, 5, 0)), Comparison::Unknown);
     }
 
     #[test]
-    fn sums_wrap_around_as_the_bases_do() {
+    fn totals_wrap_around_as_the_bases_do() {
         let mut figures = ledger(0, i64::MIN + 6, 1);
         figures.base_spent = i64::MAX;
-        assert_eq!(judge(&[life(50, Some(60))], &figures), Comparison::Right);
+        assert_eq!(
+            compare(&[effect(50, Some(60))], &figures),
+            Comparison::Right
+        );
     }
 }

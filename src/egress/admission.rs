@@ -1,0 +1,84 @@
+//! Checks the URL of a receiver before anything is sent to it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tokio_rustls::TlsConnector;
+
+use super::policy::SecurityPolicy;
+use super::resolver::Resolver;
+use super::tls::TrustedRoots;
+use super::url::ReceiverUrl;
+use super::{address, tls};
+
+/// Checks addresses and sends requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Egress {
+    resolver: Resolver,
+    pub(super) tls: TlsConnector,
+}
+
+/// A URL that passed the checks, with its resolved addresses. Only [`Egress::admit`] makes one.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub(super) url: ReceiverUrl,
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// Why a URL is not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Inadmissible {
+    /// It breaks a rule. The message does not reveal what a name resolved to.
+    #[error("{0}")]
+    Violation(String),
+    /// The name does not resolve now, but may later.
+    #[error("its host does not resolve")]
+    Unresolvable,
+}
+
+impl Egress {
+    /// An egress that resolves names by `resolver` and trusts `roots`.
+    pub fn new(resolver: Resolver, roots: &TrustedRoots) -> Self {
+        Self {
+            resolver,
+            tls: tls::connector(roots),
+        }
+    }
+
+    /// Checks a URL: its form, the allowed patterns, and every address of its host.
+    ///
+    /// # Errors
+    /// [`Inadmissible`].
+    pub async fn admit(&self, url: &str, policy: &SecurityPolicy) -> Result<Target, Inadmissible> {
+        let violation = |why: &str| Inadmissible::Violation(why.to_owned());
+        let url = ReceiverUrl::parse(url).map_err(|form| violation(&form.to_string()))?;
+        if url.is_plain() && !policy.allow_http {
+            return Err(violation("must be an https URL"));
+        }
+        let patterns = &policy.patterns;
+        if !patterns.is_empty() && !patterns.iter().any(|pattern| pattern.matches(&url)) {
+            return Err(violation("matches none of the allowed patterns"));
+        }
+        let found = match url.ip() {
+            Some(ip) => vec![ip],
+            None => {
+                let found = self.resolver.addresses(url.host()).await;
+                found.map_err(|_| Inadmissible::Unresolvable)?
+            }
+        };
+        let refused = |ip: &IpAddr| address::refusal(*ip, &policy.blocked);
+        if let Some(why) = found.iter().find_map(refused) {
+            let which = match url.ip() {
+                Some(_) => format!("is in a range that is not allowed: {why}"),
+                // A tenant must not learn what a name resolves to inside the network.
+                None => "has a host in a range that is not allowed".to_owned(),
+            };
+            return Err(Inadmissible::Violation(which));
+        }
+        let port = url.port();
+        let addresses = found.into_iter().map(|ip| SocketAddr::new(ip, port));
+        Ok(Target {
+            addresses: addresses.collect(),
+            url,
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! Verifies one audit chain, from its anchor to its last entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::inventory::ChainId;
+use super::report::{ChainRow, Finding};
+use crate::domain::audit::StoredEntry;
+use crate::domain::log_entry::EntryId;
+use crate::store::dispatcher::audit_chain::Chain;
+use crate::store::dispatcher::audit_log::Stretch;
+use crate::store::{Day, Store, StoreError};
+
+/// Entries per page.
+const ROWS: usize = 500;
+/// Entries held back until the ones before them are found; beyond this, the missing ones count as dropped.
+const WAITING_MAX: usize = 10_000;
+/// Findings reported per chain.
+const FINDINGS_MAX: usize = 100;
+
+/// A verified chain.
+pub(super) struct Verified {
+    pub row: ChainRow,
+    pub findings: Vec<Finding>,
+    /// Whether retention removed something meanwhile, so that the findings are uncertain.
+    pub changed: bool,
+}
+
+/// An entry with its seal.
+struct Entry {
+    day: Day,
+    stored: StoredEntry,
+    seal: Option<String>,
+}
+
+struct ChainVerifier<'a> {
+    id: &'a ChainId,
+    chain: Chain,
+    /// The next sequence number.
+    next: u64,
+    /// The hash of the entry before it; `None` after a gap.
+    hash: Option<String>,
+    waiting: BTreeMap<u64, Entry>,
+    /// Numbers and hashes kept with the seals of each day, from which retention moves the anchor.
+    heads: BTreeMap<u64, String>,
+    /// Entries before the anchor.
+    before_anchor: u64,
+    /// The last number with a seal.
+    last_seal: u64,
+    row: ChainRow,
+    findings: Vec<Finding>,
+}
+
+/// Verifies the chain `id` with entries or seals on `days`; calls `read` with the number of entries of each page.
+pub(super) async fn verify(
+    store: &Store,
+    id: &ChainId,
+    days: &BTreeSet<Day>,
+    mut read: impl FnMut(u64),
+) -> Result<Verified, StoreError> {
+    let Some(chain) = readable(store.audit_chain(id.partition, &id.name).await)? else {
+        return Ok(unreadable(id));
+    };
+    let mut verifier = ChainVerifier::new(id, chain);
+    for day in days {
+        let mut after = None;
+        loop {
+            let Some(page) = page(store, id, *day, after).await? else {
+                verifier.report(
+                    "altered",
+                    None,
+                    format!("the key of the log of {day} holds something else"),
+                );
+                break;
+            };
+            let full = page.entries.len() == ROWS;
+            read(page.entries.len() as u64);
+            after = page.last;
+            verifier.heads.extend(page.head);
+            for entry in page.entries {
+                verifier.add(entry);
+            }
+            if !full || after.is_none() {
+                break;
+            }
+        }
+    }
+    let again = readable(store.audit_chain(id.partition, &id.name).await)?;
+    Ok(verifier.finish(again.as_ref()))
+}
+
+struct Page {
+    entries: Vec<Entry>,
+    last: Option<EntryId>,
+    head: Option<(u64, String)>,
+}
+
+/// A page of a day's entries with their seals; `None` when the keys hold something else.
+async fn page(
+    store: &Store,
+    id: &ChainId,
+    day: Day,
+    after: Option<EntryId>,
+) -> Result<Option<Page>, StoreError> {
+    let stretch = Stretch {
+        day,
+        after,
+        descending: false,
+        rows: ROWS,
+    };
+    let (partition, name) = (id.partition, id.name.as_str());
+    let entries = store.audit_entries(partition, name, &[stretch]).await;
+    let Some(mut entries) = readable(entries)? else {
+        return Ok(None);
+    };
+    let entries = entries.pop().unwrap_or_default();
+    let numbers: Vec<u64> = entries
+        .iter()
+        .map(|entry| entry.sequence().unwrap_or(0))
+        .collect();
+    let seals = store.audit_seals(partition, name, day, &numbers).await;
+    let Some(mut seals) = readable(seals)? else {
+        return Ok(None);
+    };
+    let head = seals.pop().flatten();
+    let head = head.as_deref().and_then(|head| {
+        let (number, hash) = head.split_once(' ')?;
+        Some((number.parse().ok()?, hash.to_owned()))
+    });
+    let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
+    let entry = |(stored, seal)| Entry { day, stored, seal };
+    Ok(Some(Page {
+        entries: entries.into_iter().zip(seals).map(entry).collect(),
+        last,
+        head,
+    }))
+}
+
+/// `None` for a key of another type, which is a finding and not a failure.
+fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(StoreError::Refused { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl<'a> ChainVerifier<'a> {
+    fn new(id: &'a ChainId, chain: Chain) -> Self {
+        Self {
+            id,
+            next: chain.anchor_sequence + 1,
+            hash: Some(chain.anchor_hash.clone()),
+            waiting: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            before_anchor: 0,
+            last_seal: 0,
+            row: ChainRow {
+                tenant: id.name.clone(),
+                partition: id.partition.to_string(),
+                anchor_sequence: chain.anchor_sequence,
+                verified: 0,
+                unsealed: 0,
+                sealed_sequence: chain.sealed_sequence,
+                sealed_hash: chain.sealed_hash.clone(),
+            },
+            findings: Vec::new(),
+            chain,
+        }
+    }
+
+    fn report(&mut self, kind: &'static str, sequence: Option<u64>, detail: String) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding {
+                tenant: self.id.name.clone(),
+                partition: self.id.partition.to_string(),
+                kind,
+                sequence,
+                detail,
+            });
+        }
+    }
+
+    /// Adds an entry in the order of the logs.
+    fn add(&mut self, entry: Entry) {
+        let (id, day) = (entry.stored.id.clone(), entry.day);
+        let Some(sequence) = entry.stored.sequence().filter(|sequence| *sequence > 0) else {
+            return self.report(
+                "inserted",
+                None,
+                format!("entry {id} has no sequence number"),
+            );
+        };
+        let at_ms = entry.stored.get("at_ms").and_then(|ms| ms.parse().ok());
+        if at_ms.map(Day::of_ms) != Some(day) {
+            let detail = format!("entry {id} is in the log of {day}, which is not its day");
+            self.report("altered", Some(sequence), detail);
+        }
+        if sequence <= self.chain.anchor_sequence && entry.seal.is_some() {
+            self.before_anchor += 1;
+        } else if sequence < self.next || self.waiting.contains_key(&sequence) {
+            let detail = format!("entry {id} repeats a sequence number");
+            self.report("inserted", Some(sequence), detail);
+        } else {
+            self.waiting.insert(sequence, entry);
+        }
+        self.advance();
+        if self.waiting.len() > WAITING_MAX {
+            self.skip_gap();
+        }
+    }
+
+    /// Checks waiting entries up to the next gap.
+    fn advance(&mut self) {
+        while let Some(entry) = self.waiting.remove(&self.next) {
+            self.check(&entry);
+            self.next += 1;
+        }
+    }
+
+    /// Reports missing numbers and continues after them.
+    fn skip_gap(&mut self) {
+        let Some(first) = self.waiting.first_key_value().map(|(number, _)| *number) else {
+            return;
+        };
+        self.dropped(first - 1);
+        self.next = first;
+        self.hash = None;
+        self.advance();
+    }
+
+    /// Reports that the entries from the next number to `last` are missing.
+    fn dropped(&mut self, last: u64) {
+        let detail = match last - self.next {
+            0 => "the entry of this number is gone".to_owned(),
+            more => format!(
+                "the entries from this number to {} are gone",
+                self.next + more
+            ),
+        };
+        self.report("dropped", Some(self.next), detail);
+    }
+
+    /// Checks the next entry against its seal.
+    fn check(&mut self, entry: &Entry) {
+        let number = self.next;
+        if entry.seal.is_some() {
+            self.last_seal = number;
+        }
+        if number > self.chain.sealed_sequence {
+            self.row.unsealed += 1;
+            return;
+        }
+        match (&entry.seal, &self.hash) {
+            (None, _) => {
+                let detail = format!("entry {} has no seal", entry.stored.id);
+                self.report("seal", Some(number), detail);
+            }
+            (Some(seal), Some(hash)) if seal != hash => self.mismatch(number),
+            _ => self.row.verified += 1,
+        }
+        let seal = entry.seal.as_deref().or(self.hash.as_deref());
+        self.hash = seal.map(|seal| entry.stored.hash(&self.id.name, seal));
+        let kept = self.heads.remove(&number);
+        // An altered entry is reported once, by the seal that follows it.
+        let other = kept.filter(|kept| *kept != self.chain.sealed_hash);
+        if other.is_some_and(|kept| self.hash.as_ref().is_some_and(|hash| *hash != kept)) {
+            let detail = "the hash kept with the day's seals is not its hash".to_owned();
+            self.report("seal", Some(number), detail);
+        }
+        if number == self.chain.sealed_sequence
+            && self.hash.as_ref() != Some(&self.chain.sealed_hash)
+        {
+            self.mismatch(number + 1);
+        }
+    }
+
+    /// Reports that the seal of this number is not the hash of the entry before it.
+    fn mismatch(&mut self, number: u64) {
+        let before = number - 1;
+        if before == self.chain.anchor_sequence {
+            let detail = "its seal is not the anchor's hash".to_owned();
+            return self.report("seal", Some(number), detail);
+        }
+        let detail = format!("the entry is not the one whose hash was sealed with {number}");
+        self.report("altered", Some(before), detail);
+    }
+
+    /// Completes the report. `again` is the chain as it is after all pages were read.
+    fn finish(mut self, again: Option<&Chain>) -> Verified {
+        let Some(again) = again else {
+            return unreadable(self.id);
+        };
+        let anchor = |chain: &Chain| (chain.anchor_sequence, chain.anchor_dropped);
+        let changed = anchor(again) != anchor(&self.chain);
+        // Entries appended while the logs were read may have been read in part.
+        while self
+            .waiting
+            .first_key_value()
+            .is_some_and(|(number, _)| *number <= self.chain.sequence)
+        {
+            self.skip_gap();
+        }
+        if self.next <= self.chain.sequence {
+            self.dropped(self.chain.sequence);
+        }
+        let beyond: Vec<_> = self.waiting.keys().copied().collect();
+        let given = again.sequence.max(self.chain.sequence);
+        for number in beyond.into_iter().chain([self.next - 1]) {
+            if number > given {
+                let detail = format!("the chain's last sequence number is {given}");
+                self.report("inserted", Some(number), detail);
+            }
+        }
+        if self.last_seal > again.sealed_sequence {
+            let last = again.sealed_sequence;
+            let detail = format!("it has a seal, but the chain says that {last} was the last");
+            self.report("seal", Some(self.last_seal), detail);
+        }
+        let kept =
+            self.chain.anchor_sequence - self.chain.anchor_dropped.min(self.chain.anchor_sequence);
+        if self.before_anchor != kept {
+            let detail = format!(
+                "{} entries are before the anchor, where retention left {kept}",
+                self.before_anchor
+            );
+            self.report("seal", Some(self.chain.anchor_sequence), detail);
+        }
+        Verified {
+            row: self.row,
+            findings: self.findings,
+            changed,
+        }
+    }
+}
+
+/// The result for a chain whose key holds something else.
+fn unreadable(id: &ChainId) -> Verified {
+    let mut verifier = ChainVerifier::new(id, Chain::empty());
+    verifier.report(
+        "seal",
+        None,
+        "the chain's key holds something else".to_owned(),
+    );
+    Verified {
+        row: verifier.row,
+        findings: verifier.findings,
+        changed: false,
+    }
+}
