@@ -20,19 +20,17 @@ use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
-pub use crate::admin::budgets::states::BudgetUpdate;
-pub use crate::admin::tenants::update::{TenantUpdate, UpdatedTenant};
+pub use crate::admin::tenants::update::UpdatedTenant;
 pub use api_keys::{
-    ApiKeyChanges, ApiKeyFilter, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted, NewApiKey,
-    ValidatedApiKey,
+    ApiKeyFilter, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted, ValidatedApiKey,
 };
 pub use audit::Failure;
-pub use budgets::{Funded, Funding, NewBudget};
+pub use budgets::{Funded, Funding};
 pub use bulk_actions::BulkRequest;
 pub use overview::{
     FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
 };
-pub use policies::{NewPolicy, PolicyChanges, PolicyFilter, PolicyQuery};
+pub use policies::{PolicyFilter, PolicyQuery};
 pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use crate::domain::api_key::secret::KeyId;

@@ -269,7 +269,7 @@ impl FailingWebhook {
             subscription_id: record.text("subscription_id")?.to_owned(),
             url: record.text("url")?.to_owned(),
             consecutive_failures: record.integer("consecutive_failures")?,
-            last_failure_at: record.optional_moment("last_failure_at_ms")?,
+            last_failure_at: record.optional("last_failure_at_ms")?,
         })
     }
 }

@@ -6,7 +6,7 @@ use super::json::FreeObject;
 object! {
     /// What an agent is about to do, or did.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Action: Read + Show {
+    pub struct Action: Read + Serialize {
         /// Kind of action, such as `llm.completion`.
         pub kind: String { chars: 1..=64, blank: Blank::Refused },
         /// The action itself, such as the name of a model or tool.
@@ -21,7 +21,7 @@ object! {
 object! {
     /// What a client measured. Stored with the charge, without influence on it.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct Metrics: Read + Show {
+    pub struct Metrics: Read + Serialize {
         /// Tokens read.
         pub tokens_input: Option<i64> { range: 0.. },
         /// Tokens written.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::fields::object;
+use super::record::{FieldChange, Record, RecordError, Recorded, Written};
 use super::words::words;
 
 words! {
@@ -29,7 +30,7 @@ impl Unit {
 object! {
     /// A quantity of one unit, 0 to 2^63−1.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub struct Amount: Read + Show {
+    pub struct Amount: Read + Serialize {
         /// What is counted.
         unit: Unit,
         /// How much.
@@ -68,7 +69,7 @@ impl fmt::Display for Amount {
 object! {
     /// A quantity of one unit that may be negative: what remains of a budget that is in debt.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub struct SignedAmount: Show {
+    pub struct SignedAmount: Serialize {
         /// What is counted.
         unit: Unit,
         /// How much; negative when more was spent than allocated.
@@ -105,6 +106,31 @@ impl From<Amount> for SignedAmount {
 impl fmt::Display for SignedAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.value, self.unit)
+    }
+}
+
+/// A figure of a ledger, in the record's unit.
+impl Recorded for Amount {
+    fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
+        let amount = Self::new(record.read("unit")?, record.integer(field)?);
+        amount.map(Some).ok_or_else(|| RecordError::of(field))
+    }
+}
+
+/// The figure alone: the record has its unit.
+impl Written for Amount {
+    fn write_to(&self, mut change: FieldChange, changes: &mut Vec<FieldChange>) {
+        change.value = Some(self.value().to_string());
+        changes.push(change);
+    }
+}
+
+impl Recorded for SignedAmount {
+    fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
+        Ok(Some(Self::new(
+            record.read("unit")?,
+            record.integer(field)?,
+        )))
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::record::Stored;
+
 /// The first moment of the year 1.
 const FIRST_MS: i64 = -62_135_596_800_000;
 /// The last moment that has a date everywhere on earth: 9999-12-30T21:59:59.999Z.
@@ -55,6 +57,23 @@ impl fmt::Display for Moment {
 impl serde::Serialize for Moment {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Milliseconds since the epoch in a field whose name says so, else RFC 3339.
+impl Stored for Moment {
+    fn from_field(field: &str, text: &str) -> Option<Self> {
+        match field.ends_with("_ms") {
+            true => Self::from_ms(text.parse().ok()?),
+            false => Self::parse(text),
+        }
+    }
+
+    fn to_field(&self, field: &str) -> Option<String> {
+        Some(match field.ends_with("_ms") {
+            true => self.as_ms().to_string(),
+            false => self.to_string(),
+        })
     }
 }
 
@@ -123,5 +142,18 @@ mod tests {
         ] {
             assert_eq!(Moment::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_field_tells_how_it_holds_a_time() {
+        let at = Moment::from_ms(5).expect("in range");
+        for (field, text) in [
+            ("created_at_ms", "5"),
+            ("period_end", "1970-01-01T00:00:00.005Z"),
+        ] {
+            assert_eq!(at.to_field(field).as_deref(), Some(text));
+            assert_eq!(Moment::from_field(field, text), Some(at));
+        }
+        assert_eq!(Moment::from_field("period_end", "5"), None);
     }
 }

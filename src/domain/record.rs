@@ -1,10 +1,6 @@
-//! Records: the hashes in which things are stored, and the reading of their fields.
+//! Records: the hashes in which things are stored, and how values lie in their fields.
 
 use std::collections::HashMap;
-
-use super::amount::Unit;
-use super::moment::Moment;
-use super::scope::ScopePath;
 
 /// The fields of one stored hash: a tenant, a ledger, a reservation, …
 #[derive(Debug, Clone, Default)]
@@ -38,6 +34,12 @@ impl Record {
             fields.insert(name, value);
         }
         Self { fields }
+    }
+
+    /// The same record with a field that is stored elsewhere, such as the id in the record's key.
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
     }
 
     /// Takes the values of named fields, in the order of the names; what is missing is left out.
@@ -78,8 +80,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`] names the field.
     pub fn integer(&self, name: &str) -> Result<i64, RecordError> {
-        let value = self.text(name)?;
-        value.parse().map_err(|_| RecordError::of(name))
+        self.read(name)
     }
 
     /// An integer that may be missing.
@@ -87,58 +88,143 @@ impl Record {
     /// # Errors
     /// [`RecordError`] when it is there and is none.
     pub fn optional_integer(&self, name: &str) -> Result<Option<i64>, RecordError> {
-        self.get(name).map(|_| self.integer(name)).transpose()
+        self.optional(name)
     }
 
-    /// A word that must be there and be known.
+    /// A value that must be there.
     ///
     /// # Errors
     /// [`RecordError`] names the field.
-    pub fn word<T>(&self, name: &str, parse: fn(&str) -> Option<T>) -> Result<T, RecordError> {
-        parse(self.text(name)?).ok_or_else(|| RecordError::of(name))
+    pub fn read<T: Recorded>(&self, field: &str) -> Result<T, RecordError> {
+        self.optional(field)?.ok_or_else(|| RecordError::of(field))
     }
 
-    /// A word that may be missing.
+    /// A value that may be missing.
     ///
     /// # Errors
-    /// [`RecordError`] when it is there and is not known.
-    pub fn optional_word<T>(
-        &self,
-        name: &str,
-        parse: fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, RecordError> {
-        self.get(name).map(|_| self.word(name, parse)).transpose()
+    /// [`RecordError`] when it is there and cannot be read.
+    pub fn optional<T: Recorded>(&self, field: &str) -> Result<Option<T>, RecordError> {
+        T::read_from(self, field)
+    }
+}
+
+/// A type whose values are the text of one field.
+pub trait Stored: Sized {
+    /// Reads the text of a field.
+    fn from_field(field: &str, text: &str) -> Option<Self>;
+
+    /// The text for a field; `None`: the value is as good as no field.
+    fn to_field(&self, field: &str) -> Option<String>;
+}
+
+/// A type that members of records can have. Made by [`object!`](crate::domain::fields::object), or by [`Stored`].
+pub trait Recorded: Sized {
+    /// Reads the value from its field, or from several; `None` where the field is missing.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field that cannot be read.
+    fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError>;
+
+    /// The fields that the value lies in.
+    fn fields_of(field: &'static str) -> Vec<&'static str> {
+        vec![field]
+    }
+}
+
+/// A type that members of requests can have whose values are written to records.
+pub trait Written {
+    /// Appends what the value makes of its field, or of several.
+    fn write_to(&self, change: FieldChange, changes: &mut Vec<FieldChange>);
+
+    /// Appends that the field, or each of several, is removed.
+    fn clear(change: FieldChange, changes: &mut Vec<FieldChange>) {
+        changes.push(change);
+    }
+}
+
+/// What a request does to one field of a record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldChange {
+    /// Member of the request.
+    pub member: &'static str,
+    /// The same as audit entries have it: `metadata.` and the member.
+    pub audited: &'static str,
+    /// Field of the record.
+    pub field: &'static str,
+    /// What it becomes; `None`: it is removed.
+    pub value: Option<String>,
+}
+
+/// Names and values of the fields that are set.
+pub fn set_fields(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
+    let set = changes.into_iter();
+    set.filter_map(|change| Some((change.field, change.value?)))
+        .collect()
+}
+
+impl<T: Stored> Recorded for T {
+    fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
+        let read = |text| T::from_field(field, text).ok_or_else(|| RecordError::of(field));
+        record.get(field).map(read).transpose()
+    }
+}
+
+impl<T: Recorded> Recorded for Option<T> {
+    fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
+        T::read_from(record, field).map(|value| value.map(Some))
     }
 
-    /// A time in milliseconds that must be there.
-    ///
-    /// # Errors
-    /// [`RecordError`] names the field.
-    pub fn moment(&self, name: &str) -> Result<Moment, RecordError> {
-        Moment::from_ms(self.integer(name)?).ok_or_else(|| RecordError::of(name))
+    fn fields_of(field: &'static str) -> Vec<&'static str> {
+        T::fields_of(field)
+    }
+}
+
+impl<T: Stored> Written for T {
+    fn write_to(&self, mut change: FieldChange, changes: &mut Vec<FieldChange>) {
+        change.value = self.to_field(change.field);
+        changes.push(change);
+    }
+}
+
+/// What is absent stays.
+impl<T: Written> Written for Option<T> {
+    fn write_to(&self, change: FieldChange, changes: &mut Vec<FieldChange>) {
+        if let Some(value) = self {
+            value.write_to(change, changes);
+        }
     }
 
-    /// A time in milliseconds that may be missing.
-    ///
-    /// # Errors
-    /// [`RecordError`] when it is there and is none.
-    pub fn optional_moment(&self, name: &str) -> Result<Option<Moment>, RecordError> {
-        self.get(name).map(|_| self.moment(name)).transpose()
+    fn clear(change: FieldChange, changes: &mut Vec<FieldChange>) {
+        T::clear(change, changes);
+    }
+}
+
+impl Stored for String {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Some(text.to_owned())
     }
 
-    /// The unit that all amounts of the record count.
-    ///
-    /// # Errors
-    /// [`RecordError`].
-    pub fn unit(&self) -> Result<Unit, RecordError> {
-        Unit::parse(self.text("unit")?).ok_or_else(|| RecordError::of("unit"))
+    fn to_field(&self, _: &str) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
+impl Stored for i64 {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        text.parse().ok()
     }
 
-    /// The deepest scope of the subject.
-    ///
-    /// # Errors
-    /// [`RecordError`].
-    pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
-        ScopePath::parse(self.text("scope_path")?).ok_or_else(|| RecordError::of("scope_path"))
+    fn to_field(&self, _: &str) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Stored for bool {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Some(text == "1")
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        Some(if *self { "1" } else { "0" }.to_owned())
     }
 }

@@ -44,12 +44,28 @@ words! {
 }
 
 impl Record {
+    /// The unit that all amounts of the record count.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn unit(&self) -> Result<Unit, RecordError> {
+        self.read("unit")
+    }
+
+    /// The deepest scope of the subject.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
+        self.read("scope_path")
+    }
+
     /// The status as it was written; see [`Record::effective_status`].
     ///
     /// # Errors
     /// [`RecordError`].
     pub fn status(&self) -> Result<Status, RecordError> {
-        Status::parse(self.text("status")?).ok_or_else(|| RecordError::of("status"))
+        self.read("status")
     }
 
     /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.

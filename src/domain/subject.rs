@@ -17,7 +17,7 @@ object! {
     ///
     /// At least one level is named. Only the scopes derived from it are lower-cased.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct Subject: Read + Show {
+    pub struct Subject: Read + Serialize {
         /// The customer; must be the tenant of the API key.
         tenant: Option<String> { form: &VALUE },
         /// A part of the tenant, such as an environment.

@@ -85,6 +85,16 @@ macro_rules! words {
             }
         }
 
+        impl $crate::domain::record::Stored for $name {
+            fn from_field(_: &str, text: &str) -> Option<Self> {
+                Self::parse(text)
+            }
+
+            fn to_field(&self, _: &str) -> Option<String> {
+                Some(self.as_str().to_owned())
+            }
+        }
+
         $crate::domain::fields::derived_schema!($name);
     };
 }

@@ -7,7 +7,6 @@ use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::fields::Read as _;
 use crate::domain::ids::{DecisionId, IdempotencyKey};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::Caps;
@@ -144,6 +143,6 @@ fn decided_before(record: &Record, outcome: Outcome) -> Result<Decision, LedgerE
         Outcome::Decision => Vec::new(),
         Outcome::DryRun => record.balances("create")?,
     };
-    let caps = record.optional_word("caps", Caps::from_text)?;
+    let caps = record.optional("caps")?;
     Ok(Decision::Allow { caps, balances })
 }

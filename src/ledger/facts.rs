@@ -54,7 +54,7 @@ pub fn subject_of(record: &Record) -> Result<Subject, RecordError> {
     let Some(stored) = record.get("subject") else {
         return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
     };
-    Subject::from_text(stored).ok_or_else(|| RecordError::of("subject"))
+    Subject::parse_json(stored).ok_or_else(|| RecordError::of("subject"))
 }
 
 fn of_path(path: &ScopePath) -> Option<Subject> {

@@ -185,7 +185,7 @@ fn captured(selection: &PolicySelection) -> Facts {
         return Facts::new();
     };
     let mut kept = vec![("policy_id", policy.id.to_string())];
-    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.to_text())));
+    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.to_json())));
     if policy.max_commits_per_minute.is_some() {
         kept.push(("counting_policy", policy.id.to_string()));
     }
@@ -213,7 +213,7 @@ fn held_before(
         } else {
             0
         },
-        caps: record.optional_word("caps", Caps::from_text)?,
+        caps: record.optional("caps")?,
         balances: record.balances("create")?,
     })
 }

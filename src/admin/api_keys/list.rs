@@ -184,7 +184,7 @@ impl Walk for KeyWalk<'_> {
         let ids = records::ids(&names, KeyId::parse);
         let found = self.store.api_key_records(&ids).await?;
         let now_ms = self.now_ms.unwrap_or_default();
-        let read = |id: &KeyId, record: &Record| ApiKey::from_record(id, record, now_ms);
+        let read = |id: &KeyId, record: &Record| ApiKey::judged(id, record, now_ms);
         let keys = records::rows("API key", &names, &ids, found, read);
         self.last = entries.last().cloned().or(self.last.take());
         let entries = entries.into_iter().zip(keys).map(|(entry, key)| Entry {

@@ -10,55 +10,20 @@ use std::fmt;
 
 use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
-use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::api_key::{ApiKey, ApiKeyCreateRequest, ApiKeyUpdateRequest};
 use crate::domain::cause::Actor;
-use crate::domain::fields::Patch;
 use crate::domain::ids::TenantId;
-use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
+use crate::domain::record::{Stored as _, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::scope::ScopeFilter;
 use crate::store::ExtraTrip;
+use crate::store::admin::Pairs;
 use crate::store::admin::api_keys::{KeyCreation, KeyRecord};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
-
-/// A key to be issued.
-#[derive(Debug)]
-pub struct NewApiKey {
-    /// Whose key; as it was sent, perhaps not even an id.
-    pub tenant_id: String,
-    /// The operator's name for it.
-    pub name: String,
-    /// The operator's words about it.
-    pub description: Option<String>,
-    /// `None`: the default set. An empty list: nothing.
-    pub permissions: Option<Vec<Permission>>,
-    /// To which scopes it is restricted.
-    pub scope_filter: ScopeFilter,
-    /// `None`: 90 days from now.
-    pub expires_at: Option<Moment>,
-    /// The operator's own.
-    pub metadata: Option<FreeObject>,
-}
-
-/// A change of a key. `None` is left as it is.
-#[derive(Debug, Clone, Default)]
-pub struct ApiKeyChanges {
-    /// The operator's name for it.
-    pub name: Option<String>,
-    /// The operator's words about it.
-    pub description: Patch<String>,
-    /// What it may do from now on. An empty list: nothing.
-    pub permissions: Option<Vec<Permission>>,
-    /// To which scopes it is restricted from now on.
-    pub scope_filter: Option<ScopeFilter>,
-    /// The operator's own.
-    pub metadata: Patch<FreeObject>,
-}
 
 /// A key that was just issued, the only time that its text is known.
 pub struct CreatedApiKey {
@@ -88,14 +53,15 @@ impl Admin {
     /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
     pub async fn create_api_key(
         &self,
-        new: &NewApiKey,
+        new: &ApiKeyCreateRequest,
         request: &Request<'_>,
     ) -> Result<CreatedApiKey, AdminError> {
         let Some(tenant_id) = TenantId::parse(&new.tenant_id) else {
             return refuse(AdminRefusal::OwnerNotFound);
         };
         let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
-        let granted = stored_permissions(permissions);
+        let permissions = permissions.to_vec();
+        let granted = permissions.to_field("permissions").unwrap_or_default();
         if request.idempotency_key.is_some() && !self.sealing.is_present() {
             return refuse(AdminRefusal::NotRepeatable);
         }
@@ -105,23 +71,7 @@ impl Admin {
             let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
             let (key_id, key_hash) = (key.key_id(), key.hash());
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
-            let scope_filter = new.scope_filter.lines();
-            let optional = [
-                ("description", new.description.clone()),
-                (
-                    "scope_filter",
-                    (!scope_filter.is_empty()).then_some(scope_filter),
-                ),
-                (
-                    "metadata",
-                    new.metadata.as_ref().map(|free| free.as_str().to_owned()),
-                ),
-            ];
-            fields.extend(
-                optional
-                    .into_iter()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            );
+            fields.extend(set_fields(new.fields()));
             let mut audit = entry(request.cause, "createApiKey", "api_key", key_id.as_str());
             audit.extend([
                 ("status", "201".to_owned()),
@@ -156,7 +106,7 @@ impl Admin {
                     return Ok(CreatedApiKey {
                         key,
                         tenant_id,
-                        permissions: permissions.to_vec(),
+                        permissions,
                         created_at,
                         expires_at,
                     });
@@ -211,7 +161,7 @@ impl Admin {
         &self,
         key_id: &str,
         owner: &TenantId,
-        changes: &ApiKeyChanges,
+        update: &ApiKeyUpdateRequest,
         request: &Request<'_>,
     ) -> Result<ApiKey, AdminError> {
         let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
@@ -220,15 +170,15 @@ impl Admin {
         };
         let mut audit = entry(request.cause, "updateApiKey", "api_key", key_id.as_str());
         audit.push(("status", "200".to_owned()));
-        changes.push_to(&mut audit);
+        audit.extend(told(update));
         push_key_id(&mut audit, request, &key_id);
         let parts = Parts::of(request, "updateApiKey", audit);
         let record = self
             .store
-            .update_api_key(&key_id, owner, &changes.fields(), &parts.change())
+            .update_api_key(&key_id, owner, &update.fields(), &parts.change())
             .await?;
         // Only a key whose time is not over is changed.
-        Ok(ApiKey::from_record(&key_id, &record, 0)?)
+        Ok(ApiKey::judged(&key_id, &record, 0)?)
     }
 
     /// Ends a key for good; its next use is refused, on every replica.
@@ -255,65 +205,25 @@ impl Admin {
             .store
             .revoke_api_key(&key_id, owner, reason, &parts.change())
             .await?;
-        Ok(ApiKey::from_record(&key_id, &record, 0)?)
+        Ok(ApiKey::judged(&key_id, &record, 0)?)
     }
 }
 
-impl ApiKeyChanges {
-    /// The fields of the record that are set; `None` takes one out.
-    fn fields(&self) -> Vec<(&'static str, Option<String>)> {
-        let mut fields = Vec::new();
-        fields.extend(self.name.clone().map(|name| ("name", Some(name))));
-        if let Some(description) = self.description.change() {
-            fields.push(("description", description.cloned()));
-        }
-        if let Some(permissions) = &self.permissions {
-            fields.push(("permissions", Some(stored_permissions(permissions))));
-        }
-        if let Some(filter) = &self.scope_filter {
-            let restricted = !filter.is_unrestricted();
-            fields.push(("scope_filter", restricted.then(|| filter.lines())));
-        }
-        if let Some(metadata) = self.metadata.change() {
-            let text = metadata.map(|free| free.as_str().to_owned());
-            fields.push(("metadata", text));
-        }
-        fields
-    }
-
-    /// What the audit log tells of it, lists with blanks between.
-    fn push_to(&self, audit: &mut crate::store::admin::Pairs) {
-        if let Some(permissions) = &self.permissions {
-            audit.push(("metadata.permissions", stored_permissions(permissions)));
-        }
-        if let Some(filter) = &self.scope_filter {
-            audit.push(("metadata.scope_filter", filter.lines().replace('\n', " ")));
-        }
-        audit.extend(self.name.clone().map(|name| ("metadata.name", name)));
-    }
+/// What the audit entry tells of a change, lists with blanks between.
+fn told(update: &ApiKeyUpdateRequest) -> Pairs {
+    let told = update.fields().into_iter();
+    let told =
+        told.filter(|change| ["permissions", "scope_filter", "name"].contains(&change.member));
+    told.map(|change| {
+        let value = change.value.unwrap_or_default();
+        (change.audited, value.replace('\n', " "))
+    })
+    .collect()
 }
 
 /// An entry about a key names that key, unless a key is acting.
-fn push_key_id(audit: &mut crate::store::admin::Pairs, request: &Request<'_>, key_id: &KeyId) {
+fn push_key_id(audit: &mut Pairs, request: &Request<'_>, key_id: &KeyId) {
     if !matches!(request.cause.actor, Actor::ApiKey(_)) {
         audit.push(("key_id", key_id.to_string()));
-    }
-}
-
-/// The words with a blank on either side of each, in which a script finds one by plain search.
-fn stored_permissions(permissions: &[Permission]) -> String {
-    let words = permissions.iter().map(|permission| permission.as_str());
-    words.fold(" ".to_owned(), |stored, word| stored + word + " ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stored_list_has_a_blank_on_either_side_of_each_word() {
-        let stored = stored_permissions(&[Permission::BudgetsRead, Permission::AdminRead]);
-        assert_eq!(stored, " budgets:read admin:read ");
-        assert_eq!(stored_permissions(&[]), " ");
     }
 }

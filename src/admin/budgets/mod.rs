@@ -8,41 +8,16 @@ use uuid::Uuid;
 use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::funding::{FundingOperation, RolloverPolicy};
-use crate::domain::budget::ledger::BudgetLedger;
+use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::json::FreeObject;
-use crate::domain::moment::Moment;
-use crate::domain::policy::OveragePolicy;
+use crate::domain::record::set_fields;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::{BudgetScope, Level};
 use crate::store::admin::Pairs;
 pub use crate::store::admin::budgets::FundedLedger as Funded;
 use crate::store::admin::budgets::{FundingRequest, LedgerRecord};
-
-/// A ledger to be opened.
-#[derive(Debug)]
-pub struct NewBudget {
-    /// As it was sent: for the admin key alone.
-    pub tenant_id: Option<String>,
-    /// Which scope.
-    pub scope: BudgetScope,
-    /// What may be spent, and in which unit.
-    pub allocated: Amount,
-    /// How much debt is allowed, in the same unit.
-    pub overdraft_limit: i64,
-    /// What a commit above the estimate does; `None`: what the tenant says.
-    pub commit_overage_policy: Option<OveragePolicy>,
-    /// Stored and shown.
-    pub rollover_policy: RolloverPolicy,
-    /// Stored and shown.
-    pub period_start: Option<Moment>,
-    /// Stored and shown.
-    pub period_end: Option<Moment>,
-    /// Stored and never shown.
-    pub metadata: Option<FreeObject>,
-}
 
 /// A funding operation.
 #[derive(Debug)]
@@ -69,18 +44,19 @@ impl Admin {
     pub async fn create_budget(
         &self,
         caller: &Caller,
-        new: &NewBudget,
+        new: &BudgetCreateRequest,
+        scope: &BudgetScope,
         request: &Request<'_>,
     ) -> Result<BudgetLedger, AdminError> {
-        let tenant = match creation_tenant(caller, new) {
+        let tenant = match creation_tenant(caller, new, scope) {
             Ok(tenant) => tenant,
             Err(refusal) => {
                 return self
-                    .refuse_after_access(caller, "budgets:write", Some(&new.scope), refusal)
+                    .refuse_after_access(caller, "budgets:write", Some(scope), refusal)
                     .await;
             }
         };
-        let (scope, unit) = (new.scope.path(), new.allocated.unit());
+        let (scope, unit) = (scope.path(), new.unit);
         let ledger_id = Uuid::new_v4().to_string();
         let mut audit = entry(request.cause, "createBudget", "budget", &ledger_id);
         audit.extend([
@@ -91,30 +67,13 @@ impl Admin {
         ]);
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "createBudget", audit);
-        let mut fields = vec![("rollover_policy", new.rollover_policy.to_string())];
-        let optional = [
-            (
-                "period_start",
-                new.period_start.map(|start| start.to_string()),
-            ),
-            ("period_end", new.period_end.map(|end| end.to_string())),
-            (
-                "metadata",
-                new.metadata.as_ref().map(|free| free.as_str().to_owned()),
-            ),
-        ];
-        fields.extend(
-            optional
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
+        let fields = set_fields(new.fields());
         let record = LedgerRecord {
             tenant: &tenant,
             ledger_id: &ledger_id,
             scope,
             allocated: new.allocated,
-            overdraft_limit: new.overdraft_limit,
-            overage_policy: new.commit_overage_policy,
+            overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
             fields: &fields,
         };
         let record = self
@@ -248,14 +207,18 @@ impl Admin {
 }
 
 /// For whom a ledger is opened.
-fn creation_tenant(caller: &Caller, new: &NewBudget) -> Result<TenantId, AdminRefusal> {
+fn creation_tenant(
+    caller: &Caller,
+    new: &BudgetCreateRequest,
+    scope: &BudgetScope,
+) -> Result<TenantId, AdminRefusal> {
     let text = match (caller, new.tenant_id.as_deref()) {
         (Caller::Tenant(_), Some(_)) => return Err(AdminRefusal::TenantIdPresent),
         (Caller::Tenant(caller), None) => caller.tenant.as_str(),
         (Caller::Admin(_), Some(text)) if !text.trim().is_empty() => text,
         (Caller::Admin(_), _) => return Err(AdminRefusal::TenantIdMissing),
     };
-    if new.scope.tenant_as_sent() != text {
+    if scope.tenant_as_sent() != text {
         return Err(AdminRefusal::ScopeOfOtherTenant);
     }
     TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)

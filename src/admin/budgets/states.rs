@@ -3,13 +3,11 @@
 use crate::admin::audit::entry;
 use crate::admin::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::amount::Unit;
-use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::fields::Patch;
+use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::{BudgetScope, Level};
 use crate::store::admin::Pairs;
-pub use crate::store::admin::budget_states::BudgetUpdate;
 use crate::store::admin::budget_states::LedgerName;
 
 impl Admin {
@@ -21,7 +19,7 @@ impl Admin {
         &self,
         scope: &BudgetScope,
         unit: Unit,
-        update: &BudgetUpdate,
+        update: &BudgetUpdateRequest,
         request: &Request<'_>,
     ) -> Result<BudgetLedger, AdminError> {
         let Some(tenant) = owner(scope) else {
@@ -31,12 +29,13 @@ impl Admin {
         audit.extend(
             update
                 .overdraft_limit
-                .map(|limit| ("metadata.overdraft_limit", limit.to_string())),
+                .map(|limit| ("metadata.overdraft_limit", limit.value().to_string())),
         );
-        if let Patch::Set(policy) = &update.commit_overage_policy {
-            let policy = policy.as_str().to_owned();
-            audit.push(("metadata.commit_overage_policy", policy));
-        }
+        let told = update
+            .fields()
+            .into_iter()
+            .filter(|change| change.member != "metadata");
+        audit.extend(told.filter_map(|change| Some((change.audited, change.value?))));
         let parts = Parts::of(request, "updateBudget", audit);
         let ledger = name(&tenant, scope, unit);
         let record = self

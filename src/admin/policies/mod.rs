@@ -1,10 +1,8 @@
 //! Policies: made, listed, changed; by a tenant's key within its tenant, by the admin key for any.
 
 mod list;
-mod members;
 
 pub use list::{PolicyFilter, PolicyQuery};
-pub use members::{NewPolicy, PolicyChanges};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -14,11 +12,14 @@ use super::budgets::push_actor_type;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::policy::{Policy, PolicyId};
+use crate::domain::policy::{
+    Policy, PolicyCreateRequest, PolicyId, PolicyUpdateRequest, ScopePattern,
+};
+use crate::domain::record::set_fields;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::store::ExtraTrip;
+use crate::store::admin::Pairs;
 use crate::store::admin::policies::{PolicyCreation, PolicyRecord};
-use members::{field_changes, fields, push_changes};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -32,25 +33,25 @@ impl Admin {
     pub async fn create_policy(
         &self,
         caller: &Caller,
-        new: &NewPolicy,
+        new: &PolicyCreateRequest,
+        scope_pattern: &ScopePattern,
         request: &Request<'_>,
     ) -> Result<Policy, AdminError> {
-        let tenant = match creation_tenant(caller, new) {
+        let tenant = match creation_tenant(caller, new, scope_pattern) {
             Ok(tenant) => tenant,
             Err(refusal) => {
-                self.check_pattern(caller, new.scope_pattern.as_str())
-                    .await?;
+                self.check_pattern(caller, scope_pattern.as_str()).await?;
                 return refuse(refusal);
             }
         };
-        let fields = fields(new);
+        let fields = set_fields(new.fields());
         for _ in 0..DRAWS_MAX {
             let policy_id = PolicyId::generate(tenant.partition());
             let mut audit = entry(request.cause, "createPolicy", "policy", policy_id.as_str());
             audit.extend([
                 ("status", "201".to_owned()),
                 ("metadata.name", new.name.clone()),
-                ("metadata.scope_pattern", new.scope_pattern.to_string()),
+                ("metadata.scope_pattern", scope_pattern.to_string()),
             ]);
             push_actor_type(&mut audit, caller);
             let parts = Parts::of(request, "createPolicy", audit);
@@ -58,7 +59,7 @@ impl Admin {
                 policy_id: &policy_id,
                 tenant: &tenant,
                 name: &new.name,
-                scope_pattern: &new.scope_pattern,
+                scope_pattern,
                 fields: &fields,
             };
             let created = self
@@ -103,7 +104,7 @@ impl Admin {
         caller: &Caller,
         policy_id: &str,
         owner: Option<&TenantId>,
-        changes: &PolicyChanges,
+        update: &PolicyUpdateRequest,
         request: &Request<'_>,
     ) -> Result<Policy, AdminError> {
         let parsed = PolicyId::parse(policy_id);
@@ -116,7 +117,7 @@ impl Admin {
         };
         let mut audit = entry(request.cause, "updatePolicy", "policy", parsed.as_str());
         audit.push(("status", "200".to_owned()));
-        push_changes(&mut audit, changes);
+        audit.extend(told(update));
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "updatePolicy", audit);
         let record = self
@@ -125,7 +126,7 @@ impl Admin {
                 caller,
                 &parsed,
                 &tenant,
-                &field_changes(changes),
+                &update.fields(),
                 &version(),
                 &parts.change(),
             )
@@ -167,17 +168,33 @@ impl Admin {
 }
 
 /// For whom a policy is made.
-fn creation_tenant(caller: &Caller, new: &NewPolicy) -> Result<TenantId, AdminRefusal> {
+fn creation_tenant(
+    caller: &Caller,
+    new: &PolicyCreateRequest,
+    scope_pattern: &ScopePattern,
+) -> Result<TenantId, AdminRefusal> {
     let text = match (caller, new.tenant_id.as_deref()) {
         (Caller::Tenant(_), Some(_)) => return Err(AdminRefusal::TenantIdPresent),
         (Caller::Tenant(caller), None) => caller.tenant.as_str(),
         (Caller::Admin(_), Some(text)) if !text.trim().is_empty() => text,
         (Caller::Admin(_), _) => return Err(AdminRefusal::TenantIdMissing),
     };
-    if new.scope_pattern.tenant_as_sent() != text {
+    if scope_pattern.tenant_as_sent() != text {
         return Err(AdminRefusal::PatternOfOtherTenant);
     }
     TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)
+}
+
+/// What the audit entry tells of a change.
+fn told(update: &PolicyUpdateRequest) -> Pairs {
+    let told = update.fields().into_iter();
+    let told = told.filter_map(|change| match change.member {
+        "name" | "priority" | "commit_overage_policy" => Some((change.audited, change.value?)),
+        "status" => Some(("metadata.new_status", change.value?)),
+        "caps" => Some(("metadata.caps_updated", "true".to_owned())),
+        _ => None,
+    });
+    told.collect()
 }
 
 /// 96 random bits. A counter could repeat after a failover, with other policies.

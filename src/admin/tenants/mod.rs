@@ -10,7 +10,7 @@ use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::tenant::record::{NewTenant, Tenant};
+use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
@@ -19,7 +19,7 @@ impl Admin {
     /// [`AdminRefusal::DuplicateTenant`] when the id has another name, whatever its status.
     pub async fn create_tenant(
         &self,
-        tenant: &NewTenant,
+        tenant: &TenantCreateRequest,
         request: &Request<'_>,
     ) -> Result<(bool, Tenant), AdminError> {
         let id = tenant.tenant_id.as_str();

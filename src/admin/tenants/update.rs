@@ -6,8 +6,7 @@ use crate::admin::audit::entry;
 use crate::admin::tenants::closing::{Closer, REQUEST_PART, TAKE_OVER, Turn};
 use crate::admin::{Admin, AdminError, Parts, Request};
 use crate::domain::ids::TenantId;
-use crate::domain::tenant::record::Tenant;
-pub use crate::domain::tenant::record::TenantUpdate;
+use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 use crate::store::admin::Pairs;
 use crate::store::admin::tenants::Close;
 
@@ -30,7 +29,7 @@ impl Admin {
     pub async fn update_tenant(
         &self,
         tenant: &TenantId,
-        update: &TenantUpdate,
+        update: &TenantUpdateRequest,
         request: &Request<'_>,
     ) -> Result<UpdatedTenant, AdminError> {
         let mut audit = entry(request.cause, "updateTenant", "tenant", tenant.as_str());
@@ -73,23 +72,15 @@ impl Admin {
     }
 }
 
-/// What the audit entry tells of a change.
-fn told(update: &TenantUpdate) -> Pairs {
-    let status = update.status.map(|status| status.as_str().to_owned());
-    let mut told: Pairs = status
-        .map(|status| ("metadata.new_status", status))
+/// What the audit entry tells of a change: all but the labels.
+fn told(update: &TenantUpdateRequest) -> Pairs {
+    let status = update
+        .status
+        .map(|status| ("metadata.new_status", status.to_string()));
+    let changes = update
+        .fields()
         .into_iter()
-        .collect();
-    told.extend(update.fields().into_iter().filter_map(|(name, value)| {
-        let name = match name {
-            "name" => "metadata.name",
-            "default_commit_overage_policy" => "metadata.default_commit_overage_policy",
-            "default_reservation_ttl_ms" => "metadata.default_reservation_ttl_ms",
-            "max_reservation_ttl_ms" => "metadata.max_reservation_ttl_ms",
-            "max_reservation_extensions" => "metadata.max_reservation_extensions",
-            _ => return None,
-        };
-        Some((name, value))
-    }));
-    told
+        .filter(|change| change.member != "metadata");
+    let told = changes.filter_map(|change| Some((change.audited, change.value?)));
+    status.into_iter().chain(told).collect()
 }

@@ -5,18 +5,18 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
 use super::{WebhookError, millionths};
-use super::{Webhooks, about, associated, joined, push_actor};
+use super::{Webhooks, about, associated, push_actor};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
-use crate::domain::fields::Read as _;
+use crate::domain::fields::Unsent;
 use crate::domain::moment::Moment;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{
-    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, WebhookStatus,
-    check_selectors,
+    HeaderNames, Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest,
+    WebhookStatus, check_selectors,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{WebhookCreation, WebhookRecord};
@@ -62,7 +62,7 @@ impl Webhooks {
                 .admin_access(caller, "webhooks:write", "")
                 .await?;
         }
-        check(owner, &settings.event_types, categories(settings)).map_err(about(owner))?;
+        check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
         if request.idempotency_key.is_some() && !self.seals() {
             return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));
         }
@@ -153,10 +153,6 @@ pub(super) fn check(
     })
 }
 
-fn categories(settings: &WebhookCreateRequest) -> &[EventCategory] {
-    settings.event_categories.as_deref().unwrap_or_default()
-}
-
 fn generated_secret() -> SecretString {
     let random: [u8; 32] = rand::random();
     format!("whsec_{}", BASE64_URL_SAFE_NO_PAD.encode(random)).into()
@@ -164,45 +160,8 @@ fn generated_secret() -> SecretString {
 
 /// What the record keeps of the settings, but for the secrets.
 fn fields(settings: &WebhookCreateRequest, watched: &str) -> Pairs {
-    let mut fields = vec![
-        ("url", settings.url.clone()),
-        (
-            "event_types",
-            joined(settings.event_types.iter().map(EventTypeName::as_str)),
-        ),
-        (
-            "retry_policy",
-            settings.retry_policy.unwrap_or_default().to_text(),
-        ),
-        (
-            "disable_after_failures",
-            settings.disable_after_failures.to_string(),
-        ),
-        ("millionths", watched.to_owned()),
-    ];
-    let categories = joined(categories(settings).iter().map(|c| c.as_str()));
-    let metadata = settings
-        .metadata
-        .as_ref()
-        .map(|free| free.as_str().to_owned());
-    let optional = [
-        ("name", settings.name.clone()),
-        ("description", settings.description.clone()),
-        (
-            "event_categories",
-            Some(categories).filter(|words| !words.is_empty()),
-        ),
-        ("scope_filter", settings.scope_filter.clone()),
-        (
-            "thresholds",
-            settings.thresholds.as_ref().map(|t| t.to_text()),
-        ),
-        ("metadata", metadata),
-    ];
-    let set = optional
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    fields.extend(set);
+    let mut fields = set_fields(settings.fields());
+    fields.push(("millionths", watched.to_owned()));
     fields
 }
 
@@ -215,12 +174,13 @@ fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookCreateRequest) 
         description: None,
         url: settings.url.clone(),
         event_types: settings.event_types.clone(),
-        event_categories: categories(settings).to_vec(),
+        event_categories: settings.event_categories.clone(),
         scope_filter: settings.scope_filter.clone(),
         thresholds: settings.thresholds.clone(),
-        header_names: Vec::new(),
+        headers: HeaderNames::default(),
+        signing_secret: Unsent::default(),
         status: WebhookStatus::Active,
-        retry_policy: settings.retry_policy.unwrap_or_default(),
+        retry_policy: settings.retry_policy,
         disable_after_failures: settings.disable_after_failures,
         consecutive_failures: 0,
         created_at: Moment::from_ms(0).expect("the epoch is a time"),

@@ -47,7 +47,8 @@ impl Webhooks {
             next: listed.last.map(|(at_ms, id)| Position::new(at_ms, id)),
         };
         Ok(page.filter_map(|(id, record)| {
-            readable("delivery", &id, Delivery::from_record(&id, &record))
+            let record = record.with("delivery_id", &*id);
+            readable("delivery", &id, Delivery::from_record(&record))
         }))
     }
 }

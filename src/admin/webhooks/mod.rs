@@ -18,7 +18,7 @@ pub use list::{
     OwnerFilter, TenantWebhookFilter, TenantWebhookQuery, WebhookFilter, WebhookQuery, WebhookSort,
 };
 pub use replay::{Replay, Replayed};
-pub use security::SecuritySettings;
+pub use security::WebhookSecurityConfig;
 pub use test::TestOutcome;
 
 use super::audit::entry;

@@ -3,31 +3,54 @@
 use super::Webhooks;
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Request, refuse};
+use crate::domain::cidr::Cidr;
+use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy};
+use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern};
 use crate::store::admin::webhook_security::StoredSecurity;
 
 /// Whose log the change is booked in: no tenant's.
 const NO_TENANT: &str = "__admin__";
 
-/// The rules as the operator writes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecuritySettings {
-    /// Networks that no delivery goes to.
-    pub blocked_cidr_ranges: Vec<String>,
-    /// Patterns of which an address must match one, if there are any.
-    pub allowed_url_patterns: Vec<String>,
-    /// Whether `http` is allowed.
-    pub allow_http: bool,
+/// Most networks, and most patterns, of the security configuration.
+const RULES_MAX: usize = 1_000;
+
+static NETWORK: Form = Form {
+    wanted: "a network such as 10.0.0.0/8",
+    accepts: |text| text.parse::<Cidr>().is_ok(),
+    published: None,
+};
+
+static PATTERN: Form = Form {
+    wanted: "a pattern such as https://*.example.com/*",
+    accepts: |text| text.parse::<UrlPattern>().is_ok(),
+    published: None,
+};
+
+object! {
+    /// Rules for the addresses of receivers. What is absent has its default.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WebhookSecurityConfig: Read + Serialize {
+        /// Networks that no delivery goes to, besides some that are always refused.
+        pub blocked_cidr_ranges: Vec<String> {
+            unpublished_items: ..=RULES_MAX,
+            each: Text::form(&NETWORK),
+            default: BLOCKED_BY_DEFAULT.map(str::to_owned).to_vec(),
+        },
+        /// Patterns, one of which an address must match, if there are any: `https://*.example.com/*`.
+        pub allowed_url_patterns: Vec<String> {
+            unpublished_items: ..=RULES_MAX,
+            each: Text::form(&PATTERN),
+            default: Vec::new(),
+        },
+        /// Whether `http` is allowed: for development.
+        pub allow_http: bool { default: false },
+    }
 }
 
-impl Default for SecuritySettings {
+impl Default for WebhookSecurityConfig {
     fn default() -> Self {
-        Self {
-            blocked_cidr_ranges: BLOCKED_BY_DEFAULT.map(str::to_owned).to_vec(),
-            allowed_url_patterns: Vec::new(),
-            allow_http: false,
-        }
+        Self::parse_json("{}").expect("every member has a default")
     }
 }
 
@@ -36,15 +59,15 @@ impl Webhooks {
     ///
     /// # Errors
     /// A record that cannot be read.
-    pub async fn security(&self) -> Result<SecuritySettings, AdminError> {
+    pub async fn security(&self) -> Result<WebhookSecurityConfig, AdminError> {
         let Some(stored) = self.store.webhook_security().await? else {
-            return Ok(SecuritySettings::default());
+            return Ok(WebhookSecurityConfig::default());
         };
         let list = |json: &str| -> Result<Vec<String>, AdminError> {
             let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
             Ok(serde_json::from_str(json).map_err(|_| corrupt())?)
         };
-        Ok(SecuritySettings {
+        Ok(WebhookSecurityConfig {
             blocked_cidr_ranges: list(&stored.blocked_cidr_ranges)?,
             allowed_url_patterns: list(&stored.allowed_url_patterns)?,
             allow_http: stored.allow_http,
@@ -57,7 +80,7 @@ impl Webhooks {
     /// Of the store.
     pub async fn put_security(
         &self,
-        settings: &SecuritySettings,
+        settings: &WebhookSecurityConfig,
         request: &Request<'_>,
     ) -> Result<(), AdminError> {
         let operation = "updateWebhookSecurityConfig";

@@ -10,12 +10,12 @@ use crate::admin::audit::entry;
 use crate::admin::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
-use crate::domain::fields::{Patch, Read as _};
-use crate::domain::record::Record;
+use crate::domain::fields::Patch;
+use crate::domain::record::{FieldChange, Record, Written as _};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{
     DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, SubscriptionId,
-    Thresholds, WebhookStatus, WebhookUpdateRequest,
+    WebhookStatus, WebhookUpdateRequest,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
@@ -236,48 +236,25 @@ impl CloneRefusal for Result<(), AdminError> {
 impl Plan {
     /// Notes each member whose value is another now, and what is to be stored of it.
     fn compare(&mut self, before: &Subscription) {
-        let (was, is) = (members(before), members(&self.next));
-        for ((name, before), (_, after)) in was.into_iter().zip(is) {
+        let (was, is) = (settings(before), settings(&self.next));
+        for (before, after) in was.into_iter().zip(is) {
             if before == after {
                 continue;
             }
-            self.changed.push(name);
-            match after {
-                Some(value) => self.fields.push((name, value)),
-                None => self.dropped.push(name),
+            self.changed.push(after.field);
+            match after.value {
+                Some(value) => self.fields.push((after.field, value)),
+                None => self.dropped.push(after.field),
             }
         }
     }
 }
 
-/// The members that are stored as they are shown, in their stored form.
-fn members(subscription: &Subscription) -> [(&'static str, Option<String>); 10] {
-    let s = subscription;
-    let categories = joined(s.event_categories.iter().map(|c| c.as_str()));
-    [
-        ("url", Some(s.url.clone())),
-        ("name", s.name.clone()),
-        ("description", s.description.clone()),
-        (
-            "event_types",
-            Some(joined(s.event_types.iter().map(EventTypeName::as_str))),
-        ),
-        (
-            "event_categories",
-            Some(categories).filter(|words| !words.is_empty()),
-        ),
-        ("scope_filter", s.scope_filter.clone()),
-        ("thresholds", s.thresholds.as_ref().map(Thresholds::to_text)),
-        ("retry_policy", Some(s.retry_policy.to_text())),
-        (
-            "disable_after_failures",
-            Some(s.disable_after_failures.to_string()),
-        ),
-        (
-            "metadata",
-            s.metadata.as_ref().map(|free| free.as_str().to_owned()),
-        ),
-    ]
+/// The settings in their stored form.
+fn settings(subscription: &Subscription) -> Vec<FieldChange> {
+    let mut settings = Vec::new();
+    subscription.write_to(FieldChange::default(), &mut settings);
+    settings
 }
 
 fn patched(present: &Subscription, patch: &WebhookUpdateRequest) -> Subscription {

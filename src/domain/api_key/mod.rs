@@ -1,8 +1,9 @@
-//! An API key as it is recorded: everything but the secret.
+//! An API key: as it is recorded and shown, everything but the secret, and what requests say of it.
 
 pub mod permission;
 pub mod secret;
 
+use super::fields::{Blank, Patch, Unsent, object};
 use super::ids::TenantId;
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -11,6 +12,11 @@ use super::scope::ScopeFilter;
 use super::words::words;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::KeyId;
+
+/// Most characters of a name.
+const NAME_CHARS_MAX: usize = 256;
+/// Most characters of a description.
+const DESCRIPTION_CHARS_MAX: usize = 1024;
 
 words! {
     /// What is wrong with a key that an operator asks about; the first that holds.
@@ -52,72 +58,103 @@ impl KeyProblem {
     }
 }
 
-/// A key's record. Times are on the store's clock.
-#[derive(Debug, Clone)]
-pub struct ApiKey {
-    /// Names the record.
-    pub key_id: KeyId,
-    /// Whose it is.
-    pub tenant_id: TenantId,
-    /// What may be shown of the key.
-    pub key_prefix: String,
-    /// The operator's name for it.
-    pub name: Option<String>,
-    /// The operator's words about it.
-    pub description: Option<String>,
-    /// What it may do, in the order in which it was granted.
-    pub permissions: Vec<Permission>,
-    /// To which scopes it is restricted.
-    pub scope_filter: ScopeFilter,
-    /// Judged at the time of reading.
-    pub status: ApiKeyStatus,
-    /// When it was recorded.
-    pub created_at: Moment,
-    /// From when on it is not good any more.
-    pub expires_at: Moment,
-    /// When it was ended.
-    pub revoked_at: Option<Moment>,
-    /// Why.
-    pub revoked_reason: Option<String>,
-    /// The operator's own.
-    pub metadata: Option<FreeObject>,
+object! {
+    /// Creates an API key.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ApiKeyCreateRequest: Read + Written {
+        /// Tenant that owns the key; cannot change.
+        pub tenant_id: String { chars: 1..=128, blank: Blank::Refused, recorded: false },
+        /// Name.
+        pub name: String { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused, recorded: false },
+        /// Description.
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// What the key may do. Absent: the default permissions; empty: nothing.
+        pub permissions: Option<Vec<Permission>> { recorded: false },
+        /// Scopes in which the key may act: entries `level:value` or `level:*`, one of which must match. Absent or empty:
+        /// everywhere in its tenant.
+        pub scope_filter: Option<ScopeFilter>,
+        /// When the key expires; cannot change. Absent: in 90 days.
+        pub expires_at: Option<Moment> { recorded: false },
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
+    }
+}
+
+object! {
+    /// Changes an API key. What is absent stays; a list or an object replaces the whole of what was there; `null` removes
+    /// `description` and `metadata`.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct ApiKeyUpdateRequest: Read + Written {
+        /// Name.
+        pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
+        /// Description.
+        pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// What the key may do from now on. Empty: nothing.
+        pub permissions: Option<Vec<Permission>>,
+        /// Scopes in which the key may act from now on: entries `level:value` or `level:*`, one of which must match. Empty:
+        /// everywhere in its tenant.
+        pub scope_filter: Option<ScopeFilter>,
+        /// Data that the operator chooses.
+        pub metadata: Patch<FreeObject>,
+    }
+}
+
+object! {
+    /// An API key without its secret.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ApiKey: Serialize + Recorded {
+        /// Id of the key.
+        pub key_id: KeyId,
+        /// Tenant that owns the key.
+        pub tenant_id: TenantId { field: "tenant" },
+        /// Part of the key that may be shown.
+        pub key_prefix: String,
+        /// Name.
+        pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
+        /// Description.
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// What the key may do.
+        pub permissions: Vec<Permission> { required: false },
+        /// Scopes in which the key may act. Absent: everywhere in its tenant.
+        pub scope_filter: ScopeFilter {
+            unpublished_default: ScopeFilter::default(), skip_if: ScopeFilter::is_unrestricted,
+        },
+        /// Status, by the clock at the time of reading.
+        pub status: ApiKeyStatus,
+        /// When it was created.
+        pub created_at: Moment { field: "created_at_ms" },
+        /// When it was last used, roughly.
+        pub last_used_at: Unsent<Moment>,
+        /// When it expires.
+        pub expires_at: Moment { field: "expires_at_ms" },
+        /// When it was revoked.
+        pub revoked_at: Option<Moment> { field: "revoked_at_ms" },
+        /// Why it was revoked.
+        pub revoked_reason: Option<String> { chars: ..=512 },
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
 impl ApiKey {
-    /// Reads the stored fields. A key whose time is over at `now_ms` has expired, swept or not.
+    /// Reads the stored fields. A key that expires at `now_ms` or earlier has expired, swept or not.
     ///
     /// # Errors
     /// [`RecordError`] names the field.
-    pub fn from_record(key_id: &KeyId, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
-        let text = |name: &str| record.get(name).map(str::to_owned);
-        let expires_at = record.moment("expires_at_ms")?;
-        let status = match record.word("status", ApiKeyStatus::parse)? {
-            ApiKeyStatus::Active if now_ms >= expires_at.as_ms() => ApiKeyStatus::Expired,
-            status => status,
-        };
-        let metadata = text("metadata")
-            .map(|json| FreeObject::from_stored(json).ok_or_else(|| RecordError::of("metadata")));
-        Ok(Self {
-            key_id: key_id.clone(),
-            tenant_id: record.word("tenant", TenantId::parse)?,
-            key_prefix: record.text("key_prefix")?.to_owned(),
-            name: text("name"),
-            description: text("description"),
-            permissions: Permission::from_stored(record.text("permissions")?),
-            scope_filter: ScopeFilter::from_stored(record.get("scope_filter").unwrap_or_default()),
-            status,
-            created_at: record.moment("created_at_ms")?,
-            expires_at,
-            revoked_at: record.optional_moment("revoked_at_ms")?,
-            revoked_reason: text("revoked_reason"),
-            metadata: metadata.transpose()?,
-        })
+    pub fn judged(key_id: &KeyId, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
+        let mut key = Self::from_record(&record.clone().with("key_id", key_id.as_str()))?;
+        if key.status == ApiKeyStatus::Active && now_ms >= key.expires_at.as_ms() {
+            key.status = ApiKeyStatus::Expired;
+        }
+        Ok(key)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
 
     fn record(status: &str) -> Record {
         let pairs = [
@@ -145,7 +182,7 @@ mod tests {
             ("REVOKED", 99, ApiKeyStatus::Revoked),
             ("REVOKED", 100, ApiKeyStatus::Revoked),
         ] {
-            let key = ApiKey::from_record(&id, &record(status), now_ms).expect("a sound record");
+            let key = ApiKey::judged(&id, &record(status), now_ms).expect("a sound record");
             assert_eq!(key.status, seen, "{status} at {now_ms}");
             assert_eq!(
                 key.permissions,
@@ -153,6 +190,91 @@ mod tests {
             );
             assert!(key.scope_filter.is_unrestricted());
         }
-        assert!(ApiKey::from_record(&id, &record("?"), 0).is_err());
+        assert!(ApiKey::judged(&id, &record("?"), 0).is_err());
+    }
+
+    fn create(body: &str) -> Result<ApiKeyCreateRequest, String> {
+        ApiKeyCreateRequest::from_json(Json::parse(body.as_bytes()).unwrap())
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn permissions_absent_and_empty_are_told_apart() {
+        assert_eq!(
+            create(r#"{"tenant_id":"acme","name":"n"}"#)
+                .unwrap()
+                .permissions,
+            None
+        );
+        assert_eq!(
+            create(r#"{"tenant_id":"acme","name":"n","permissions":[]}"#)
+                .unwrap()
+                .permissions,
+            Some(vec![])
+        );
+        let message =
+            create(r#"{"tenant_id":"acme","name":"n","permissions":["balances:read","root"]}"#)
+                .unwrap_err();
+        assert!(
+            message.contains("permissions[1]: must be one of") && message.ends_with("not `root`"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_scope_filter_is_kept_in_lower_case() {
+        let body = r#"{"tenant_id":"acme","name":"n","scope_filter":["Workspace:Prod"],"expires_at":"2099-01-01T00:00:00+01:00"}"#;
+        let request = create(body).unwrap();
+        assert_eq!(request.scope_filter.unwrap().entries(), ["workspace:prod"]);
+        assert_eq!(
+            request.expires_at.unwrap().to_string(),
+            "2098-12-31T23:00:00.000Z"
+        );
+        assert!(create(r#"{"tenant_id":"acme","name":"n","expires_at":"tomorrow"}"#).is_err());
+        assert!(create(r#"{"tenant_id":"acme","name":"n","expires_at":1790000000}"#).is_err());
+    }
+
+    fn update(body: &str) -> Result<ApiKeyUpdateRequest, String> {
+        ApiKeyUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn what_is_absent_stays_and_null_removes_what_is_for_people() {
+        let nothing = update("{}").expect("a change of nothing");
+        assert_eq!((nothing.permissions, nothing.metadata), (None, Patch::Keep));
+        let nulls = update(
+            r#"{"name":null,"permissions":null,"scope_filter":null,"description":null,"metadata":null}"#,
+        );
+        let nulls = nulls.expect("a change");
+        assert_eq!(
+            (nulls.name, nulls.permissions, nulls.scope_filter),
+            (None, None, None)
+        );
+        assert_eq!(nulls.description, Patch::Clear);
+        assert_eq!(nulls.metadata, Patch::Clear);
+    }
+
+    #[test]
+    fn what_cannot_change_is_no_member() {
+        for member in [
+            "tenant_id",
+            "expires_at",
+            "status",
+            "key_id",
+            "key_prefix",
+            "revoked_at",
+        ] {
+            let message = update(&format!(r#"{{"{member}":"x"}}"#)).expect_err("refused");
+            assert!(
+                message.contains(&format!("unknown member `{member}`")),
+                "{message}"
+            );
+        }
+        let message = update(r#"{"permissions":["balances:read","root"]}"#).expect_err("refused");
+        assert!(
+            message.contains("permissions[1]") && message.ends_with("not `root`"),
+            "{message}"
+        );
     }
 }

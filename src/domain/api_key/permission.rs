@@ -1,5 +1,6 @@
 //! What an API key may do.
 
+use crate::domain::record::Stored;
 use crate::domain::words::words;
 
 words! {
@@ -58,6 +59,18 @@ impl Permission {
     ];
 }
 
+/// A blank before and behind each word, so that scripts find one by its text.
+impl Stored for Vec<Permission> {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Some(Permission::from_stored(text))
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        let words = self.iter().map(|permission| format!(" {permission}"));
+        Some(words.chain([" ".to_owned()]).collect())
+    }
+}
+
 words! {
     /// Whether an API key is good.
     ApiKeyStatus {
@@ -81,5 +94,15 @@ mod tests {
             assert_eq!(Permission::parse(permission.as_str()), Some(*permission));
         }
         assert_eq!(Permission::parse("RESERVATIONS:CREATE"), None);
+    }
+
+    #[test]
+    fn a_stored_list_of_permissions_has_a_blank_on_either_side_of_each_word() {
+        let stored = |permissions: Vec<Permission>| permissions.to_field("permissions");
+        assert_eq!(
+            stored(vec![Permission::BudgetsRead, Permission::AdminRead]).as_deref(),
+            Some(" budgets:read admin:read ")
+        );
+        assert_eq!(stored(Vec::new()).as_deref(), Some(" "));
     }
 }

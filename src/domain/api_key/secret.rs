@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
+use crate::domain::fields::text_field;
 use crate::domain::ids::{Partition, text_id};
 
 /// Characters of the public part: drawn from 36, so 62 bits.
@@ -21,6 +22,8 @@ text_id! {
     /// Names an API key without revealing it: `key_05f_` and 12 lower-case letters and digits.
     KeyId
 }
+
+text_field!(KeyId, KeyId::parse);
 
 impl KeyId {
     /// Accepts an id of the form that the service makes; another id names no key.

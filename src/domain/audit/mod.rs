@@ -115,7 +115,7 @@ impl AuditEntry {
         }
         Ok(Self {
             log_id: log_id(partition, tenant, entry),
-            timestamp: record.moment("at_ms")?,
+            timestamp: record.read("at_ms")?,
             tenant_id: tenant.to_owned(),
             key_id: text("key_id"),
             source_ip: text("source_ip"),

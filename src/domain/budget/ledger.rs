@@ -1,80 +1,95 @@
-//! A ledger as it is recorded: its figures, its status and what an operator set.
+//! A budget's ledger: as it is recorded and shown, and what requests say of it.
 
 use super::funding::{BudgetStatus, RolloverPolicy};
-use crate::domain::amount::Unit;
+use crate::domain::amount::{Amount, SignedAmount, Unit};
+use crate::domain::fields::{Blank, Patch, Unsent, object};
 use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::record::{Record, RecordError};
-use crate::domain::scope::ScopePath;
+use crate::domain::scope::{SCOPE_CHARS_MAX, ScopePath};
 
-/// A ledger's record. Times are on the store's clock.
-#[derive(Debug, Clone)]
-pub struct BudgetLedger {
-    /// Made by the service.
-    pub ledger_id: String,
-    /// Whose it is.
-    pub tenant_id: TenantId,
-    /// Canonical scope.
-    pub scope: ScopePath,
-    /// What all the figures count.
-    pub unit: Unit,
-    /// What may be spent in all.
-    pub allocated: i64,
-    /// What is left to reserve.
-    pub remaining: i64,
-    /// What active reservations hold.
-    pub reserved: i64,
-    /// What was charged.
-    pub spent: i64,
-    /// What was charged beyond the funds.
-    pub debt: i64,
-    /// How much debt is allowed.
-    pub overdraft_limit: i64,
-    /// Whether new reservations are refused until it is funded.
-    pub is_over_limit: bool,
-    /// What a commit above the estimate does; `None`: what the tenant says.
-    pub commit_overage_policy: Option<OveragePolicy>,
-    /// Whether it takes part in decisions.
-    pub status: BudgetStatus,
-    /// Stored and shown.
-    pub rollover_policy: Option<RolloverPolicy>,
-    /// Stored and shown.
-    pub period_start: Option<Moment>,
-    /// Stored and shown.
-    pub period_end: Option<Moment>,
-    /// When it was opened.
-    pub created_at: Moment,
-    /// When an operator last changed it.
-    pub updated_at: Option<Moment>,
+object! {
+    /// Creates a budget at a scope.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetCreateRequest: Read + Written {
+        /// Tenant that owns the budget. Required with the admin key; refused with an API key.
+        pub tenant_id: Option<String> { chars: ..=128, recorded: false },
+        /// Scope, such as `tenant:acme/workspace:prod`.
+        pub scope: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused, recorded: false },
+        /// Unit of all figures.
+        pub unit: Unit { recorded: false },
+        /// What the budget grants.
+        pub allocated: Amount { recorded: false },
+        /// How much debt is allowed.
+        pub overdraft_limit: Option<Amount> { recorded: false },
+        /// What a commit above its estimate does. Absent: as the tenant's settings say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Stored and returned; nothing is carried over.
+        pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
+        /// Stored and returned; without influence.
+        pub period_start: Option<Moment>,
+        /// Stored and returned; without influence.
+        pub period_end: Option<Moment>,
+        /// Data that the operator chooses; not returned.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
-impl BudgetLedger {
-    /// Reads the stored fields.
-    ///
-    /// # Errors
-    /// [`RecordError`] names the field.
-    pub fn from_record(record: &Record) -> Result<Self, RecordError> {
-        Ok(Self {
-            ledger_id: record.text("ledger_id")?.to_owned(),
-            tenant_id: record.word("tenant", TenantId::parse)?,
-            scope: record.word("scope", ScopePath::parse)?,
-            unit: record.unit()?,
-            allocated: record.integer("allocated")?,
-            remaining: record.integer("remaining")?,
-            reserved: record.integer("reserved")?,
-            spent: record.integer("spent")?,
-            debt: record.integer("debt")?,
-            overdraft_limit: record.integer("overdraft_limit")?,
-            is_over_limit: record.text("is_over_limit")? == "1",
-            commit_overage_policy: record
-                .optional_word("commit_overage_policy", OveragePolicy::parse)?,
-            status: record.word("status", BudgetStatus::parse)?,
-            rollover_policy: record.optional_word("rollover_policy", RolloverPolicy::parse)?,
-            period_start: record.optional_word("period_start", Moment::parse)?,
-            period_end: record.optional_word("period_end", Moment::parse)?,
-            created_at: record.moment("created_at_ms")?,
-            updated_at: record.optional_moment("updated_at_ms")?,
-        })
+object! {
+    /// Changes the settings of a budget. What is absent stays.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct BudgetUpdateRequest: Read + Written {
+        /// How much debt is allowed.
+        pub overdraft_limit: Option<Amount> { recorded: false },
+        /// What a commit above its estimate does; `null`: as the tenant's settings say.
+        pub commit_overage_policy: Patch<OveragePolicy>,
+        /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
+        pub metadata: Patch<FreeObject>,
+    }
+}
+
+object! {
+    /// A budget with all its figures.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetLedger: Serialize + Recorded {
+        /// Id of the budget.
+        pub ledger_id: String,
+        /// Tenant that owns the budget.
+        pub tenant_id: TenantId { field: "tenant", required: false },
+        /// Scope, in lower case.
+        pub scope: ScopePath,
+        /// The same as `scope`.
+        pub scope_path: Unsent<ScopePath>,
+        /// Unit of all figures.
+        pub unit: Unit,
+        /// What the budget grants.
+        pub allocated: Amount,
+        /// What may still be reserved. Negative in debt.
+        pub remaining: SignedAmount,
+        /// What active reservations hold.
+        pub reserved: Amount { required: false },
+        /// What was charged.
+        pub spent: Amount { required: false },
+        /// What was charged beyond the funds.
+        pub debt: Amount { required: false },
+        /// How much debt is allowed.
+        pub overdraft_limit: Amount { required: false },
+        /// Whether new reservations are refused until the budget is funded.
+        pub is_over_limit: bool { required: false },
+        /// What a commit above its estimate does. Absent: as the tenant's settings say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Status.
+        pub status: BudgetStatus,
+        /// Stored and returned; nothing is carried over.
+        pub rollover_policy: Option<RolloverPolicy>,
+        /// Stored and returned; without influence.
+        pub period_start: Option<Moment>,
+        /// Stored and returned; without influence.
+        pub period_end: Option<Moment>,
+        /// When it was created.
+        pub created_at: Moment { field: "created_at_ms" },
+        /// When an operator last changed it.
+        pub updated_at: Option<Moment> { field: "updated_at_ms" },
     }
 }

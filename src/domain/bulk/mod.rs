@@ -2,7 +2,7 @@
 
 mod outcome;
 
-use super::amount::{Amount, Unit};
+use super::amount::Amount;
 use super::ids::TenantId;
 use super::record::{Record, RecordError};
 use super::tenant::TenantStatus;
@@ -120,23 +120,15 @@ impl BulkAction {
 
     fn from_record(record: &Record) -> Result<Self, RecordError> {
         match record.text("resource")? {
-            "tenant" => record
-                .word("action", TenantAction::parse)
-                .map(Self::Tenants),
-            "webhook" => record
-                .word("action", WebhookAction::parse)
-                .map(Self::Webhooks),
-            "budget" => {
-                let amount =
-                    Amount::new(record.word("unit", Unit::parse)?, record.integer("amount")?);
-                Ok(Self::Budgets(BulkFunding {
-                    tenant: record.word("funded_tenant", TenantId::parse)?,
-                    operation: record.word("action", FundingOperation::parse)?,
-                    amount: amount.ok_or_else(|| RecordError::of("amount"))?,
-                    spent: record.optional_integer("spent")?,
-                    reason: record.get("reason").map(str::to_owned),
-                }))
-            }
+            "tenant" => record.read("action").map(Self::Tenants),
+            "webhook" => record.read("action").map(Self::Webhooks),
+            "budget" => Ok(Self::Budgets(BulkFunding {
+                tenant: record.read("funded_tenant")?,
+                operation: record.read("action")?,
+                amount: record.read("amount")?,
+                spent: record.optional_integer("spent")?,
+                reason: record.get("reason").map(str::to_owned),
+            })),
             _ => Err(RecordError::of("resource")),
         }
     }
@@ -255,6 +247,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::amount::Unit;
 
     fn bulk(action: BulkAction) -> Bulk {
         Bulk {

@@ -70,7 +70,7 @@ impl Outcome {
 object! {
     /// Outcome of one row of a bulk action.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct BulkActionRowOutcome: Show {
+    pub struct BulkActionRowOutcome: Serialize {
         /// Id of the row.
         pub id: String,
         /// Code of the error, if the row failed.

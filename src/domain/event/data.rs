@@ -182,8 +182,12 @@ impl Facts<'_> {
         data.text("reservation_id", self.text("reservation_id")?);
         self.push_place(&mut data)?;
         data.push("estimated_amount", self.integer("estimated_amount")?);
-        let created = self.0.moment("data.created_at_ms")?;
-        let expired = self.0.moment("data.expires_at_ms")?;
+        let created = self
+            .0
+            .read::<crate::domain::moment::Moment>("data.created_at_ms")?;
+        let expired = self
+            .0
+            .read::<crate::domain::moment::Moment>("data.expires_at_ms")?;
         data.text("created_at", &created.to_string());
         data.text("expired_at", &expired.to_string());
         let ttl_ms = expired.as_ms() - created.as_ms();

@@ -122,7 +122,10 @@ impl StoredEvent<'_> {
     /// # Errors
     /// [`RecordError`] names the fact that is missing or unreadable.
     pub fn correlation_id(&self) -> Result<Option<String>, RecordError> {
-        let (event_type, at) = (self.facts.text("type")?, self.facts.moment("at_ms")?);
+        let (event_type, at) = (
+            self.facts.text("type")?,
+            self.facts.read::<Moment>("at_ms")?,
+        );
         Ok(correlation::of(event_type, self.tenant, at, self.facts))
     }
 
@@ -133,7 +136,7 @@ impl StoredEvent<'_> {
     pub fn envelope(&self) -> Result<String, RecordError> {
         let facts = self.facts;
         let event_type = facts.text("type")?;
-        let at = facts.moment("at_ms")?;
+        let at = facts.read::<Moment>("at_ms")?;
         let count = facts.optional_integer("metadata.count")?;
         let envelope = Envelope {
             event_id: self.event_id(),

@@ -1,6 +1,7 @@
 //! Which events there are, who may see them, and what a subscription selects.
 
 use crate::domain::fields::{Components, Field, Form, Read, Schema, Text, Value};
+use crate::domain::record::Stored;
 use crate::domain::words::words;
 
 words! {
@@ -162,6 +163,39 @@ impl Read for EventTypeName {
             published: None,
         };
         value.text(&Text::form(&NAME)).map(Self)
+    }
+}
+
+impl Stored for EventTypeName {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Some(Self::from_stored(text))
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        Some(self.0.clone())
+    }
+}
+
+impl Stored for Vec<EventTypeName> {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        let names = text.split_whitespace().map(EventTypeName::from_stored);
+        Some(names.collect())
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        let names: Vec<&str> = self.iter().map(EventTypeName::as_str).collect();
+        Some(names.join(" "))
+    }
+}
+
+impl Stored for Vec<EventCategory> {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        text.split_whitespace().map(EventCategory::parse).collect()
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        let words: Vec<&str> = self.iter().map(|category| category.as_str()).collect();
+        (!words.is_empty()).then(|| words.join(" "))
     }
 }
 

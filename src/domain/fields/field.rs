@@ -10,6 +10,7 @@ use super::rules::{Blank, Entries, Items, Range, Text};
 use super::{Problems, Value};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
+use crate::domain::record::{FieldChange, Stored, Written};
 
 /// A type that members of requests, responses and records can have.
 pub trait Field: Sized {
@@ -34,8 +35,8 @@ pub trait Field: Sized {
         false
     }
 
-    /// The name under which a response shows the value, where the value decides it.
-    fn shown_as(&self) -> Option<&'static str> {
+    /// The name of the member in responses, where the value decides it.
+    fn response_name(&self) -> Option<&'static str> {
         None
     }
 }
@@ -51,7 +52,7 @@ pub trait Read: Field {
     }
 
     /// The stored form: compact JSON.
-    fn to_text(&self) -> String
+    fn to_json(&self) -> String
     where
         Self: serde::Serialize,
     {
@@ -59,7 +60,7 @@ pub trait Read: Field {
     }
 
     /// Reads the stored form.
-    fn from_text(text: &str) -> Option<Self> {
+    fn parse_json(text: &str) -> Option<Self> {
         Self::from_json(Json::parse(text.as_bytes()).ok()?).ok()
     }
 
@@ -76,6 +77,29 @@ pub trait Read: Field {
         }
     }
 }
+
+/// Declares a type whose values are texts, on the wire and in records: how it is read back.
+macro_rules! text_field {
+    ($type:ty, $parse:expr) => {
+        $crate::domain::fields::plain_field!(
+            $type,
+            $crate::domain::fields::Text,
+            $crate::domain::fields::Text::schema
+        );
+
+        impl $crate::domain::record::Stored for $type {
+            fn from_field(_: &str, text: &str) -> Option<Self> {
+                let parse: fn(&str) -> Option<Self> = $parse;
+                parse(text)
+            }
+
+            fn to_field(&self, _: &str) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    };
+}
+pub(crate) use text_field;
 
 /// Declares a type that is neither optional nor named: its rules, and its schema under them.
 macro_rules! plain_field {
@@ -171,6 +195,15 @@ impl Read for FreeObject {
     }
 }
 
+/// Secrets are sealed, and written apart.
+impl Written for SecretString {
+    fn write_to(&self, _: FieldChange, _: &mut Vec<FieldChange>) {}
+}
+
+impl Written for BTreeMap<String, SecretString> {
+    fn write_to(&self, _: FieldChange, _: &mut Vec<FieldChange>) {}
+}
+
 impl<T: Field> Field for Option<T> {
     type Rules = T::Rules;
     type Inner = T::Inner;
@@ -187,8 +220,8 @@ impl<T: Field> Field for Option<T> {
         self.as_ref().is_none_or(T::is_absent)
     }
 
-    fn shown_as(&self) -> Option<&'static str> {
-        self.as_ref().and_then(T::shown_as)
+    fn response_name(&self) -> Option<&'static str> {
+        self.as_ref().and_then(T::response_name)
     }
 }
 
@@ -245,93 +278,18 @@ impl<T: Field> Field for BTreeMap<String, T> {
     }
 }
 
+impl Stored for BTreeMap<String, String> {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+}
+
 impl<T: Read> Read for BTreeMap<String, T> {
     fn read(value: Value<'_>, rules: &Self::Rules) -> Option<Self> {
         value.map(rules)
-    }
-}
-
-/// What a request does to a value that may be stored.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Patch<T> {
-    /// It stays as it is: the member is absent.
-    #[default]
-    Keep,
-    /// It is taken out, or has its default again: the member is `null`.
-    Clear,
-    /// It gets this value.
-    Set(T),
-}
-
-impl<T> Patch<T> {
-    /// The value afterwards.
-    pub fn apply(self, present: Option<T>) -> Option<T> {
-        match self {
-            Self::Keep => present,
-            Self::Clear => None,
-            Self::Set(value) => Some(value),
-        }
-    }
-
-    /// What it becomes, if it changes: nothing, or a value.
-    pub fn change(&self) -> Option<Option<&T>> {
-        match self {
-            Self::Keep => None,
-            Self::Clear => Some(None),
-            Self::Set(value) => Some(Some(value)),
-        }
-    }
-
-    /// What it becomes, if it changes, where clearing brings the default back.
-    pub fn or_default(self) -> Option<T>
-    where
-        T: Default,
-    {
-        match self {
-            Self::Keep => None,
-            Self::Clear => Some(T::default()),
-            Self::Set(value) => Some(value),
-        }
-    }
-
-    /// What is set, if anything is.
-    pub fn value(&self) -> Option<&T> {
-        match self {
-            Self::Set(value) => Some(value),
-            Self::Keep | Self::Clear => None,
-        }
-    }
-}
-
-impl<T> From<Option<T>> for Patch<T> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Keep, Self::Set)
-    }
-}
-
-impl<T: Field> Field for Patch<T> {
-    type Rules = T::Rules;
-    type Inner = T::Inner;
-
-    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
-        T::schema(rules, components)
-    }
-
-    fn absent(_: Option<T::Inner>) -> Option<Self> {
-        Some(Self::Keep)
-    }
-
-    fn null(_: Option<T::Inner>) -> Option<Self> {
-        Some(Self::Clear)
-    }
-}
-
-impl<T: Read> Read for Patch<T> {
-    fn read(value: Value<'_>, rules: &T::Rules) -> Option<Self> {
-        T::read(value, rules).map(Self::Set)
-    }
-
-    fn is_null(json: &Json, rules: &T::Rules) -> bool {
-        T::is_null(json, rules)
     }
 }

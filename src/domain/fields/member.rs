@@ -7,16 +7,20 @@ use serde_json::{Value as Schema, json};
 use super::described::Components;
 use super::field::Field;
 use super::rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
+use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written};
 
-/// One member: name, rules, default, and how it is described and shown. Built by the options of [`object!`](super::object).
+/// One member: name, rules, default, and how it is described. Built by the options of [`object!`](super::object).
 pub struct Member<T: Field> {
     pub(super) name: &'static str,
+    field: &'static str,
+    recorded: bool,
+    cleared: Option<&'static str>,
     pub(super) rules: T::Rules,
     pub(super) default: Option<T::Inner>,
     default_schema: Option<fn(&T::Inner) -> Schema>,
     required: bool,
     described: bool,
-    shown: bool,
+    internal: bool,
     skip_if: Option<fn(&T) -> bool>,
     described_as: Option<Schema>,
     keywords: Vec<(&'static str, Schema)>,
@@ -27,12 +31,15 @@ impl<T: Field> Member<T> {
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
+            field: name,
+            recorded: true,
+            cleared: None,
             rules: T::Rules::default(),
             default: None,
             default_schema: None,
             required: true,
             described: true,
-            shown: true,
+            internal: false,
             skip_if: None,
             described_as: None,
             keywords: Vec::new(),
@@ -42,6 +49,30 @@ impl<T: Field> Member<T> {
     /// The name on the wire, where it is not the struct's.
     pub fn name(mut self, name: &'static str) -> Self {
         self.name = name;
+        self
+    }
+
+    /// The field of records that holds the member, where it has another name.
+    pub fn field(mut self, field: &'static str) -> Self {
+        self.field = field;
+        self
+    }
+
+    /// `false`: not written to records with the other members.
+    pub fn recorded(mut self, recorded: bool) -> Self {
+        self.recorded = recorded;
+        self
+    }
+
+    /// What the field becomes when the member is cleared, where it is not removed.
+    pub fn cleared(mut self, cleared: &'static str) -> Self {
+        self.cleared = Some(cleared);
+        self
+    }
+
+    /// The same as [`Self::default`], where the published description has no default.
+    pub fn unpublished_default(mut self, default: T::Inner) -> Self {
+        self.default = Some(default);
         self
     }
 
@@ -67,9 +98,9 @@ impl<T: Field> Member<T> {
         self
     }
 
-    /// `false`: neither responses nor the description have the member.
-    pub fn shown(mut self, shown: bool) -> Self {
-        (self.shown, self.described) = (shown, shown);
+    /// `true`: neither responses nor the description have the member.
+    pub fn internal(mut self, internal: bool) -> Self {
+        (self.internal, self.described) = (internal, !internal);
         self
     }
 
@@ -80,7 +111,7 @@ impl<T: Field> Member<T> {
     }
 
     /// A keyword of the schema besides those that follow from type and rules.
-    pub fn keyword(mut self, keyword: &'static str, value: impl Into<Schema>) -> Self {
+    pub fn keyword(mut self, (keyword, value): (&'static str, impl Into<Schema>)) -> Self {
         self.keywords.push((keyword, value.into()));
         self
     }
@@ -93,21 +124,82 @@ impl<T: Field> Member<T> {
 
     /// An example for people.
     pub fn example(self, example: &str) -> Self {
-        self.keyword("example", example)
+        self.keyword(("example", example))
     }
 
     /// Writes the member of a response.
     ///
     /// # Errors
     /// Of the serializer.
-    pub fn show<M: SerializeMap>(self, value: &T, map: &mut M) -> Result<(), M::Error>
+    pub fn serialize_into<M: SerializeMap>(self, value: &T, map: &mut M) -> Result<(), M::Error>
     where
         T: Serialize,
     {
-        if !self.shown || value.is_absent() || self.skip_if.is_some_and(|skip| skip(value)) {
+        if self.internal || value.is_absent() || self.skip_if.is_some_and(|skip| skip(value)) {
             return Ok(());
         }
-        map.serialize_entry(value.shown_as().unwrap_or(self.name), value)
+        map.serialize_entry(value.response_name().unwrap_or(self.name), value)
+    }
+
+    /// Reads the member from a record.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field that is missing or cannot be read.
+    pub fn read_from(self, record: &Record) -> Result<T, RecordError>
+    where
+        T: Recorded,
+    {
+        let value = T::read_from(record, self.field)?;
+        value
+            .or_else(|| T::absent(self.default))
+            .ok_or_else(|| RecordError::of(self.field))
+    }
+
+    /// The fields of records that hold the member.
+    pub fn fields_of(self) -> Vec<&'static str>
+    where
+        T: Recorded,
+    {
+        T::fields_of(self.field)
+    }
+
+    /// What a request that has this value of the member makes of its field, or of several. `audited` names the member in
+    /// audit entries.
+    pub fn write_to(self, value: &T, audited: &'static str, changes: &mut Vec<FieldChange>)
+    where
+        T: Written,
+    {
+        if self.recorded {
+            let change = FieldChange {
+                member: self.name,
+                audited,
+                field: self.field,
+                value: self.cleared.map(str::to_owned),
+            };
+            value.write_to(change, changes);
+        }
+    }
+
+    /// The same for a member of an object that replaces another: what is absent is removed.
+    pub fn replace(self, value: &T, mut change: FieldChange, changes: &mut Vec<FieldChange>)
+    where
+        T: Written,
+    {
+        change.field = self.field;
+        match (self.recorded, value.is_absent()) {
+            (false, _) => {}
+            (true, true) => T::clear(change, changes),
+            (true, false) => value.write_to(change, changes),
+        }
+    }
+
+    /// The same for a member of an object that is removed.
+    pub fn clear(self, mut change: FieldChange, changes: &mut Vec<FieldChange>)
+    where
+        T: Written,
+    {
+        change.field = self.field;
+        T::clear(change, changes);
     }
 
     /// The schema of the member, unless the description leaves it out.

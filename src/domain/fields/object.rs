@@ -6,7 +6,7 @@
 /// object! {
 ///     /// Extends a reservation.
 ///     #[derive(Debug, Clone)]
-///     pub struct Extension: Read + Show {
+///     pub struct Extension: Read + Serialize {
 ///         /// How far the deadline moves, in milliseconds.
 ///         pub extend_by_ms: i64 { range: 1..=86_400_000, default: 60_000 },
 ///         /// Why, for the record.
@@ -52,11 +52,11 @@
 ///     }
 /// }
 ///
-/// impl serde::Serialize for Extension { // `Show`: responses and records have it.
+/// impl serde::Serialize for Extension { // `Serialize`: responses and records have it.
 ///     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
 ///         let mut map = serializer.serialize_map(None)?;
-///         Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000).show(&self.extend_by_ms, &mut map)?;
-///         Member::<Option<String>>::new("reason").chars(..=256).show(&self.reason, &mut map)?;
+///         Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000).serialize_into(&self.extend_by_ms, &mut map)?;
+///         Member::<Option<String>>::new("reason").chars(..=256).serialize_into(&self.reason, &mut map)?;
 ///         map.end()
 ///     }
 /// }
@@ -64,7 +64,9 @@
 ///
 /// `ignore { member: Type }` before `check` names members that requests may have and that are not used.
 ///
-/// Further roles: `Open` describes the object as one that may get further members. `struct Name as "Published"` publishes the
+/// Further roles: `Recorded` reads the object from a record (`from_record`, `field_names`), and `Written` tells what becomes of
+/// the fields of a record (`fields`). A `Recorded + Nested` object is itself the type of a member, and its members are fields
+/// of the same record; a `Json` object lies in one field. `Open` describes the object as one that may get further members. `struct Name as "Published"` publishes the
 /// schema under another name than the struct's.
 macro_rules! object {
     (
@@ -151,7 +153,7 @@ macro_rules! object {
         }
     };
     (
-        @Show $name:ident {
+        @Serialize $name:ident {
             $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
                 $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
         } $check:tt $ignored:tt
@@ -161,8 +163,103 @@ macro_rules! object {
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
                 $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                    .show(&self.$member, &mut map)?;)*
+                    .serialize_into(&self.$member, &mut map)?;)*
                 map.end()
+            }
+        }
+    };
+    (
+        @Recorded $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        } $check:tt $ignored:tt
+    ) => {
+        impl $name {
+            /// Reads the stored fields.
+            ///
+            /// # Errors
+            /// Names the field that is missing or cannot be read.
+            pub fn from_record(
+                record: &$crate::domain::record::Record,
+            ) -> Result<Self, $crate::domain::record::RecordError> {
+                Ok(Self {
+                    $($member: $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                        .read_from(record)?,)*
+                })
+            }
+
+            /// Names of the stored fields.
+            pub fn field_names() -> Vec<&'static str> {
+                [
+                    $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                        .fields_of(),)*
+                ]
+                .concat()
+            }
+        }
+    };
+    (
+        @Written $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        } $check:tt $ignored:tt
+    ) => {
+        impl $name {
+            /// What becomes of the fields of the record. What is absent stays.
+            pub fn fields(&self) -> Vec<$crate::domain::record::FieldChange> {
+                let mut changes = Vec::new();
+                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                    .write_to(&self.$member, concat!("metadata.", stringify!($member)), &mut changes);)*
+                changes
+            }
+        }
+    };
+    (
+        @Nested $name:ident {
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
+                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+        } $check:tt $ignored:tt
+    ) => {
+        impl $crate::domain::record::Recorded for $name {
+            fn read_from(
+                record: &$crate::domain::record::Record,
+                _: &str,
+            ) -> Result<Option<Self>, $crate::domain::record::RecordError> {
+                Self::from_record(record).map(Some)
+            }
+
+            fn fields_of(_: &'static str) -> Vec<&'static str> {
+                Self::field_names()
+            }
+        }
+
+        impl $crate::domain::record::Written for $name {
+            fn write_to(
+                &self,
+                change: $crate::domain::record::FieldChange,
+                changes: &mut Vec<$crate::domain::record::FieldChange>,
+            ) {
+                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                    .replace(&self.$member, change.clone(), changes);)*
+            }
+
+            fn clear(
+                change: $crate::domain::record::FieldChange,
+                changes: &mut Vec<$crate::domain::record::FieldChange>,
+            ) {
+                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+                    .clear(change.clone(), changes);)*
+            }
+        }
+    };
+    (@Json $name:ident $body:tt $check:tt $ignored:tt) => {
+        impl $crate::domain::record::Stored for $name {
+            fn from_field(_: &str, text: &str) -> Option<Self> {
+                $crate::domain::fields::Read::parse_json(text)
+            }
+
+            fn to_field(&self, _: &str) -> Option<String> {
+                Some($crate::domain::fields::Read::to_json(self))
             }
         }
     };

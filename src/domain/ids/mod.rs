@@ -11,7 +11,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::fields::{Form, Read, Text, Value, plain_field};
+use super::fields::{Form, Read, Text, Value, plain_field, text_field};
 
 /// One of the fixed number of groups over which tenants are spread; all keys of a partition share a hash slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,9 +97,9 @@ macro_rules! text_id {
 }
 pub(crate) use text_id;
 
-plain_field!(TenantId, Text, Text::schema);
-plain_field!(ReservationId, Text, Text::schema);
-plain_field!(PostId, Text, Text::schema);
+text_field!(TenantId, TenantId::parse);
+text_field!(ReservationId, ReservationId::parse);
+text_field!(PostId, PostId::parse);
 plain_field!(IdempotencyKey, Text, |text| text
     .or_chars(IdempotencyKey::CHARS)
     .schema());

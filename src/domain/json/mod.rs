@@ -14,6 +14,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::printable::printable_up_to;
+use super::record::Stored;
 
 /// How deep arrays and objects may nest, the outermost included.
 pub const DEPTH_MAX: usize = 64;
@@ -327,6 +328,16 @@ impl FreeObject {
             .ok()
             .filter(|_| is_object)
             .map(Self)
+    }
+}
+
+impl Stored for FreeObject {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Self::from_stored(text.to_owned())
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        Some(self.as_str().to_owned())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Names of policies.
 
+use crate::domain::fields::text_field;
 use crate::domain::ids::{Partition, text_id};
 
 /// Characters of the random part: drawn from 36, so 62 bits.
@@ -9,6 +10,8 @@ text_id! {
     /// Names a policy: `pol_05f_` and 12 lower-case letters and digits. It carries the partition of its tenant.
     PolicyId
 }
+
+text_field!(PolicyId, PolicyId::parse);
 
 impl PolicyId {
     /// Accepts an id of the form that the service makes; another id names no policy.

@@ -7,10 +7,14 @@ mod set;
 
 pub use id::PolicyId;
 pub use pattern::ScopePattern;
-pub use record::{Policy, PolicyStatus, RateLimits, ReservationTtlOverride};
+pub use record::{
+    Policy, PolicyCreateRequest, PolicyStatus, PolicyUpdateRequest, RateLimits,
+    ReservationTtlOverride,
+};
 pub use set::{InForce, PolicySelection, PolicySet};
 
-use super::fields::{Text, object};
+use super::fields::{Read as _, Text, object};
+use super::record::Stored;
 use super::words::words;
 
 words! {
@@ -33,7 +37,7 @@ impl OveragePolicy {
 object! {
     /// Limits that the caller promises to keep while it acts. The service only states them.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct Caps: Read + Show {
+    pub struct Caps: Read + Serialize {
         /// Most tokens that the action may use.
         pub max_tokens: Option<i64> { range: 0.. },
         /// Most steps that may still be taken.
@@ -51,5 +55,16 @@ impl Caps {
     /// Whether nothing is stated, which is as good as no caps.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// Caps that say nothing are as good as none.
+impl Stored for Caps {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Self::parse_json(text)
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        (!self.is_empty()).then(|| self.to_json())
     }
 }

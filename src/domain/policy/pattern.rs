@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::domain::fields::text_field;
 use crate::domain::ids::TenantId;
 use crate::domain::printable::printable;
 use crate::domain::scope::{BudgetScope, ScopeError, ScopePath};
@@ -23,6 +24,14 @@ pub(super) enum Matches<'p> {
     Below(&'p str),
     /// This text, which ends with a colon, and one value.
     OneOf(&'p str),
+}
+
+text_field!(ScopePattern, ScopePattern::from_stored);
+
+impl serde::Serialize for ScopePattern {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
 }
 
 impl ScopePattern {

@@ -1,12 +1,19 @@
-//! A policy as it is recorded.
+//! A policy: as it is recorded and shown, and what requests say of it.
+
+use std::ops::RangeInclusive;
 
 use super::{Caps, OveragePolicy, PolicyId, ScopePattern};
-use crate::domain::fields::{Read as _, object};
+use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::RESERVATION_TTL_MS;
+use crate::domain::scope::SCOPE_CHARS_MAX;
 use crate::domain::words::words;
+
+/// Fewest and most characters of a name.
+const NAME_CHARS: RangeInclusive<usize> = 1..=256;
+/// Most characters of a description.
+const DESCRIPTION_CHARS_MAX: usize = 1024;
 
 words! {
     /// Whether a policy takes part in decisions.
@@ -21,7 +28,7 @@ words! {
 object! {
     /// Lifetimes of reservations under a policy.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct ReservationTtlOverride: Read + Show {
+    pub struct ReservationTtlOverride: Read + Serialize + Recorded + Nested {
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
         /// Longest lifetime that a reservation gets, in milliseconds.
@@ -34,7 +41,7 @@ object! {
 object! {
     /// How much may be done under a policy in one scope and one UTC minute of the store's clock.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct RateLimits: Read + Show {
+    pub struct RateLimits: Read + Serialize + Recorded + Nested {
         /// Reservations in a minute; further ones are refused until the next.
         pub max_reservations_per_minute: Option<i64> { range: 1.. },
         /// Commits in a minute, after which further reservations are refused until the next. A commit is never refused.
@@ -42,72 +49,203 @@ object! {
     }
 }
 
-/// A policy's record. Times are on the store's clock.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// Made by the service.
-    pub policy_id: PolicyId,
-    /// Whose it is; not shown.
-    pub tenant_id: TenantId,
-    /// The operator's name for it, unique in the tenant.
-    pub name: String,
-    /// The operator's words about it.
-    pub description: Option<String>,
-    /// For which scopes it is.
-    pub scope_pattern: ScopePattern,
-    /// Higher wins.
-    pub priority: i64,
-    /// Caps of decisions under it.
-    pub caps: Option<Caps>,
-    /// What a commit above its estimate does.
-    pub commit_overage_policy: Option<OveragePolicy>,
-    /// Lifetimes of reservations under it.
-    pub reservation_ttl_override: ReservationTtlOverride,
-    /// How much may be done under it.
-    pub rate_limits: RateLimits,
-    /// Whether it takes part in decisions.
-    pub status: PolicyStatus,
-    /// From when on; `None`: always was.
-    pub effective_from: Option<Moment>,
-    /// Until before when; `None`: for ever.
-    pub effective_until: Option<Moment>,
-    /// When it was made.
-    pub created_at: Moment,
-    /// When it was last changed.
-    pub updated_at: Option<Moment>,
+object! {
+    /// Creates a policy for scopes of one tenant.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PolicyCreateRequest: Read + Written {
+        /// Tenant that owns the policy. Required with the admin key; refused with an API key.
+        pub tenant_id: Option<String> { chars: ..=128, recorded: false },
+        /// Name, unique in the tenant.
+        pub name: String { chars: NAME_CHARS, blank: Blank::Refused, recorded: false },
+        /// Description.
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// Scopes that the policy matches: one (`tenant:acme/app:chat`), all below one (`tenant:acme/*`), or all of one level
+        /// right below one (`tenant:acme/agent:*`). It is compared with the deepest scope of a request, and cannot change.
+        pub scope_pattern: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused, recorded: false },
+        /// Of several policies that match, only the one with the highest priority applies.
+        pub priority: i64 { range: 0.., default: 0 },
+        /// Limits that the caller must keep: decisions become `ALLOW_WITH_CAPS`.
+        pub caps: Option<Caps>,
+        /// What a commit above its estimate does where the reservation does not say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetimes of reservations; overrides the tenant's settings.
+        pub reservation_ttl_override: Option<ReservationTtlOverride>,
+        /// How much may be done in one scope and minute.
+        pub rate_limits: Option<RateLimits>,
+        /// Start of the time in which the policy applies. Absent: at once.
+        pub effective_from: Option<Moment> { field: "effective_from_ms" },
+        /// End of the time in which the policy applies. Absent: never.
+        pub effective_until: Option<Moment> { field: "effective_until_ms" },
+    }
 }
 
-impl Policy {
-    /// Reads the stored fields.
-    ///
-    /// # Errors
-    /// [`RecordError`] names the field.
-    pub fn from_record(record: &Record) -> Result<Self, RecordError> {
-        Ok(Self {
-            policy_id: record.word("policy_id", PolicyId::parse)?,
-            tenant_id: record.word("tenant", TenantId::parse)?,
-            name: record.text("name")?.to_owned(),
-            description: record.get("description").map(str::to_owned),
-            scope_pattern: record.word("scope_pattern", ScopePattern::from_stored)?,
-            priority: record.integer("priority")?,
-            caps: record.optional_word("caps", Caps::from_text)?,
-            commit_overage_policy: record
-                .optional_word("commit_overage_policy", OveragePolicy::parse)?,
-            reservation_ttl_override: ReservationTtlOverride {
-                default_ttl_ms: record.optional_integer("default_ttl_ms")?,
-                max_ttl_ms: record.optional_integer("max_ttl_ms")?,
-                max_extensions: record.optional_integer("max_extensions")?,
-            },
-            rate_limits: RateLimits {
-                max_reservations_per_minute: record
-                    .optional_integer("max_reservations_per_minute")?,
-                max_commits_per_minute: record.optional_integer("max_commits_per_minute")?,
-            },
-            status: record.word("status", PolicyStatus::parse)?,
-            effective_from: record.optional_moment("effective_from_ms")?,
-            effective_until: record.optional_moment("effective_until_ms")?,
-            created_at: record.moment("created_at_ms")?,
-            updated_at: record.optional_moment("updated_at_ms")?,
-        })
+object! {
+    /// Changes a policy. What is absent stays; an object replaces the whole of what was there; `null` removes what is
+    /// optional.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct PolicyUpdateRequest: Read + Written {
+        /// Name, unique in the tenant.
+        pub name: Option<String> { chars: NAME_CHARS, blank: Blank::Refused },
+        /// Description.
+        pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// Of several policies that match, only the one with the highest priority applies.
+        pub priority: Patch<i64> { range: 0.., cleared: "0" },
+        /// Limits that the caller must keep.
+        pub caps: Patch<Caps>,
+        /// What a commit above its estimate does where the reservation does not say.
+        pub commit_overage_policy: Patch<OveragePolicy>,
+        /// Lifetimes of reservations; overrides the tenant's settings.
+        pub reservation_ttl_override: Patch<ReservationTtlOverride>,
+        /// How much may be done in one scope and minute.
+        pub rate_limits: Patch<RateLimits>,
+        /// `DISABLED` takes the policy out of all decisions; a policy cannot be deleted.
+        pub status: Option<PolicyStatus>,
+        /// Start of the time in which the policy applies.
+        pub effective_from: Patch<Moment> { field: "effective_from_ms" },
+        /// End of the time in which the policy applies.
+        pub effective_until: Patch<Moment> { field: "effective_until_ms" },
+    }
+}
+
+object! {
+    /// A policy.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Policy: Serialize + Recorded {
+        /// Id of the policy.
+        pub policy_id: PolicyId,
+        /// Tenant that owns the policy.
+        pub tenant_id: TenantId { field: "tenant", internal: true },
+        /// Name, unique in the tenant.
+        pub name: String { chars: ..=*NAME_CHARS.end(), required: false },
+        /// Description.
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// Scopes that the policy matches, in lower case.
+        pub scope_pattern: ScopePattern,
+        /// Of several policies that match, only the one with the highest priority applies.
+        pub priority: i64 { range: 0.., required: false },
+        /// Limits that the caller must keep.
+        pub caps: Option<Caps>,
+        /// What a commit above its estimate does where the reservation does not say.
+        pub commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetimes of reservations; overrides the tenant's settings.
+        pub reservation_ttl_override: ReservationTtlOverride { skip_if: |ttl| *ttl == Default::default() },
+        /// How much may be done in one scope and minute.
+        pub rate_limits: RateLimits { skip_if: |limits| *limits == Default::default() },
+        /// Whether it takes part in decisions.
+        pub status: PolicyStatus,
+        /// Start of the time in which the policy applies.
+        pub effective_from: Option<Moment> { field: "effective_from_ms" },
+        /// End of the time in which the policy applies.
+        pub effective_until: Option<Moment> { field: "effective_until_ms" },
+        /// When it was created.
+        pub created_at: Moment { field: "created_at_ms" },
+        /// When it was last changed.
+        pub updated_at: Option<Moment> { field: "updated_at_ms" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
+
+    fn json(body: &str) -> Json {
+        Json::parse(body.as_bytes()).unwrap()
+    }
+
+    fn created(more: &str) -> Result<PolicyCreateRequest, String> {
+        let body = format!(r#"{{"name":"n","scope_pattern":"tenant:acme/*"{more}}}"#);
+        PolicyCreateRequest::from_json(json(&body)).map_err(|problems| problems.to_string())
+    }
+
+    fn patched(body: &str) -> Result<PolicyUpdateRequest, String> {
+        PolicyUpdateRequest::from_json(json(body)).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused_by_name() {
+        for (more, named) in [
+            (r#","priority":-1"#, "priority"),
+            (r#","priority":1.0"#, "priority"),
+            (r#","status":"ACTIVE""#, "status"),
+            (r#","caps":{"max_tokens":-1}"#, "caps.max_tokens"),
+            (r#","caps":{"max":1}"#, "caps.max"),
+            (
+                r#","caps":{"tool_allowlist":[1]}"#,
+                "caps.tool_allowlist[0]",
+            ),
+            (
+                r#","reservation_ttl_override":{"default_ttl_ms":999}"#,
+                "reservation_ttl_override.default_ttl_ms",
+            ),
+            (
+                r#","reservation_ttl_override":{"max_extensions":-1}"#,
+                "reservation_ttl_override.max_extensions",
+            ),
+            (
+                r#","rate_limits":{"max_commits_per_minute":0}"#,
+                "rate_limits.max_commits_per_minute",
+            ),
+            (
+                r#","commit_overage_policy":"reject""#,
+                "commit_overage_policy",
+            ),
+            (r#","effective_from":"tomorrow""#, "effective_from"),
+        ] {
+            let refused = created(more).unwrap_err();
+            assert!(refused.contains(named), "{more}: {refused}");
+        }
+        assert!(created(r#","priority":9223372036854775807,"caps":{},"tenant_id":null"#).is_ok());
+        for body in [r#"{"priority":-1}"#, r#"{"scope_pattern":"tenant:acme"}"#] {
+            assert!(patched(body).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_patch_tells_what_stays_from_what_goes() {
+        assert_eq!(patched("{}").unwrap().caps, Patch::Keep);
+        let nulls = patched(
+            r#"{"name":null,"description":null,"priority":null,"caps":null,"commit_overage_policy":null,
+                "reservation_ttl_override":null,"rate_limits":null,"status":null,"effective_from":null}"#,
+        );
+        let changes = nulls.unwrap();
+        assert_eq!((&changes.name, changes.status), (&None, None));
+        assert_eq!(changes.description, Patch::Clear);
+        let cleared = changes.fields();
+        let cleared = |field: &str| cleared.iter().find(|change| change.field == field);
+        assert_eq!(
+            cleared("priority").and_then(|change| change.value.as_deref()),
+            Some("0")
+        );
+        assert_eq!(changes.caps, Patch::Clear);
+        assert_eq!(changes.rate_limits, Patch::Clear);
+        assert_eq!(
+            cleared("max_commits_per_minute").map(|change| &change.value),
+            Some(&None)
+        );
+        assert_eq!(
+            cleared("default_ttl_ms").map(|change| change.member),
+            Some("reservation_ttl_override")
+        );
+        assert_eq!(changes.effective_from, Patch::Clear);
+        assert_eq!(changes.effective_until, Patch::Keep);
+    }
+
+    #[test]
+    fn an_object_replaces_the_whole_of_what_was_there() {
+        let fields = |body: &str| -> Vec<_> {
+            let fields = patched(body).unwrap().fields().into_iter();
+            fields.map(|change| (change.field, change.value)).collect()
+        };
+        assert_eq!(
+            fields(r#"{"reservation_ttl_override":{"max_ttl_ms":5000},"caps":{}}"#),
+            [
+                ("caps", None),
+                ("default_ttl_ms", None),
+                ("max_ttl_ms", Some("5000".to_owned())),
+                ("max_extensions", None),
+            ]
+        );
     }
 }

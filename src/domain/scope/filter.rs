@@ -2,6 +2,7 @@
 
 use super::ScopePath;
 use crate::domain::fields::{Components, Field, Form, Items, Read, Schema, Text, Value};
+use crate::domain::record::Stored;
 
 /// The restriction of an API key to parts of the hierarchy: entries `level:value` or `level:*`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -88,6 +89,16 @@ impl Read for ScopeFilter {
     fn read(value: Value<'_>, (): &()) -> Option<Self> {
         let entries = Items::each(Text::form(&ENTRY));
         Vec::read(value, &entries).map(Self::new)
+    }
+}
+
+impl Stored for ScopeFilter {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        Some(Self::from_stored(text))
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        (!self.is_unrestricted()).then(|| self.lines())
     }
 }
 

@@ -6,6 +6,7 @@ pub use filter::ScopeFilter;
 
 use std::fmt;
 
+use super::fields::text_field;
 use super::ids::text_id;
 use super::printable::printable;
 use super::subject::Subject;
@@ -72,6 +73,8 @@ text_id! {
     /// A scope in its canonical form: lower-case segments `level:value` joined by `/`, root first.
     ScopePath
 }
+
+text_field!(ScopePath, ScopePath::parse);
 
 impl ScopePath {
     /// Every scope that encloses the subject, root first; the last is the subject's own. Missing levels are skipped.

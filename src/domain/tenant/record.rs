@@ -1,213 +1,130 @@
-//! A tenant as it is recorded.
+//! A tenant: as it is recorded and shown, and what requests say of it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use crate::domain::fields::{Patch, Read};
+use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::record::{Record, RecordError};
-use crate::domain::tenant::{ReservationExpiryPolicy, TenantStatus};
+use crate::domain::reservation::RESERVATION_TTL_MS;
+use crate::domain::tenant::{RESERVATION_TTL_MS_DEFAULT, ReservationExpiryPolicy, TenantStatus};
 
-/// A tenant to be recorded. What is left open is filled in with the built-in defaults.
-#[derive(Debug, Clone)]
-pub struct NewTenant {
-    /// Chosen by the operator, for good.
-    pub tenant_id: TenantId,
-    /// Not unique.
-    pub name: String,
-    /// Informational; not checked.
-    pub parent_tenant_id: Option<String>,
-    /// Default: what remains is charged.
-    pub default_commit_overage_policy: Option<OveragePolicy>,
-    /// Default 60,000.
-    pub default_reservation_ttl_ms: Option<i64>,
-    /// Default 3,600,000. Longer requests are shortened, not refused.
-    pub max_reservation_ttl_ms: Option<i64>,
-    /// Default 10.
-    pub max_reservation_extensions: Option<i64>,
-    /// Default: the hold returns by itself.
-    pub reservation_expiry_policy: Option<ReservationExpiryPolicy>,
-    /// The operator's own.
-    pub metadata: Option<BTreeMap<String, String>>,
-}
+/// Longest lifetime of a reservation where the tenant does not say, in milliseconds.
+const RESERVATION_TTL_MS_MAX_DEFAULT: i64 = 3_600_000;
+/// How often a reservation may be extended where the tenant does not say.
+const RESERVATION_EXTENSIONS_DEFAULT: i64 = 10;
+/// Fewest and most characters of a name.
+const NAME_CHARS: RangeInclusive<usize> = 1..=256;
+/// Most entries in `metadata`.
+const METADATA_MAX: usize = 32;
 
-impl NewTenant {
-    /// Names and values of the record besides id, name, status and times.
-    pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let overage = self.default_commit_overage_policy;
-        let expiry = self.reservation_expiry_policy;
-        let number = |value: Option<i64>, default: i64| value.unwrap_or(default).to_string();
-        let mut fields = vec![
-            (
-                "default_commit_overage_policy",
-                overage
-                    .unwrap_or(OveragePolicy::AllowIfAvailable)
-                    .as_str()
-                    .to_owned(),
-            ),
-            (
-                "default_reservation_ttl_ms",
-                number(self.default_reservation_ttl_ms, 60_000),
-            ),
-            (
-                "max_reservation_ttl_ms",
-                number(self.max_reservation_ttl_ms, 3_600_000),
-            ),
-            (
-                "max_reservation_extensions",
-                number(self.max_reservation_extensions, 10),
-            ),
-            (
-                "reservation_expiry_policy",
-                expiry
-                    .unwrap_or(ReservationExpiryPolicy::AutoRelease)
-                    .as_str()
-                    .to_owned(),
-            ),
-        ];
-        if let Some(parent) = &self.parent_tenant_id {
-            fields.push(("parent_tenant_id", parent.clone()));
-        }
-        if let Some(metadata) = &self.metadata {
-            let json = serde_json::to_string(metadata).unwrap_or_default();
-            fields.push(("metadata", json));
-        }
-        fields
+object! {
+    /// Creates a tenant.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TenantCreateRequest: Read + Written {
+        /// Id that the operator chooses; cannot change. `system` is reserved.
+        pub tenant_id: TenantId { form: &TenantId::FORM, recorded: false },
+        /// Name; need not be unique.
+        pub name: String { chars: NAME_CHARS, blank: Blank::Refused, recorded: false },
+        /// Parent of the tenant; without influence.
+        pub parent_tenant_id: Option<String> { chars: ..=128 },
+        /// Labels that the operator chooses.
+        pub metadata: Option<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
+        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        pub default_commit_overage_policy: OveragePolicy { unpublished_default: OveragePolicy::DEFAULT },
+        /// Lifetime of a reservation whose request names none, in milliseconds.
+        pub default_reservation_ttl_ms: i64 {
+            range: RESERVATION_TTL_MS, unpublished_default: RESERVATION_TTL_MS_DEFAULT,
+        },
+        /// Longest lifetime that a reservation gets, in milliseconds; longer requests are capped.
+        pub max_reservation_ttl_ms: i64 {
+            range: RESERVATION_TTL_MS, unpublished_default: RESERVATION_TTL_MS_MAX_DEFAULT,
+        },
+        /// How often a reservation may be extended.
+        pub max_reservation_extensions: i64 { range: 0.., unpublished_default: RESERVATION_EXTENSIONS_DEFAULT },
+        /// Stored and returned; without influence.
+        pub reservation_expiry_policy: ReservationExpiryPolicy {
+            unpublished_default: ReservationExpiryPolicy::AutoRelease,
+        },
     }
 }
 
-/// What is to be changed of a tenant; what is none stays.
-#[derive(Debug, Clone, Default)]
-pub struct TenantUpdate {
-    /// Not unique.
-    pub name: Option<String>,
-    /// Whether it may act.
-    pub status: Option<TenantStatus>,
-    /// For ledgers that have none of their own.
-    pub default_commit_overage_policy: Option<OveragePolicy>,
-    /// For requests that name no lifetime.
-    pub default_reservation_ttl_ms: Option<i64>,
-    /// Longest lifetime.
-    pub max_reservation_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended.
-    pub max_reservation_extensions: Option<i64>,
-    /// The operator's own, replaced as a whole.
-    pub metadata: Patch<BTreeMap<String, String>>,
-}
-
-impl TenantUpdate {
-    /// Names and values of what is changed in the record besides the status; an empty value takes the field out.
-    pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let number = |value: Option<i64>| value.map(|value| value.to_string());
-        let metadata = self.metadata.change();
-        let metadata = metadata.map(|map| map.map(Read::to_text).unwrap_or_default());
-        let overage = self.default_commit_overage_policy;
-        let members = [
-            ("name", self.name.clone()),
-            (
-                "default_commit_overage_policy",
-                overage.map(|policy| policy.as_str().to_owned()),
-            ),
-            (
-                "default_reservation_ttl_ms",
-                number(self.default_reservation_ttl_ms),
-            ),
-            (
-                "max_reservation_ttl_ms",
-                number(self.max_reservation_ttl_ms),
-            ),
-            (
-                "max_reservation_extensions",
-                number(self.max_reservation_extensions),
-            ),
-            ("metadata", metadata),
-        ];
-        let given = members.into_iter();
-        given
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect()
+object! {
+    /// Changes a tenant. What is absent stays.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct TenantUpdateRequest: Read + Written {
+        /// Name; need not be unique.
+        pub name: Option<String> { chars: NAME_CHARS, blank: Blank::Refused },
+        /// Status. `CLOSED` is final, and closes everything that the tenant owns.
+        pub status: Option<TenantStatus> { recorded: false },
+        /// Labels that the operator chooses, replaced as a whole; `null` removes them.
+        pub metadata: Patch<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
+        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        pub default_commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetime of a reservation whose request names none, in milliseconds.
+        pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// Longest lifetime that a reservation gets, in milliseconds; longer requests are capped.
+        pub max_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
+        /// How often a reservation may be extended.
+        pub max_reservation_extensions: Option<i64> { range: 0.. },
     }
 }
 
-/// A tenant's record. Times are on the store's clock.
-#[derive(Debug, Clone)]
-pub struct Tenant {
-    /// Chosen by the operator.
-    pub tenant_id: TenantId,
-    /// Not unique.
-    pub name: String,
-    /// Whether it may act.
-    pub status: TenantStatus,
-    /// Informational.
-    pub parent_tenant_id: Option<String>,
-    /// For ledgers that have none of their own.
-    pub default_commit_overage_policy: Option<OveragePolicy>,
-    /// For requests that name no lifetime.
-    pub default_reservation_ttl_ms: Option<i64>,
-    /// Longest lifetime.
-    pub max_reservation_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended.
-    pub max_reservation_extensions: Option<i64>,
-    /// Stored and shown.
-    pub reservation_expiry_policy: Option<ReservationExpiryPolicy>,
-    /// The operator's own.
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// When it was recorded.
-    pub created_at: Moment,
-    /// When it was last changed.
-    pub updated_at: Option<Moment>,
-    /// When it was last suspended; stays when it may act again.
-    pub suspended_at: Option<Moment>,
-    /// When it was closed.
-    pub closed_at: Option<Moment>,
-}
-
-impl Tenant {
-    /// Reads the stored fields.
-    ///
-    /// # Errors
-    /// [`RecordError`] names the field.
-    pub fn from_record(record: &Record) -> Result<Self, RecordError> {
-        let metadata = record.get("metadata").map(serde_json::from_str).transpose();
-        Ok(Self {
-            tenant_id: record.word("tenant_id", TenantId::parse)?,
-            name: record.text("name")?.to_owned(),
-            status: record.word("status", TenantStatus::parse)?,
-            parent_tenant_id: record.get("parent_tenant_id").map(str::to_owned),
-            default_commit_overage_policy: record
-                .optional_word("default_commit_overage_policy", OveragePolicy::parse)?,
-            default_reservation_ttl_ms: record.optional_integer("default_reservation_ttl_ms")?,
-            max_reservation_ttl_ms: record.optional_integer("max_reservation_ttl_ms")?,
-            max_reservation_extensions: record.optional_integer("max_reservation_extensions")?,
-            reservation_expiry_policy: record
-                .optional_word("reservation_expiry_policy", ReservationExpiryPolicy::parse)?,
-            metadata: metadata.map_err(|_| RecordError::of("metadata"))?,
-            created_at: record.moment("created_at_ms")?,
-            updated_at: record.optional_moment("updated_at_ms")?,
-            suspended_at: record.optional_moment("suspended_at_ms")?,
-            closed_at: record.optional_moment("closed_at_ms")?,
-        })
+object! {
+    /// A tenant.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Tenant: Serialize + Recorded {
+        /// Id of the tenant.
+        pub tenant_id: TenantId { form: &TenantId::FORM },
+        /// Name.
+        pub name: String { chars: ..=*NAME_CHARS.end() },
+        /// Status.
+        pub status: TenantStatus,
+        /// Parent of the tenant.
+        pub parent_tenant_id: Option<String>,
+        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        pub default_commit_overage_policy: Option<OveragePolicy>,
+        /// Lifetime of a reservation whose request names none, in milliseconds.
+        pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },
+        /// Longest lifetime that a reservation gets, in milliseconds.
+        pub max_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_MAX_DEFAULT },
+        /// How often a reservation may be extended.
+        pub max_reservation_extensions: Option<i64> { range: 0.., default: RESERVATION_EXTENSIONS_DEFAULT },
+        /// Stored and returned; without influence.
+        pub reservation_expiry_policy: Option<ReservationExpiryPolicy> {
+            default: ReservationExpiryPolicy::AutoRelease,
+        },
+        /// Labels that the operator chooses.
+        pub metadata: Option<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
+        /// When it was created.
+        pub created_at: Moment { field: "created_at_ms" },
+        /// When it was last changed.
+        pub updated_at: Option<Moment> { field: "updated_at_ms" },
+        /// When it was last suspended; stays when it is active again.
+        pub suspended_at: Option<Moment> { field: "suspended_at_ms" },
+        /// When it was closed.
+        pub closed_at: Option<Moment> { field: "closed_at_ms" },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
+    use crate::domain::record::Record;
+
+    fn fields(body: &str) -> Vec<(&'static str, String)> {
+        let request = TenantCreateRequest::parse_json(body).expect("a sound request");
+        let fields = request.fields().into_iter();
+        fields
+            .map(|change| (change.field, change.value.expect("set")))
+            .collect()
+    }
 
     #[test]
     fn what_is_left_open_is_filled_in() {
-        let mut tenant = NewTenant {
-            tenant_id: TenantId::parse("acme").expect("an id"),
-            name: "Acme".to_owned(),
-            parent_tenant_id: None,
-            default_commit_overage_policy: None,
-            default_reservation_ttl_ms: None,
-            max_reservation_ttl_ms: None,
-            max_reservation_extensions: None,
-            reservation_expiry_policy: None,
-            metadata: None,
-        };
         let defaults = [
             ("default_commit_overage_policy", "ALLOW_IF_AVAILABLE"),
             ("default_reservation_ttl_ms", "60000"),
@@ -215,17 +132,14 @@ mod tests {
             ("max_reservation_extensions", "10"),
             ("reservation_expiry_policy", "AUTO_RELEASE"),
         ];
-        assert_eq!(tenant.fields(), defaults.map(|(n, v)| (n, v.to_owned())));
+        assert_eq!(
+            fields(r#"{"tenant_id":"acme","name":"Acme"}"#),
+            defaults.map(|(name, value)| (name, value.to_owned()))
+        );
 
-        tenant.max_reservation_extensions = Some(0);
-        tenant.metadata = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
-        tenant.parent_tenant_id = Some("holding".to_owned());
-        let mut pairs: Vec<String> = tenant
-            .fields()
-            .into_iter()
-            .flat_map(|(n, v)| [n.to_owned(), v])
-            .collect();
-        for text in [
+        let body = r#"{"tenant_id":"acme","name":"Acme","max_reservation_extensions":0,"metadata":{"a":"b"},
+            "parent_tenant_id":"holding"}"#;
+        let rest = [
             "tenant_id",
             "acme",
             "name",
@@ -234,16 +148,111 @@ mod tests {
             "ACTIVE",
             "created_at_ms",
             "5",
-        ] {
-            pairs.push(text.to_owned());
-        }
+        ];
+        let stored = fields(body)
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value]);
+        let pairs = stored.chain(rest.map(str::to_owned)).collect();
         let read = Tenant::from_record(&Record::from_pairs(pairs)).expect("a sound record");
         assert_eq!(read.max_reservation_extensions, Some(0));
-        assert_eq!(read.metadata, tenant.metadata);
+        assert_eq!(
+            read.metadata,
+            Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]))
+        );
         assert_eq!(read.parent_tenant_id.as_deref(), Some("holding"));
         assert_eq!(
             (read.status, read.created_at.as_ms()),
             (TenantStatus::Active, 5)
         );
+    }
+
+    fn create(body: &str) -> Result<TenantCreateRequest, String> {
+        TenantCreateRequest::from_json(Json::parse(body.as_bytes()).unwrap())
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn a_tenant_needs_an_id_and_a_name() {
+        assert!(create(r#"{"tenant_id":"acme","name":"Acme","metadata":null}"#).is_ok());
+        for (body, part) in [
+            (r#"{"name":"n"}"#, "tenant_id: is required"),
+            (
+                r#"{"tenant_id":"ACME","name":"n"}"#,
+                "tenant_id: must be 3 to 64 characters of a-z 0-9 -",
+            ),
+            (r#"{"tenant_id":"system","name":"n"}"#, "not `system`"),
+            (r#"{"tenant_id":"__admin__","name":"n"}"#, "not `__admin__`"),
+            (
+                r#"{"tenant_id":"acme","name":" "}"#,
+                "name: must not be blank",
+            ),
+            (
+                r#"{"tenant_id":"acme","name":"n","status":"ACTIVE"}"#,
+                "unknown member `status`",
+            ),
+            (
+                r#"{"tenant_id":"acme","name":"n","metadata":{"k":1}}"#,
+                "metadata.k: must be a string",
+            ),
+            (
+                r#"{"tenant_id":"acme","name":"n","max_reservation_extensions":-1}"#,
+                "max_reservation_extensions: must be between 0",
+            ),
+        ] {
+            let message = create(body).unwrap_err();
+            assert!(message.contains(part), "{body}: {message}");
+        }
+    }
+
+    #[test]
+    fn problems_after_a_wrong_id_are_named_too() {
+        let message =
+            create(r#"{"tenant_id":"A","name":"","max_reservation_ttl_ms":1,"x":0}"#).unwrap_err();
+        for part in [
+            "tenant_id:",
+            "name:",
+            "max_reservation_ttl_ms:",
+            "unknown member `x`",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    fn update(body: &str) -> Result<TenantUpdateRequest, String> {
+        TenantUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn what_is_absent_stays_and_null_takes_labels_out() {
+        let nothing = update("{}").expect("a change of nothing");
+        assert_eq!((nothing.status, nothing.metadata), (None, Patch::Keep));
+        let nulls = update(r#"{"name":null,"status":null,"metadata":null}"#).expect("a change");
+        assert_eq!((nulls.name, nulls.metadata), (None, Patch::Clear));
+    }
+
+    #[test]
+    fn what_cannot_change_is_no_member() {
+        for (body, part) in [
+            (
+                r#"{"reservation_expiry_policy":"GRACE_ONLY"}"#,
+                "unknown member `reservation_expiry_policy`",
+            ),
+            (
+                r#"{"parent_tenant_id":"x"}"#,
+                "unknown member `parent_tenant_id`",
+            ),
+            (r#"{"tenant_id":"acme"}"#, "unknown member `tenant_id`"),
+            (r#"{"status":"closed"}"#, "status: must be one of ACTIVE"),
+            (r#"{"name":" "}"#, "name: must not be blank"),
+            (
+                r#"{"max_reservation_ttl_ms":999}"#,
+                "max_reservation_ttl_ms:",
+            ),
+            (r#"{"metadata":{"a":1}}"#, "metadata.a: must be a string"),
+        ] {
+            let message = update(body).expect_err("refused");
+            assert!(message.contains(part), "{body}: {message}");
+        }
     }
 }

@@ -5,9 +5,51 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::dialect::Dialect;
+use crate::domain::fields::{Components, Entries, Field, Schema};
+use crate::domain::record::Stored;
 
 /// What is shown in place of every value.
 pub const HEADER_MASK: &str = "********";
+
+/// The names of a subscription's own headers. Responses show them with [`HEADER_MASK`] for every value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderNames(pub Vec<String>);
+
+impl HeaderNames {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Field for HeaderNames {
+    type Rules = ();
+    type Inner = Self;
+
+    fn schema(_: &(), components: &mut Components) -> Schema {
+        BTreeMap::<String, String>::schema(&Entries::default(), components)
+    }
+
+    fn absent(default: Option<Self>) -> Option<Self> {
+        default
+    }
+}
+
+impl Stored for HeaderNames {
+    fn from_field(_: &str, text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(Self)
+    }
+
+    fn to_field(&self, _: &str) -> Option<String> {
+        serde_json::to_string(&self.0).ok()
+    }
+}
+
+impl serde::Serialize for HeaderNames {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|name| (name, HEADER_MASK)))
+    }
+}
 
 /// Most headers of one subscription.
 const COUNT_MAX: usize = 32;

@@ -8,7 +8,7 @@ mod settings;
 pub mod signature;
 
 pub use delivery::{Delivery, DeliveryStatus};
-pub use headers::{HEADER_MASK, check_headers};
+pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookUpdateRequest,
 };
@@ -17,14 +17,17 @@ pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;
 
-use super::fields::Read as _;
+use super::fields::{Unsent, object, text_field};
 use super::ids::{Partition, TenantId, text_id};
 use super::json::FreeObject;
 use super::moment::Moment;
-use super::record::{Record, RecordError};
 use super::words::words;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 
+/// Most characters of a name.
+const NAME_CHARS_MAX: usize = 256;
+/// Most characters of a description.
+const DESCRIPTION_CHARS_MAX: usize = 1024;
 /// Most characters of a receiver's address.
 pub const URL_CHARS_MAX: usize = 2048;
 
@@ -48,6 +51,8 @@ pub enum Owner {
     /// The operator's: told of every tenant's.
     System,
 }
+
+text_field!(Owner, Owner::parse);
 
 impl Owner {
     /// The name of the operator's own subscriptions, events and logs.
@@ -103,6 +108,8 @@ text_id! {
     SubscriptionId
 }
 
+text_field!(SubscriptionId, SubscriptionId::parse);
+
 impl SubscriptionId {
     /// A new random id for a subscription of this partition.
     pub fn mint(partition: Partition) -> Self {
@@ -145,91 +152,58 @@ fn partition_of(id: &str, letters: &str) -> Option<Partition> {
     Partition::parse(partition).filter(|_| well_formed)
 }
 
-/// A subscription as it is recorded, without its secrets.
-#[derive(Debug, Clone)]
-pub struct Subscription {
-    /// Names it.
-    pub subscription_id: SubscriptionId,
-    /// Whose it is.
-    pub owner: Owner,
-    /// For people.
-    pub name: Option<String>,
-    /// For people.
-    pub description: Option<String>,
-    /// Where deliveries go.
-    pub url: String,
-    /// Which events, by type.
-    pub event_types: Vec<EventTypeName>,
-    /// Which events besides, by category.
-    pub event_categories: Vec<EventCategory>,
-    /// Events of which scopes.
-    pub scope_filter: Option<String>,
-    /// From when on anomalies are told.
-    pub thresholds: Option<Thresholds>,
-    /// Names of the headers that each delivery has besides the usual ones.
-    pub header_names: Vec<String>,
-    /// Whether it gets events.
-    pub status: WebhookStatus,
-    /// How failed deliveries are repeated.
-    pub retry_policy: RetryPolicy,
-    /// Deliveries in a row that may fail.
-    pub disable_after_failures: i64,
-    /// Deliveries in a row that have failed.
-    pub consecutive_failures: i64,
-    /// On the store's clock.
-    pub created_at: Moment,
-    /// When its settings were last changed.
-    pub updated_at: Option<Moment>,
-    /// When a delivery was last tried.
-    pub last_triggered_at: Option<Moment>,
-    /// When a delivery last succeeded.
-    pub last_success_at: Option<Moment>,
-    /// When a delivery last failed for good.
-    pub last_failure_at: Option<Moment>,
-    /// The owner's own data.
-    pub metadata: Option<FreeObject>,
-    /// Rises with each change of the settings.
-    pub version: i64,
-}
-
-impl Subscription {
-    /// Reads the stored fields.
-    ///
-    /// # Errors
-    /// [`RecordError`] names the field.
-    pub fn from_record(record: &Record) -> Result<Self, RecordError> {
-        let words = |name: &str| record.get(name).unwrap_or_default().split_whitespace();
-        let categories: Option<Vec<_>> = words("event_categories")
-            .map(EventCategory::parse)
-            .collect();
-        let header_names = record.get("header_names").unwrap_or("[]");
-        Ok(Self {
-            subscription_id: record.word("subscription_id", SubscriptionId::parse)?,
-            owner: record.word("tenant", Owner::parse)?,
-            name: record.get("name").map(str::to_owned),
-            description: record.get("description").map(str::to_owned),
-            url: record.text("url")?.to_owned(),
-            event_types: words("event_types")
-                .map(EventTypeName::from_stored)
-                .collect(),
-            event_categories: categories.ok_or_else(|| RecordError::of("event_categories"))?,
-            scope_filter: record.get("scope_filter").map(str::to_owned),
-            thresholds: record.optional_word("thresholds", Thresholds::from_text)?,
-            header_names: serde_json::from_str(header_names)
-                .map_err(|_| RecordError::of("header_names"))?,
-            status: record.word("status", WebhookStatus::parse)?,
-            retry_policy: record.word("retry_policy", RetryPolicy::from_text)?,
-            disable_after_failures: record.integer("disable_after_failures")?,
-            consecutive_failures: record.integer("consecutive_failures")?,
-            created_at: record.moment("created_at_ms")?,
-            updated_at: record.optional_moment("updated_at_ms")?,
-            last_triggered_at: record.optional_moment("last_triggered_at_ms")?,
-            last_success_at: record.optional_moment("last_success_at_ms")?,
-            last_failure_at: record.optional_moment("last_failure_at_ms")?,
-            metadata: record
-                .optional_word("metadata", |text| FreeObject::from_stored(text.to_owned()))?,
-            version: record.integer("version")?,
-        })
+object! {
+    /// A webhook subscription. Only the response that creates it shows its signing secret.
+    #[derive(Debug, Clone)]
+    pub struct Subscription as "WebhookSubscription": Serialize + Recorded + Nested {
+        /// Id of the subscription.
+        pub subscription_id: SubscriptionId { recorded: false },
+        /// Owner of the subscription: a tenant, or `__system__`.
+        pub owner: Owner { name: "tenant_id", field: "tenant", recorded: false },
+        /// Name.
+        pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
+        /// Description.
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
+        /// Address of the receiver.
+        pub url: String { chars: ..=URL_CHARS_MAX },
+        /// Event types.
+        pub event_types: Vec<EventTypeName>,
+        /// Further events, by category.
+        pub event_categories: Vec<EventCategory> { unpublished_default: Vec::new(), skip_if: Vec::is_empty },
+        /// Scopes whose events are delivered.
+        pub scope_filter: Option<String>,
+        /// When anomalies emit events.
+        pub thresholds: Option<Thresholds>,
+        /// Never shown here.
+        pub signing_secret: Unsent<String> { keyword: ("writeOnly", true) },
+        /// Headers of each delivery, with `********` for every value.
+        pub headers: HeaderNames {
+            field: "header_names", unpublished_default: HeaderNames::default(), skip_if: HeaderNames::is_empty, recorded: false,
+        },
+        /// Status.
+        pub status: WebhookStatus { recorded: false },
+        /// How failed deliveries are retried.
+        pub retry_policy: RetryPolicy { required: false },
+        /// Consecutive failures after which the subscription is disabled.
+        pub disable_after_failures: i64 {
+            range: 1.., keyword: ("default", DISABLE_AFTER_FAILURES), required: false,
+        },
+        /// Consecutive failures so far.
+        pub consecutive_failures: i64 { required: false, keyword: ("readOnly", true), recorded: false },
+        /// When it was created.
+        pub created_at: Moment { field: "created_at_ms", recorded: false },
+        /// When its settings were last changed.
+        pub updated_at: Option<Moment> { field: "updated_at_ms", recorded: false },
+        /// When a delivery was last attempted.
+        pub last_triggered_at: Option<Moment> { field: "last_triggered_at_ms", recorded: false },
+        /// When a delivery last succeeded.
+        pub last_success_at: Option<Moment> { field: "last_success_at_ms", recorded: false },
+        /// When a delivery last failed for good.
+        pub last_failure_at: Option<Moment> { field: "last_failure_at_ms", recorded: false },
+        /// Data that the owner chooses.
+        pub metadata: Option<FreeObject>,
+        /// Rises with each change of the settings.
+        pub version: i64 { internal: true, recorded: false },
     }
 }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::{HEADER_MASK, RetryPolicy, Thresholds, URL_CHARS_MAX, WebhookStatus, check_headers};
+use super::{
+    DESCRIPTION_CHARS_MAX, HEADER_MASK, NAME_CHARS_MAX, RetryPolicy, Thresholds, URL_CHARS_MAX,
+    WebhookStatus, check_headers,
+};
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::{Blank, Object, Patch, Read, Value, object, plain_field};
 use crate::domain::json::FreeObject;
@@ -23,29 +26,31 @@ const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 object! {
     /// Creates a webhook subscription.
     #[derive(Debug)]
-    pub struct WebhookCreateRequest: Read {
+    pub struct WebhookCreateRequest: Read + Written {
         /// Name.
-        pub name: Option<String> { chars: ..=256 },
+        pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
         /// Description.
-        pub description: Option<String> { chars: ..=1024 },
+        pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// Address of the receiver; checked against the security configuration.
         pub url: String { chars: ..=URL_CHARS_MAX, blank: Blank::Refused },
         /// Event types, or `custom.` and a name. At most 100.
         pub event_types: Vec<EventTypeName> { items: 1.., unpublished_items: 1..=SELECTORS_MAX, distinct: true },
         /// Further events, by category.
-        pub event_categories: Option<Vec<EventCategory>> { unpublished_items: ..=SELECTORS_MAX, distinct: true },
+        pub event_categories: Vec<EventCategory> {
+            unpublished_items: ..=SELECTORS_MAX, distinct: true, unpublished_default: Vec::new(),
+        },
         /// Scopes whose events are delivered: one scope, or the beginning of scopes and `*`.
         pub scope_filter: Option<String> { unpublished_chars: ..=SCOPE_CHARS_MAX, blank: Blank::Null },
         /// When anomalies emit events.
         pub thresholds: Option<Thresholds>,
         /// Key of the signatures, 16 to 256 characters. Absent: the service generates one.
         pub signing_secret: Option<SecretString> {
-            unpublished_chars: SECRET_CHARS, blank: Blank::Null, example: "whsec_0123456789",
+            unpublished_chars: SECRET_CHARS, blank: Blank::Null, example: "whsec_0123456789", recorded: false,
         },
         /// Headers sent with each delivery besides the usual ones; responses mask their values.
-        pub headers: Option<BTreeMap<String, SecretString>>,
+        pub headers: Option<BTreeMap<String, SecretString>> { recorded: false },
         /// How failed deliveries are retried.
-        pub retry_policy: Option<RetryPolicy>,
+        pub retry_policy: RetryPolicy { unpublished_default: RetryPolicy::default() },
         /// Consecutive failures after which the subscription is disabled; at most 10,000.
         pub disable_after_failures: i64 {
             range: 1.., unpublished_range: 1..=FAILURES_MAX, default: DISABLE_AFTER_FAILURES,
@@ -67,9 +72,9 @@ object! {
     #[derive(Debug, Clone)]
     pub struct WebhookUpdateRequest: Read {
         /// Name.
-        pub name: Patch<String> { chars: ..=256 },
+        pub name: Patch<String> { chars: ..=NAME_CHARS_MAX },
         /// Description.
-        pub description: Patch<String> { chars: ..=1024 },
+        pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// Address of the receiver; checked against the security configuration.
         pub url: Option<String> { chars: ..=URL_CHARS_MAX, blank: Blank::Refused },
         /// Event types. May be empty where categories remain.

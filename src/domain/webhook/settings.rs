@@ -8,7 +8,7 @@ object! {
     /// How failed deliveries are repeated: after the n-th failed attempt, `initial_delay_ms` times `backoff_multiplier` to the
     /// power of n-1, at most `max_delay_ms`.
     #[derive(Debug, Clone, Copy, PartialEq)]
-    pub struct RetryPolicy as "WebhookRetryPolicy": Read + Show {
+    pub struct RetryPolicy as "WebhookRetryPolicy": Read + Serialize + Json {
         /// Attempts after the first.
         pub max_retries: i64 { range: 0..=10, default: 5 },
         /// Delay after the first failed attempt, in milliseconds.
@@ -22,7 +22,7 @@ object! {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self::from_text("{}").expect("every member has a default")
+        Self::parse_json("{}").expect("every member has a default")
     }
 }
 
@@ -47,7 +47,7 @@ impl Read for Share {
 object! {
     /// When anomalies emit events. What is absent has its default.
     #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct Thresholds as "WebhookThresholdConfig": Read + Show {
+    pub struct Thresholds as "WebhookThresholdConfig": Read + Serialize + Json {
         /// Shares of a budget whose crossing emits `budget.threshold_crossed`, to six decimals, 20 at most. Absent: 0.8,
         /// 0.95 and 1.
         pub budget_utilization: Option<Vec<Share>> { unpublished_items: ..=20 },
@@ -86,10 +86,10 @@ mod tests {
     use super::*;
     #[test]
     fn a_retry_policy_is_whole_and_bounded() {
-        let policy = RetryPolicy::from_text(r#"{"max_retries":0,"backoff_multiplier":1}"#);
+        let policy = RetryPolicy::parse_json(r#"{"max_retries":0,"backoff_multiplier":1}"#);
         let policy = policy.expect("a policy");
         assert_eq!((policy.max_retries, policy.max_delay_ms), (0, 60_000));
-        assert_eq!(RetryPolicy::from_text(&policy.to_text()), Some(policy));
+        assert_eq!(RetryPolicy::parse_json(&policy.to_json()), Some(policy));
         for text in [
             r#"{"max_retries":11}"#,
             r#"{"max_retries":"1"}"#,
@@ -100,7 +100,7 @@ mod tests {
             r#"{"jitter":1}"#,
             "[]",
         ] {
-            assert!(RetryPolicy::from_text(text).is_none(), "{text}");
+            assert!(RetryPolicy::parse_json(text).is_none(), "{text}");
         }
     }
 
@@ -108,15 +108,15 @@ mod tests {
     fn shares_are_kept_to_six_decimals_and_counted_in_millionths() {
         let config =
             r#"{"budget_utilization":[0.5000004,1,0.1234567,0.5,0],"rate_window_seconds":60}"#;
-        let config = Thresholds::from_text(config).expect("thresholds");
+        let config = Thresholds::parse_json(config).expect("thresholds");
         assert_eq!(config.millionths(), [123_457, 500_000, 1_000_000]);
         assert_eq!(
-            Thresholds::from_text(&config.to_text()),
+            Thresholds::parse_json(&config.to_json()),
             Some(config.clone())
         );
         assert!(
             config
-                .to_text()
+                .to_json()
                 .starts_with(r#"{"budget_utilization":[0.5,1.0,0.123457,0.5,0.0],"#)
         );
         for text in [
@@ -127,7 +127,7 @@ mod tests {
             r#"{"rate_window_seconds":59}"#,
             r#"{"surprise":1}"#,
         ] {
-            assert!(Thresholds::from_text(text).is_none(), "{text}");
+            assert!(Thresholds::parse_json(text).is_none(), "{text}");
         }
     }
 }

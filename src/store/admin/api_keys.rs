@@ -6,7 +6,7 @@ use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::record::Record;
+use crate::domain::record::{FieldChange, Record};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
@@ -183,7 +183,7 @@ impl Store {
         &self,
         key_id: &KeyId,
         tenant: &TenantId,
-        fields: &[(&'static str, Option<String>)],
+        fields: &[FieldChange],
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
         let build = |day: Day| {
@@ -192,9 +192,9 @@ impl Store {
             args.push(key_id.to_string());
             args.extend([change.payload_hash, change.cause].map(str::to_owned));
             args.push((fields.len() * 2).to_string());
-            for (field, value) in fields {
-                let value = value.as_ref().map(|value| format!("={value}"));
-                args.extend([(*field).to_owned(), value.unwrap_or_default()]);
+            for change in fields {
+                let value = change.value.as_ref().map(|value| format!("={value}"));
+                args.extend([change.field.to_owned(), value.unwrap_or_default()]);
             }
             push_pairs(&mut args, change.audit);
             (self.change_keys(key_id, tenant, day, change), args)

@@ -1,8 +1,11 @@
 //! `list_budgets.lua`, and the ledgers of many tenants.
 
+use std::sync::LazyLock;
+
 use redis::{Cmd, Value};
 use tracing::error;
 
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
@@ -14,26 +17,7 @@ use crate::store::scripts::LIST_BUDGETS;
 use crate::store::{Arg, Reply, Store, StoreError};
 
 /// The fields of a ledger that may be shown.
-const SHOWN: [&str; 18] = [
-    "ledger_id",
-    "tenant",
-    "scope",
-    "unit",
-    "allocated",
-    "remaining",
-    "reserved",
-    "spent",
-    "debt",
-    "overdraft_limit",
-    "is_over_limit",
-    "commit_overage_policy",
-    "status",
-    "rollover_policy",
-    "period_start",
-    "period_end",
-    "created_at_ms",
-    "updated_at_ms",
-];
+static SHOWN: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
 
 /// A part of the lists of ledgers.
 #[derive(Debug, Clone, Copy)]

@@ -2,10 +2,10 @@
 
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
+use crate::domain::budget::ledger::BudgetUpdateRequest;
 use crate::domain::fields::Patch;
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
-use crate::domain::policy::OveragePolicy;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopePath;
@@ -26,17 +26,6 @@ pub struct LedgerName<'a> {
     pub unit: Unit,
 }
 
-/// What is to be changed of a ledger; what is none stays.
-#[derive(Debug, Clone, Default)]
-pub struct BudgetUpdate {
-    /// How much debt is allowed, in the ledger's unit.
-    pub overdraft_limit: Option<i64>,
-    /// What a commit above the estimate does.
-    pub commit_overage_policy: Patch<OveragePolicy>,
-    /// Stored and never shown.
-    pub metadata: Patch<FreeObject>,
-}
-
 impl Store {
     /// Changes a ledger and returns its record.
     ///
@@ -45,10 +34,12 @@ impl Store {
     pub async fn update_budget(
         &self,
         ledger: LedgerName<'_>,
-        update: &BudgetUpdate,
+        update: &BudgetUpdateRequest,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let limit = update.overdraft_limit.map(|limit| limit.to_string());
+        let limit = update
+            .overdraft_limit
+            .map(|limit| limit.value().to_string());
         let args = [
             limit.as_deref().unwrap_or_default(),
             patched(&update.commit_overage_policy, |policy| policy.as_str()),

@@ -5,7 +5,6 @@ use crate::domain::budget::funding::FundingOperation;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::policy::OveragePolicy;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopePath;
@@ -32,8 +31,6 @@ pub struct LedgerRecord<'a> {
     pub allocated: Amount,
     /// How much debt is allowed, in the same unit.
     pub overdraft_limit: i64,
-    /// What a commit above the estimate does.
-    pub overage_policy: Option<OveragePolicy>,
     /// What only the record keeps.
     pub fields: &'a Pairs,
 }
@@ -130,8 +127,8 @@ impl Store {
                 ledger.allocated.value().to_string(),
                 ledger.overdraft_limit.to_string(),
             ]);
-            let overage = ledger.overage_policy.map_or("", OveragePolicy::as_str);
-            args.extend([overage, change.payload_hash, change.cause].map(str::to_owned));
+            // The overage policy is among the fields.
+            args.extend(["", change.payload_hash, change.cause].map(str::to_owned));
             push_counted(&mut args, ledger.fields);
             push_pairs(&mut args, change.audit);
             (key_names, args)

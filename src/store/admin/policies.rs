@@ -3,7 +3,7 @@
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicySet, ScopePattern};
-use crate::domain::record::{Record, RecordError};
+use crate::domain::record::{FieldChange, Record, RecordError};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::clock::Day;
@@ -41,17 +41,6 @@ pub enum PolicyCreation {
     Created(Record),
     /// The random id has been used before; try another.
     Taken,
-}
-
-/// A field of a policy's record, and what it is set to; `None` removes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldChange {
-    /// The member of the request that says so.
-    pub member: &'static str,
-    /// The field.
-    pub field: &'static str,
-    /// Its value.
-    pub value: Option<String>,
 }
 
 /// A step along a tenant's policies.

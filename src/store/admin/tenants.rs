@@ -6,15 +6,15 @@ use redis::Value;
 
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::TenantStatus;
-use crate::domain::tenant::record::{NewTenant, TenantUpdate};
+use crate::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
 use crate::store::Store;
 use crate::store::admin::{
-    AdminError, Change, Stored, outcome, push_counted, push_day, push_pairs, refused,
+    AdminError, Change, Pairs, Stored, outcome, push_counted, push_day, push_pairs, refused,
 };
 use crate::store::scripts::{CREATE_TENANT, UPDATE_TENANT};
 
@@ -55,7 +55,7 @@ impl Store {
     /// [`AdminRefusal::DuplicateTenant`] when the id has another name.
     pub async fn create_tenant(
         &self,
-        tenant: &NewTenant,
+        tenant: &TenantCreateRequest,
         change: &Change<'_>,
     ) -> Result<CreatedTenant, AdminError> {
         let keys = self.keys();
@@ -64,7 +64,7 @@ impl Store {
         let mut enter = redis::cmd("ZADD");
         enter.arg(&directory).arg(0).arg(id);
         self.query(&directory, &enter).await?;
-        let fields = tenant.fields();
+        let fields = set_fields(tenant.fields());
         let build = |day: Day| {
             let mut key_names = vec![
                 keys.tenant(partition, id),
@@ -111,12 +111,14 @@ impl Store {
     pub async fn update_tenant(
         &self,
         tenant: &TenantId,
-        update: &TenantUpdate,
+        update: &TenantUpdateRequest,
         close: &Close<'_>,
         change: &Change<'_>,
     ) -> Result<UpdatedTenant, AdminError> {
         let (keys, partition, id) = (self.keys(), tenant.partition(), tenant.as_str());
-        let fields = update.fields();
+        let fields = update.fields().into_iter();
+        let fields = fields.map(|change| (change.field, change.value.unwrap_or_default()));
+        let fields: Pairs = fields.collect();
         let build = |day: Day| {
             let mut key_names = vec![
                 keys.tenant(partition, id),

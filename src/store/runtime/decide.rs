@@ -137,7 +137,7 @@ impl Store {
             amount: request.amount.value(),
             swept_until_ms: request.swept_until_ms,
             outcome_status: if decides { "DECISION" } else { "DRY_RUN" },
-            caps: caps.map(Caps::to_text),
+            caps: caps.map(Caps::to_json),
             denied_per_minute: question.denied_per_minute,
             context: request.cause,
             retention_ms: RETENTION_MS,

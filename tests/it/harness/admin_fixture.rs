@@ -2,25 +2,25 @@
 
 use std::ops::Deref;
 
-use budget_authority::admin::{
-    Admin, AdminError, CreatedApiKey, Funding, NewApiKey, NewBudget, Request,
-};
+use budget_authority::admin::{Admin, AdminError, CreatedApiKey, Funding, Request};
 use budget_authority::domain::amount::{Amount, Unit};
+use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::budget::funding::{FundingOperation, RolloverPolicy};
-use budget_authority::domain::budget::ledger::BudgetLedger;
+use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use budget_authority::domain::caller::{AdminKeys, Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::event::StoredEvent;
+use budget_authority::domain::fields::Read as _;
 use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, TenantId, TraceId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::record::Record;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
-use budget_authority::domain::tenant::record::{NewTenant, Tenant};
+use budget_authority::domain::tenant::record::{Tenant, TenantCreateRequest};
 use budget_authority::store::{Day, Store};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::redis::{RedisServer, shared};
 use super::redis_fixture::RedisFixture;
@@ -97,38 +97,30 @@ pub fn tokens(value: i64) -> Amount {
     Amount::new(Unit::Tokens, value).expect("not negative")
 }
 
-pub fn new_tenant(id: &str, name: &str) -> NewTenant {
-    NewTenant {
-        tenant_id: tenant_id(id),
-        name: name.to_owned(),
-        parent_tenant_id: None,
-        default_commit_overage_policy: None,
-        default_reservation_ttl_ms: None,
-        max_reservation_ttl_ms: None,
-        max_reservation_extensions: None,
-        reservation_expiry_policy: None,
-        metadata: None,
-    }
+pub fn new_tenant(id: &str, name: &str) -> TenantCreateRequest {
+    let body = json!({"tenant_id": id, "name": name}).to_string();
+    TenantCreateRequest::parse_json(&body).expect("a sound request")
 }
 
-pub fn new_key(tenant: &str) -> NewApiKey {
-    NewApiKey {
+pub fn new_key(tenant: &str) -> ApiKeyCreateRequest {
+    ApiKeyCreateRequest {
         tenant_id: tenant.to_owned(),
         name: "ci".to_owned(),
         description: None,
         permissions: None,
-        scope_filter: ScopeFilter::default(),
+        scope_filter: None,
         expires_at: None,
         metadata: None,
     }
 }
 
-pub fn new_budget(tenant_id: Option<&str>, of: &str, allocated: i64) -> NewBudget {
-    NewBudget {
+pub fn new_budget(tenant_id: Option<&str>, of: &str, allocated: i64) -> BudgetCreateRequest {
+    BudgetCreateRequest {
         tenant_id: tenant_id.map(str::to_owned),
-        scope: scope(of),
+        scope: of.to_owned(),
+        unit: Unit::Tokens,
         allocated: tokens(allocated),
-        overdraft_limit: 0,
+        overdraft_limit: None,
         commit_overage_policy: None,
         rollover_policy: RolloverPolicy::None,
         period_start: None,
@@ -193,9 +185,9 @@ impl AdminFixture {
     }
 
     pub async fn key(&self, tenant: &str, permissions: &[Permission], filter: &[&str]) -> Caller {
-        let key = NewApiKey {
+        let key = ApiKeyCreateRequest {
             permissions: Some(permissions.to_vec()),
-            scope_filter: ScopeFilter::new(filter.iter().map(ToString::to_string)),
+            scope_filter: Some(ScopeFilter::new(filter.iter().map(ToString::to_string))),
             ..new_key(tenant)
         };
         let created = self.admin.create_api_key(&key, &ask().request()).await;
@@ -206,7 +198,7 @@ impl AdminFixture {
         let new = new_budget(Some(tenant), of, allocated);
         let created = self
             .admin
-            .create_budget(&admin_key(), &new, &ask().request())
+            .create_budget(&admin_key(), &new, &scope(&new.scope), &ask().request())
             .await;
         created.expect("a new ledger")
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use budget_authority::admin::{TenantUpdate, UpdatedTenant};
+use budget_authority::admin::UpdatedTenant;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
@@ -13,6 +13,7 @@ use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
+use budget_authority::domain::tenant::record::TenantUpdateRequest;
 use budget_authority::ledger::{Ledger, LedgerError, Reserve, Reserved};
 use budget_authority::store::Store;
 use redis::Cmd;
@@ -29,10 +30,10 @@ pub struct TenantFixture {
     pub(super) queued: Vec<(String, Cmd)>,
 }
 
-pub fn closed() -> TenantUpdate {
-    TenantUpdate {
+pub fn closed() -> TenantUpdateRequest {
+    TenantUpdateRequest {
         status: Some(TenantStatus::Closed),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `ledger verify` finds counts and indexes of the overview that are not as the records are.
 
-use budget_authority::admin::BudgetUpdate;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::tools::verify::verify;
 
 use crate::harness::admin_fixture::{
@@ -74,7 +74,7 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
     let new = new_budget(Some("acme"), "tenant:acme", 10);
     fixture
         .admin
-        .create_budget(&admin_key(), &new, &ask().request())
+        .create_budget(&admin_key(), &new, &scope(&new.scope), &ask().request())
         .await
         .expect("a ledger");
     let (partition, record) = (
@@ -118,9 +118,9 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
             "4"
         ]
     );
-    let update = BudgetUpdate {
-        overdraft_limit: Some(4),
-        ..BudgetUpdate::default()
+    let update = BudgetUpdateRequest {
+        overdraft_limit: Some(crate::harness::admin_fixture::tokens(4)),
+        ..BudgetUpdateRequest::default()
     };
     fixture
         .admin

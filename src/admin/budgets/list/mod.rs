@@ -59,16 +59,16 @@ impl BudgetSort {
             Self::CommitOveragePolicy => Position::new(policy, id),
             // Fractions that are not negative stand in the order of their bits.
             Self::Utilization => Position::new(utilization(ledger).to_bits().cast_signed(), id),
-            Self::Debt => Position::new(ledger.debt, id),
+            Self::Debt => Position::new(ledger.debt.value(), id),
         }
     }
 }
 
 /// What was charged of what was allocated: 0 where nothing was allocated, above 1 where more was charged.
 fn utilization(ledger: &BudgetLedger) -> f64 {
-    match ledger.allocated {
+    match ledger.allocated.value() {
         0 => 0.0,
-        allocated => ledger.spent as f64 / allocated as f64,
+        allocated => ledger.spent.value() as f64 / allocated as f64,
     }
 }
 
@@ -107,7 +107,9 @@ impl BudgetFilter {
             && self
                 .over_limit
                 .is_none_or(|over| ledger.is_over_limit == over)
-            && self.has_debt.is_none_or(|owes| (ledger.debt > 0) == owes)
+            && self
+                .has_debt
+                .is_none_or(|owes| (ledger.debt.value() > 0) == owes)
             && self.utilization_min.is_none_or(|least| used >= least)
             && self.utilization_max.is_none_or(|most| used <= most)
             && self.search.as_ref().is_none_or(found)

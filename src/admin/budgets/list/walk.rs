@@ -214,16 +214,5 @@ fn read(record: Option<Record>) -> Result<Option<BudgetLedger>, RecordError> {
     if record.is_empty() {
         return Ok(None);
     }
-    let ledger = BudgetLedger::from_record(&record)?;
-    let figures = [
-        ("allocated", ledger.allocated),
-        ("reserved", ledger.reserved),
-        ("spent", ledger.spent),
-        ("debt", ledger.debt),
-        ("overdraft_limit", ledger.overdraft_limit),
-    ];
-    match figures.into_iter().find(|(_, figure)| *figure < 0) {
-        Some((name, _)) => Err(RecordError::of(name)),
-        None => Ok(Some(ledger)),
-    }
+    BudgetLedger::from_record(&record).map(Some)
 }

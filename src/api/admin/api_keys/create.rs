@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{ApiKeyCreateRequest, ApiKeyCreateResponse};
-use crate::admin::{NewApiKey, Request};
+use super::ApiKeyCreateResponse;
+use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::api_key::ApiKeyCreateRequest;
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
@@ -30,17 +31,8 @@ async fn create_api_key(
     IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<ApiKeyCreateRequest>,
 ) -> Returns<ApiKeyCreateResponse> {
-    let sent = body.request;
-    let tenant = TenantId::parse(&sent.tenant_id);
-    let new = NewApiKey {
-        tenant_id: sent.tenant_id,
-        name: sent.name,
-        description: sent.description,
-        permissions: sent.permissions,
-        scope_filter: sent.scope_filter.unwrap_or_default(),
-        expires_at: sent.expires_at,
-        metadata: sent.metadata,
-    };
+    let new = body.request;
+    let tenant = TenantId::parse(&new.tenant_id);
     let request = Request {
         cause: &cause,
         idempotency_key: key.as_ref(),

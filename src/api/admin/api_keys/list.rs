@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::ApiKey;
 use crate::admin::{ApiKeyFilter, ApiKeySort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
@@ -14,6 +13,7 @@ use crate::api::operation::{Declaration, json};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::api_key::ApiKey;
 
 list_response! {
     /// A page of API keys.
@@ -61,10 +61,9 @@ async fn list_api_keys(
     let page = state.admin.list_api_keys(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
-    let keys = page.rows.into_iter().map(Into::into).collect();
     Ok(CheckedJson(
         StatusCode::OK,
-        ApiKeyListResponse::new(keys, next),
+        ApiKeyListResponse::new(page.rows, next),
     ))
 }
 

@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::routing::on;
 use serde_json::json;
 
-use super::{ApiKey, ApiKeyRevokeQuery, changed, key_id, owner_of};
+use super::{ApiKeyRevokeQuery, changed, key_id, owner_of};
 use crate::admin::Request;
 use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{self, Declaration, parameters};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
+use crate::domain::api_key::ApiKey;
 use crate::domain::cause::Cause;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;

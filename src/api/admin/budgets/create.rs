@@ -4,15 +4,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{BudgetCreateRequest, BudgetLedger};
-use crate::admin::{NewBudget, Request};
+use super::check_unit;
+use super::requests::read_scope;
+use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
+use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::amount::Amount;
+use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
@@ -34,34 +36,90 @@ async fn create_budget(
     IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<BudgetCreateRequest>,
 ) -> Returns<BudgetLedger> {
-    let sent = body.request;
-    sent.check_units()?;
-    let scope = sent.budget_scope()?;
-    let tenant = target_tenant(&caller, sent.tenant_id.as_deref());
-    let new = NewBudget {
-        tenant_id: sent.tenant_id,
-        scope,
-        allocated: sent.allocated,
-        overdraft_limit: sent.overdraft_limit.map_or(0, Amount::value),
-        commit_overage_policy: sent.commit_overage_policy,
-        rollover_policy: sent.rollover_policy,
-        period_start: sent.period_start,
-        period_end: sent.period_end,
-        metadata: sent.metadata,
-    };
+    let new = body.request;
+    check_units(&new)?;
+    let scope = read_scope(&new.scope)?;
+    let tenant = target_tenant(&caller, new.tenant_id.as_deref());
     let request = Request {
         cause: &cause,
         idempotency_key: key.as_ref(),
         payload_hash: &PayloadHash::of_body(&body.sent),
     };
-    let created = state.admin.create_budget(&caller, &new, &request).await;
+    let created = state
+        .admin
+        .create_budget(&caller, &new, &scope, &request)
+        .await;
     let named = new.tenant_id.as_deref().unwrap_or_default();
     let context = ErrorContext {
         tenant: tenant.as_ref().map_or(named, TenantId::as_str),
-        scope: new.scope.path().as_str(),
-        unit: Some(new.allocated.unit()),
+        scope: scope.path().as_str(),
+        unit: Some(new.unit),
         ..ErrorContext::default()
     };
     let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::CREATED, created.try_into()?))
+    Ok(CheckedJson(StatusCode::CREATED, created))
+}
+
+/// Whether all amounts count what the budget counts.
+///
+/// # Errors
+/// 400 `UNIT_MISMATCH`.
+fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
+    check_unit("allocated", new.allocated, new.unit, &new.scope)?;
+    match new.overdraft_limit {
+        Some(limit) => check_unit("overdraft_limit", limit, new.unit, &new.scope),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::errors::Code;
+    use crate::domain::fields::Read as _;
+    use crate::domain::json::Json;
+
+    fn json(body: &str) -> Json {
+        Json::parse(body.as_bytes()).unwrap()
+    }
+
+    const CREATE: &str =
+        r#"{"scope":"tenant:acme","unit":"TOKENS","allocated":{"unit":"TOKENS","amount":1}}"#;
+
+    #[test]
+    fn amounts_must_count_what_the_budget_counts() {
+        let check = |body: &str| check_units(&BudgetCreateRequest::from_json(json(body)).unwrap());
+        assert!(check(CREATE).is_ok());
+        let error = check(&CREATE.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#))
+            .unwrap_err();
+        assert_eq!(error.code(), Code::UnitMismatch);
+        assert!(
+            error.message().contains("allocated is in TOKENS"),
+            "{}",
+            error.message()
+        );
+        let limit = CREATE.replace(
+            r#""scope""#,
+            r#""overdraft_limit":{"unit":"CREDITS","amount":1},"scope""#,
+        );
+        assert!(
+            check(&limit)
+                .unwrap_err()
+                .message()
+                .contains("overdraft_limit is in CREDITS")
+        );
+    }
+
+    #[test]
+    fn a_scope_is_refused_naming_the_segment() {
+        let request = BudgetCreateRequest::from_json(json(
+            &CREATE.replace("tenant:acme", "tenant:acme/team:x"),
+        ))
+        .unwrap();
+        let message = read_scope(&request.scope).unwrap_err().message();
+        assert!(
+            message.starts_with("Validation failed: scope: segment `team:x`"),
+            "{message}"
+        );
+    }
 }

@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::routing::on;
 
 use super::update::{changed, payload_hash};
-use super::{BudgetLedger, BudgetTarget, change_parameters};
+use super::{BudgetTarget, change_parameters};
 use crate::admin::Request;
 use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, optional};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::json::FreeObject;

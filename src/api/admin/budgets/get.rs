@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{BudgetLedger, BudgetTarget, target_parameters};
+use super::{BudgetTarget, target_parameters};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::scope::Level;
 
@@ -41,5 +42,5 @@ async fn lookup_budget(
     };
     let tenant = target_tenant(&caller, path.value(Level::Tenant));
     let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
-    Ok(CheckedJson(StatusCode::OK, found.try_into()?))
+    Ok(CheckedJson(StatusCode::OK, found))
 }

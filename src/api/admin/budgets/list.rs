@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::BudgetLedger;
 use crate::admin::{BudgetFilter, BudgetSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
@@ -15,6 +14,7 @@ use crate::api::operation::{Declaration, json};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 
 list_response! {
@@ -100,7 +100,6 @@ async fn list_budgets(
     let tenant = target_tenant(&caller, named.as_deref());
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
     let next = list.next_cursor(&page, secret);
-    let ledgers: Result<Vec<_>, _> = page.rows.into_iter().map(TryInto::try_into).collect();
-    let response = BudgetListResponse::new(ledgers?, next);
+    let response = BudgetListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -6,62 +6,11 @@ use serde_json::json;
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::funding::{FundingOperation, RolloverPolicy};
-use crate::domain::fields::{Blank, Problems, object};
+use crate::domain::budget::funding::FundingOperation;
+use crate::domain::fields::{Problems, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
-use crate::domain::moment::Moment;
-use crate::domain::policy::OveragePolicy;
-use crate::domain::scope::{BudgetScope, SCOPE_CHARS_MAX};
-
-object! {
-    /// Creates a budget at a scope.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct BudgetCreateRequest: Read {
-        /// Tenant that owns the budget. Required with the admin key; refused with an API key.
-        pub tenant_id: Option<String> { chars: ..=128 },
-        /// Scope, such as `tenant:acme/workspace:prod`.
-        pub scope: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused },
-        /// Unit of all figures.
-        pub unit: Unit,
-        /// What the budget grants.
-        pub allocated: Amount,
-        /// How much debt is allowed.
-        pub overdraft_limit: Option<Amount>,
-        /// What a commit above its estimate does. Absent: as the tenant's settings say.
-        pub commit_overage_policy: Option<OveragePolicy>,
-        /// Stored and returned; nothing is carried over.
-        pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
-        /// Stored and returned; without influence.
-        pub period_start: Option<Moment>,
-        /// Stored and returned; without influence.
-        pub period_end: Option<Moment>,
-        /// Data that the operator chooses; not returned.
-        pub metadata: Option<FreeObject>,
-    }
-}
-
-impl BudgetCreateRequest {
-    /// The scope, read by its grammar. Call after [`Self::check_units`], which is refused first.
-    ///
-    /// # Errors
-    /// 400 naming the segment at fault.
-    pub fn budget_scope(&self) -> Result<BudgetScope, ApiError> {
-        read_scope(&self.scope)
-    }
-
-    /// Whether all amounts count what the budget counts.
-    ///
-    /// # Errors
-    /// 400 `UNIT_MISMATCH`.
-    pub fn check_units(&self) -> Result<(), ApiError> {
-        check_unit("allocated", self.allocated, self.unit, &self.scope)?;
-        match self.overdraft_limit {
-            Some(limit) => check_unit("overdraft_limit", limit, self.unit, &self.scope),
-            None => Ok(()),
-        }
-    }
-}
+use crate::domain::scope::BudgetScope;
 
 object! {
     /// Funds a budget.
@@ -131,7 +80,11 @@ impl BudgetTarget {
     }
 }
 
-fn read_scope(text: &str) -> Result<BudgetScope, ApiError> {
+/// The scope of a budget, read by its grammar.
+///
+/// # Errors
+/// 400 naming the segment at fault.
+pub(super) fn read_scope(text: &str) -> Result<BudgetScope, ApiError> {
     BudgetScope::parse(text).map_err(|error| Problems::one("scope", error.to_string()).into())
 }
 
@@ -159,50 +112,6 @@ mod tests {
 
     fn json(body: &str) -> Json {
         Json::parse(body.as_bytes()).unwrap()
-    }
-
-    const CREATE: &str =
-        r#"{"scope":"tenant:acme","unit":"TOKENS","allocated":{"unit":"TOKENS","amount":1}}"#;
-
-    #[test]
-    fn amounts_must_count_what_the_budget_counts() {
-        let check = |body: &str| {
-            BudgetCreateRequest::from_json(json(body))
-                .unwrap()
-                .check_units()
-        };
-        assert!(check(CREATE).is_ok());
-        let error = check(&CREATE.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#))
-            .unwrap_err();
-        assert_eq!(error.code(), Code::UnitMismatch);
-        assert!(
-            error.message().contains("allocated is in TOKENS"),
-            "{}",
-            error.message()
-        );
-        let limit = CREATE.replace(
-            r#""scope""#,
-            r#""overdraft_limit":{"unit":"CREDITS","amount":1},"scope""#,
-        );
-        assert!(
-            check(&limit)
-                .unwrap_err()
-                .message()
-                .contains("overdraft_limit is in CREDITS")
-        );
-    }
-
-    #[test]
-    fn a_scope_is_refused_naming_the_segment() {
-        let request = BudgetCreateRequest::from_json(json(
-            &CREATE.replace("tenant:acme", "tenant:acme/team:x"),
-        ))
-        .unwrap();
-        let message = request.budget_scope().unwrap_err().message();
-        assert!(
-            message.starts_with("Validation failed: scope: segment `team:x`"),
-            "{message}"
-        );
     }
 
     #[test]

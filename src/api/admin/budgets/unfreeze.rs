@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::routing::on;
 
+use super::change_parameters;
 use super::freeze::{BudgetStatusTransitionRequest, change_status};
-use super::{BudgetLedger, change_parameters};
 use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, optional};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
+use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::cause::Cause;
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {

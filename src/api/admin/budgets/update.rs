@@ -4,36 +4,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{BudgetLedger, BudgetTarget, change_parameters, check_unit};
-use crate::admin::{AdminError, BudgetUpdate, Request};
+use super::{BudgetTarget, change_parameters, check_unit};
+use crate::admin::{AdminError, Request};
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, json, required};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::amount::Amount;
-use crate::domain::budget::ledger;
+use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::cause::Cause;
-use crate::domain::fields::{Patch, object};
 use crate::domain::ids::TenantId;
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::policy::OveragePolicy;
 use crate::domain::scope::Level;
-
-object! {
-    /// Changes the settings of a budget. What is absent stays.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct BudgetUpdateRequest: Read {
-        /// How much debt is allowed.
-        pub overdraft_limit: Option<Amount>,
-        /// What a commit above its estimate does; `null`: as the tenant's settings say.
-        pub commit_overage_policy: Patch<OveragePolicy>,
-        /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
-        pub metadata: Patch<FreeObject>,
-    }
-}
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Changes what an operator set on a budget",
@@ -52,17 +36,12 @@ async fn update_budget(
     body: AdminJson<BudgetUpdateRequest>,
 ) -> Returns<BudgetLedger> {
     let target = BudgetTarget::parse(&query)?;
-    let sent = body.request;
-    if let Some(limit) = sent.overdraft_limit {
+    let update = body.request;
+    if let Some(limit) = update.overdraft_limit {
         let scope = target.scope.path().as_str();
         let checked = check_unit("overdraft_limit", limit, target.unit, scope);
         checked.map_err(|error| error.about(owner(&target)))?;
     }
-    let update = BudgetUpdate {
-        overdraft_limit: sent.overdraft_limit.map(Amount::value),
-        commit_overage_policy: sent.commit_overage_policy,
-        metadata: sent.metadata,
-    };
     let request = Request {
         cause: &cause,
         idempotency_key: key.as_ref(),
@@ -86,7 +65,7 @@ pub(super) fn payload_hash(sent: &Json, target: &BudgetTarget) -> PayloadHash {
 
 /// The response to a change of a budget.
 pub(super) fn changed(
-    changed: Result<ledger::BudgetLedger, AdminError>,
+    changed: Result<BudgetLedger, AdminError>,
     target: &BudgetTarget,
 ) -> Returns<BudgetLedger> {
     let path = target.scope.path();
@@ -97,7 +76,7 @@ pub(super) fn changed(
         ..ErrorContext::default()
     };
     let ledger = changed.map_err(|error| error_of(error, &context).about(owner(target)))?;
-    Ok(CheckedJson(StatusCode::OK, ledger.try_into()?))
+    Ok(CheckedJson(StatusCode::OK, ledger))
 }
 
 fn owner(target: &BudgetTarget) -> Option<TenantId> {
@@ -108,7 +87,7 @@ fn owner(target: &BudgetTarget) -> Option<TenantId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::fields::Read as _;
+    use crate::domain::fields::{Patch, Read as _};
 
     #[test]
     fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {

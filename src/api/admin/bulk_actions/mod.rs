@@ -35,7 +35,7 @@ const EMPTY: &str = "must have at least one member that is not blank";
 object! {
     /// Selects tenants; at least one member.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct TenantBulkFilter: Read + Show {
+    pub struct TenantBulkFilter: Read + Serialize {
         /// Status.
         pub status: Option<TenantStatus>,
         /// Parent of the tenant, exactly.
@@ -58,7 +58,7 @@ object! {
 object! {
     /// Selects webhook subscriptions; at least one member.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct WebhookBulkFilter: Read + Show {
+    pub struct WebhookBulkFilter: Read + Serialize {
         /// Tenant that owns the subscription; `__system__` for the operator's own.
         pub tenant_id: Option<String> { blank: Blank::Null },
         /// Status.
@@ -78,7 +78,7 @@ object! {
 object! {
     /// Selects budgets of one tenant.
     #[derive(Debug, Clone, PartialEq)]
-    pub struct BudgetBulkFilter: Read + Show {
+    pub struct BudgetBulkFilter: Read + Serialize {
         /// Tenant that owns the budget.
         pub tenant_id: String { blank: Blank::Refused },
         /// Beginning of the scope.

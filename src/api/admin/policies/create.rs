@@ -4,18 +4,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{Policy, PolicyCreateRequest};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
+use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, json, parameters, required};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
+use crate::domain::fields::Problems;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::policy::{Policy, PolicyCreateRequest, ScopePattern};
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Creates a policy, which counts from the next request on",
@@ -33,7 +35,8 @@ async fn create_policy(
     IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<PolicyCreateRequest>,
 ) -> Returns<Policy> {
-    let new = body.request.into_new()?;
+    let new = body.request;
+    let scope_pattern = read_pattern(&new.scope_pattern)?;
     let tenant = target_tenant(&caller, new.tenant_id.as_deref());
     let request = Request {
         cause: &cause,
@@ -43,11 +46,37 @@ async fn create_policy(
     let named = new.tenant_id.as_deref().unwrap_or_default();
     let context = ErrorContext {
         tenant: tenant.as_ref().map_or(named, TenantId::as_str),
-        scope: new.scope_pattern.as_str(),
+        scope: scope_pattern.as_str(),
         name: &new.name,
         ..ErrorContext::default()
     };
-    let created = state.admin.create_policy(&caller, &new, &request).await;
+    let created = state
+        .admin
+        .create_policy(&caller, &new, &scope_pattern, &request)
+        .await;
     let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::CREATED, created.into()))
+    Ok(CheckedJson(StatusCode::CREATED, created))
+}
+
+/// The pattern, read by its grammar.
+///
+/// # Errors
+/// 400 naming the segment at fault.
+fn read_pattern(text: &str) -> Result<ScopePattern, ApiError> {
+    let pattern = ScopePattern::parse(text);
+    pattern.map_err(|error| Problems::one("scope_pattern", error.to_string()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_refused_naming_the_segment() {
+        let message = read_pattern("tenant:acme/*/agent:x").unwrap_err().message();
+        assert!(
+            message.starts_with("Validation failed: scope_pattern: segment `*`"),
+            "{message}"
+        );
+    }
 }

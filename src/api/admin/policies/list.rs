@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::Policy;
 use crate::admin::PolicyFilter;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
@@ -17,6 +16,7 @@ use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
+use crate::domain::policy::Policy;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 use crate::listing::OneOrder;
 
@@ -90,7 +90,6 @@ async fn list_policies(
     let tenant = target_tenant(&caller, named.as_deref());
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
     let next = list.next_cursor(&page, secret);
-    let policies = page.rows.into_iter().map(Into::into).collect();
-    let response = PolicyListResponse::new(policies, next);
+    let response = PolicyListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{Policy, PolicyUpdateRequest};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -15,6 +14,7 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
+use crate::domain::policy::{Policy, PolicyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Changes a policy from the next request on",
@@ -49,7 +49,7 @@ async fn update_policy(
             found.map_err(|error| error_of(error, &context))?
         }
     };
-    let changes = body.request.into_changes();
+    let update = body.request;
     let request = Request {
         cause: &cause,
         idempotency_key: key.as_ref(),
@@ -57,13 +57,13 @@ async fn update_policy(
     };
     let updated = state
         .admin
-        .update_policy(&caller, &policy_id, tenant.as_ref(), &changes, &request)
+        .update_policy(&caller, &policy_id, tenant.as_ref(), &update, &request)
         .await;
     let context = ErrorContext {
         tenant: tenant.as_ref().map_or("", TenantId::as_str),
-        name: changes.name.as_deref().unwrap_or_default(),
+        name: update.name.as_deref().unwrap_or_default(),
         ..context
     };
     let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::OK, updated.into()))
+    Ok(CheckedJson(StatusCode::OK, updated))
 }

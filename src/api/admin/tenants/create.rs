@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{Tenant, TenantCreateRequest};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -13,7 +12,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::tenant::record::NewTenant;
+use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Creates a tenant",
@@ -33,18 +32,7 @@ async fn create_tenant(
     IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     body: AdminJson<TenantCreateRequest>,
 ) -> Returns<Tenant> {
-    let sent = body.request;
-    let new = NewTenant {
-        tenant_id: sent.tenant_id,
-        name: sent.name,
-        parent_tenant_id: sent.parent_tenant_id,
-        default_commit_overage_policy: sent.default_commit_overage_policy,
-        default_reservation_ttl_ms: sent.default_reservation_ttl_ms,
-        max_reservation_ttl_ms: sent.max_reservation_ttl_ms,
-        max_reservation_extensions: sent.max_reservation_extensions,
-        reservation_expiry_policy: sent.reservation_expiry_policy,
-        metadata: sent.metadata,
-    };
+    let new = body.request;
     let request = Request {
         cause: &cause,
         idempotency_key: key.as_ref(),
@@ -61,5 +49,5 @@ async fn create_tenant(
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
-    Ok(CheckedJson(status, tenant.into()))
+    Ok(CheckedJson(status, tenant))
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{Tenant, tenant_id};
+use super::tenant_id;
 use crate::api::admin::extract::PathId;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json};
@@ -12,6 +12,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::tenant::record::Tenant;
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Shows a tenant",
@@ -33,5 +34,5 @@ async fn get_tenant(State(state): State<AppState>, PathId(id): PathId) -> Return
         None => Err(AdminRefusal::TenantNotFound.into()),
     };
     let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
-    Ok(CheckedJson(StatusCode::OK, found.into()))
+    Ok(CheckedJson(StatusCode::OK, found))
 }

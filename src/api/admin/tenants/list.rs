@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::Tenant;
 use crate::admin::{TenantFilter, TenantSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
@@ -15,6 +14,7 @@ use crate::api::operation::{Declaration, json};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::tenant::record::Tenant;
 
 list_response! {
     /// A page of tenants.
@@ -67,8 +67,7 @@ async fn list_tenants(
     let page = state.admin.list_tenants(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
-    let tenants = page.rows.into_iter().map(Into::into).collect();
-    let response = TenantListResponse::new(tenants, next);
+    let response = TenantListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }
 

@@ -44,7 +44,6 @@ async fn list_deliveries(
     let page = state.webhooks.deliveries(&caller, &id, &query).await;
     let page = page.map_err(|error| error_of(error, "", &id))?;
     let next = list.next_cursor(&page, secret);
-    let deliveries = page.rows.into_iter().map(Into::into).collect();
-    let response = WebhookDeliveryListResponse::new(deliveries, next);
+    let response = WebhookDeliveryListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -32,7 +32,6 @@ async fn list_webhooks(
     let page = state.webhooks.list(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
-    let subscriptions = page.rows.into_iter().map(Into::into).collect();
-    let response = WebhookListResponse::new(subscriptions, next);
+    let response = WebhookListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }

@@ -44,7 +44,6 @@ async fn list_own_webhooks(
         .await;
     let page = page.map_err(|error| error_of(error, tenant.as_str(), ""))?;
     let next = list.next_cursor(&page, secret);
-    let subscriptions = page.rows.into_iter().map(Into::into).collect();
-    let response = WebhookListResponse::new(subscriptions, next);
+    let response = WebhookListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }

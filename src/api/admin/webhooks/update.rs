@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{WebhookSubscription, error_of, subscription_id};
+use super::{error_of, subscription_id};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::operation::{Declaration, Operation, json, parameters, required};
@@ -14,13 +14,13 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
-use crate::domain::webhook::WebhookUpdateRequest;
+use crate::domain::webhook::{Subscription, WebhookUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Changes a webhook subscription",
     parameters: || vec![subscription_id(), parameters::idempotency_key()],
     request: required::<WebhookUpdateRequest>(),
-    responses: &[json::<WebhookSubscription>(
+    responses: &[json::<Subscription>(
         200,
         "The subscription after the change.",
     )],
@@ -36,7 +36,7 @@ async fn update_webhook(
     IdempotencyKeyHeader(key): IdempotencyKeyHeader,
     PathId(id): PathId,
     body: AdminJson<WebhookUpdateRequest>,
-) -> Returns<WebhookSubscription> {
+) -> Returns<Subscription> {
     // `null` is not as good as absent here, so the body is hashed as it is.
     let sent = body.sent.canonical();
     let target = [("subscription_id", id.as_str()), ("patch", sent.as_str())];
@@ -50,5 +50,5 @@ async fn update_webhook(
         .update(&caller, &id, &body.request, operation.name, &request)
         .await;
     let updated = updated.map_err(|error| error_of(error, "", &id))?;
-    Ok(CheckedJson(StatusCode::OK, updated.into()))
+    Ok(CheckedJson(StatusCode::OK, updated))
 }

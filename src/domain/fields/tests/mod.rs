@@ -1,8 +1,7 @@
 use super::*;
-use crate::domain::action::{Action, Metrics};
-use crate::domain::amount::{Amount, Unit};
+use crate::domain::action::Action;
+use crate::domain::amount::Unit;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::subject::Subject;
 use serde_json::json;
 
 mod values;
@@ -226,13 +225,13 @@ fn a_declaration_is_its_own_description() {
 
 object! {
     /// A response.
-    struct Shown as "Published": Show + Open {
+    struct Response as "Published": Serialize + Open {
         /// Its kind.
         kind: String { name: "type" },
         /// Absent or present.
         maybe: Option<i64>,
         /// For the service alone.
-        inner: i64 { shown: false },
+        inner: i64 { internal: true },
         /// Left out when empty.
         list: Vec<String> { skip_if: Vec::is_empty },
         /// Always there.
@@ -242,21 +241,21 @@ object! {
 
 #[test]
 fn a_response_leaves_out_what_is_absent() {
-    let mut shown = Shown {
+    let mut response = Response {
         kind: "k".to_owned(),
         maybe: None,
         inner: 7,
         list: Vec::new(),
         always: false,
     };
-    assert_eq!(json!(shown), json!({"type": "k", "always": false}));
-    (shown.maybe, shown.list) = (Some(1), vec!["x".to_owned()]);
+    assert_eq!(json!(response), json!({"type": "k", "always": false}));
+    (response.maybe, response.list) = (Some(1), vec!["x".to_owned()]);
     assert_eq!(
-        json!(shown),
+        json!(response),
         json!({"type": "k", "maybe": 1, "list": ["x"], "always": false})
     );
     let mut components = Components::default();
-    Shown::schema(&(), &mut components);
+    Response::schema(&(), &mut components);
     let schemas = components.into_schemas();
     assert_eq!(schemas["Published"]["required"], json!(["type"]));
     assert!(schemas["Published"].get("additionalProperties").is_none());

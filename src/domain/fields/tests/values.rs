@@ -1,6 +1,9 @@
 //! Values that many requests share: amounts, subjects, actions, metrics.
 
 use super::*;
+use crate::domain::action::Metrics;
+use crate::domain::amount::Amount;
+use crate::domain::subject::Subject;
 
 #[test]
 fn amounts() {

@@ -1,6 +1,6 @@
 //! Issuing and revoking API keys.
 
-use budget_authority::admin::NewApiKey;
+use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::{ApiKeyStatus, Permission};
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::admin::AdminRefusal;
@@ -57,7 +57,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
 async fn a_key_is_refused_for_a_tenant_that_cannot_have_one() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
-    let create = |key: NewApiKey| {
+    let create = |key: ApiKeyCreateRequest| {
         let fixture = &fixture;
         async move { refusal(fixture.admin.create_api_key(&key, &ask().request()).await) }
     };
@@ -66,7 +66,7 @@ async fn a_key_is_refused_for_a_tenant_that_cannot_have_one() {
         create(new_key("No Such")).await,
         AdminRefusal::OwnerNotFound
     );
-    let dead = NewApiKey {
+    let dead = ApiKeyCreateRequest {
         expires_at: Moment::from_ms(1),
         ..new_key("acme")
     };

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, NewApiKey};
+use budget_authority::admin::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::dispatcher::{Emitted, KeyExpiry};
+use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::{Lease, Store};
 use prometheus::Registry;
@@ -160,7 +161,7 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let now_ms = fixture.now_ms().await;
-    let soon = NewApiKey {
+    let soon = ApiKeyCreateRequest {
         expires_at: Moment::from_ms(now_ms + 1_500),
         ..new_key("acme")
     };

@@ -1,16 +1,16 @@
 //! Opening and looking up ledgers.
 
-use budget_authority::admin::NewBudget;
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::budget::funding::{BudgetStatus, RolloverPolicy};
+use budget_authority::domain::budget::ledger::BudgetCreateRequest;
 use budget_authority::domain::json::FreeObject;
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::BadKey;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 
 use crate::harness::admin_fixture::{
-    AdminFixture, admin_key, ask, asking, new_budget, refusal, scope, tenant_id,
+    AdminFixture, admin_key, ask, asking, new_budget, refusal, scope, tenant_id, tokens,
 };
 
 const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
@@ -19,25 +19,33 @@ const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite]
 async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
-    let new = NewBudget {
-        overdraft_limit: 7,
+    let new = BudgetCreateRequest {
+        overdraft_limit: Some(tokens(7)),
         period_start: Moment::parse("2026-01-01T00:00:00Z"),
         metadata: FreeObject::from_stored("{\"a\":null}".to_owned()),
         ..new_budget(Some("acme"), "tenant:acme/agent:Bob", i64::MAX)
     };
     let ledger = fixture
         .admin
-        .create_budget(&admin_key(), &new, &ask().by(&admin_key()).request())
+        .create_budget(
+            &admin_key(),
+            &new,
+            &scope(&new.scope),
+            &ask().by(&admin_key()).request(),
+        )
         .await
         .expect("a ledger");
     assert_eq!(ledger.scope.as_str(), "tenant:acme/agent:bob");
-    assert_eq!((ledger.allocated, ledger.remaining), (i64::MAX, i64::MAX));
+    assert_eq!(
+        (ledger.allocated.value(), ledger.remaining.value()),
+        (i64::MAX, i64::MAX)
+    );
     assert_eq!(
         (
-            ledger.reserved,
-            ledger.spent,
-            ledger.debt,
-            ledger.overdraft_limit
+            ledger.reserved.value(),
+            ledger.spent.value(),
+            ledger.debt.value(),
+            ledger.overdraft_limit.value()
         ),
         (0, 0, 0, 7)
     );
@@ -156,7 +164,7 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
             refusal(
                 fixture
                     .admin
-                    .create_budget(caller, &new, &ask().request())
+                    .create_budget(caller, &new, &scope(&new.scope), &ask().request())
                     .await
             ),
             expected,
@@ -166,25 +174,30 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
     let ok = new_budget(None, agent, 1);
     fixture
         .admin
-        .create_budget(&key, &ok, &ask().by(&key).request())
+        .create_budget(&key, &ok, &scope(&ok.scope), &ask().by(&key).request())
         .await
         .expect("a ledger");
     assert_eq!(
         refusal(
             fixture
                 .admin
-                .create_budget(&key, &ok, &ask().request())
+                .create_budget(&key, &ok, &scope(&ok.scope), &ask().request())
                 .await
         ),
         AdminRefusal::DuplicateBudget
     );
-    let other_unit = NewBudget {
+    let other_unit = BudgetCreateRequest {
         allocated: Amount::zero(Unit::Credits),
         ..new_budget(None, agent, 1)
     };
     fixture
         .admin
-        .create_budget(&key, &other_unit, &ask().request())
+        .create_budget(
+            &key,
+            &other_unit,
+            &scope(&other_unit.scope),
+            &ask().request(),
+        )
         .await
         .expect("a second unit");
     assert_eq!(
@@ -219,7 +232,12 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
             refusal(
                 fixture
                     .admin
-                    .create_budget(&admin_key(), &by_admin, &ask().request())
+                    .create_budget(
+                        &admin_key(),
+                        &by_admin,
+                        &scope(&by_admin.scope),
+                        &ask().request()
+                    )
                     .await
             ),
             admin_refusal
@@ -228,7 +246,7 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
             refusal(
                 fixture
                     .admin
-                    .create_budget(&key, &by_key, &ask().request())
+                    .create_budget(&key, &by_key, &scope(&by_key.scope), &ask().request())
                     .await
             ),
             key_refusal
@@ -240,7 +258,7 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
     let without_tenant = refusal(
         fixture
             .admin
-            .create_budget(&key, &by_key, &ask().request())
+            .create_budget(&key, &by_key, &scope(&by_key.scope), &ask().request())
             .await,
     );
     assert_eq!(without_tenant, AdminRefusal::Unauthorized(BadKey::NotOwned));
@@ -254,7 +272,12 @@ async fn a_repeated_creation_answers_the_first_ledger() {
     let create = || async {
         fixture
             .admin
-            .create_budget(&admin_key(), &new, &asking(Some("k"), "{}").request())
+            .create_budget(
+                &admin_key(),
+                &new,
+                &scope(&new.scope),
+                &asking(Some("k"), "{}").request(),
+            )
             .await
             .expect("a ledger")
             .ledger_id

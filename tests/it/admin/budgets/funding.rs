@@ -166,7 +166,7 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
                 "{row}"
             );
             assert_eq!(
-                (ledger.allocated, ledger.debt),
+                (ledger.allocated.value(), ledger.debt.value()),
                 (start.allocated, start.debt),
                 "{row}"
             );
@@ -174,17 +174,17 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
         };
         let funded = outcome.expect("funded");
         let figures = (
-            ledger.allocated,
-            ledger.spent,
-            ledger.debt,
-            ledger.remaining,
+            ledger.allocated.value(),
+            ledger.spent.value(),
+            ledger.debt.value(),
+            ledger.remaining.value(),
             ledger.is_over_limit,
         );
         assert_eq!(figures, (allocated, spent, debt, remaining, over), "{row}");
-        assert_eq!(ledger.reserved, start.reserved, "{row}");
+        assert_eq!(ledger.reserved.value(), start.reserved, "{row}");
         assert_eq!(
             remaining,
-            allocated - spent - ledger.reserved - debt,
+            allocated - spent - ledger.reserved.value() - debt,
             "{row}"
         );
         let told = [
@@ -227,19 +227,19 @@ async fn figures_are_exact_to_the_end_of_the_range() {
         refusal(fund(&fixture, &by(RepayDebt, 1)).await),
         AdminRefusal::OutOfRange
     );
-    assert_eq!(fixture.ledger(ROOT).await.allocated, i64::MAX);
+    assert_eq!(fixture.ledger(ROOT).await.allocated.value(), i64::MAX);
     fund(&fixture, &by(Debit, 1)).await.expect("debited");
-    assert_eq!(fixture.ledger(ROOT).await.remaining, i64::MAX - 1);
+    assert_eq!(fixture.ledger(ROOT).await.remaining.value(), i64::MAX - 1);
     fund(&fixture, &spent(i64::MAX, 9_007_199_254_740_993))
         .await
         .expect("reset");
     let ledger = fixture.ledger(ROOT).await;
     assert_eq!(
-        (ledger.spent, ledger.remaining),
+        (ledger.spent.value(), ledger.remaining.value()),
         (9_007_199_254_740_993, i64::MAX - 9_007_199_254_740_993)
     );
     fund(&fixture, &spent(0, i64::MAX)).await.expect("reset");
-    assert_eq!(fixture.ledger(ROOT).await.remaining, -i64::MAX);
+    assert_eq!(fixture.ledger(ROOT).await.remaining.value(), -i64::MAX);
     set(
         &fixture,
         Start {
@@ -254,7 +254,7 @@ async fn figures_are_exact_to_the_end_of_the_range() {
         refusal(fund(&fixture, &spent(0, i64::MAX)).await),
         AdminRefusal::OutOfRange
     );
-    assert_eq!(fixture.ledger(ROOT).await.remaining, 5);
+    assert_eq!(fixture.ledger(ROOT).await.remaining.value(), 5);
 }
 
 #[tokio::test]

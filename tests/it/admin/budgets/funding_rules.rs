@@ -124,7 +124,7 @@ async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
         refusal(fund("k", "{\"a\":2}", 1_000).await),
         AdminRefusal::IdempotencyMismatch
     );
-    assert_eq!(fixture.ledger(ROOT).await.remaining, 5_000);
+    assert_eq!(fixture.ledger(ROOT).await.remaining.value(), 5_000);
 
     // A refused attempt may be repeated under its key.
     assert!(matches!(

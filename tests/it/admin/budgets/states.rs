@@ -1,9 +1,10 @@
 //! Changing and freezing budgets.
 
-use budget_authority::admin::{AdminError, BudgetUpdate};
+use budget_authority::admin::AdminError;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::{BudgetStatus, FundingOperation};
 use budget_authority::domain::budget::ledger::BudgetLedger;
+use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::json::FreeObject;
 use budget_authority::domain::policy::OveragePolicy;
@@ -13,7 +14,7 @@ use budget_authority::ledger::LedgerError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{
-    AdminFixture, admin_key, ask, asking, funding, refusal, scope,
+    AdminFixture, admin_key, ask, asking, funding, refusal, scope, tokens,
 };
 use crate::harness::tenant_fixture::TenantFixture;
 
@@ -26,7 +27,10 @@ async fn fixture() -> AdminFixture {
     fixture
 }
 
-async fn update(fixture: &AdminFixture, update: BudgetUpdate) -> Result<BudgetLedger, AdminError> {
+async fn update(
+    fixture: &AdminFixture,
+    update: BudgetUpdateRequest,
+) -> Result<BudgetLedger, AdminError> {
     fixture
         .admin
         .update_budget(&scope(ROOT), Unit::Tokens, &update, &ask().request())
@@ -46,10 +50,10 @@ async fn freeze(fixture: &AdminFixture, frozen: bool) -> Result<BudgetLedger, Ad
         .await
 }
 
-fn limit(overdraft_limit: i64) -> BudgetUpdate {
-    BudgetUpdate {
-        overdraft_limit: Some(overdraft_limit),
-        ..BudgetUpdate::default()
+fn limit(overdraft_limit: i64) -> BudgetUpdateRequest {
+    BudgetUpdateRequest {
+        overdraft_limit: Some(tokens(overdraft_limit)),
+        ..BudgetUpdateRequest::default()
     }
 }
 
@@ -73,9 +77,16 @@ async fn rule_37_a_limit_below_the_debt_makes_the_ledger_over_it_and_equality_en
     );
     for (new, over) in [(599, true), (600, false), (0, true), (i64::MAX, false)] {
         let ledger = update(&fixture, limit(new)).await.expect("changed");
-        assert_eq!((ledger.overdraft_limit, ledger.is_over_limit), (new, over));
         assert_eq!(
-            (ledger.debt, ledger.remaining, ledger.allocated),
+            (ledger.overdraft_limit.value(), ledger.is_over_limit),
+            (new, over)
+        );
+        assert_eq!(
+            (
+                ledger.debt.value(),
+                ledger.remaining.value(),
+                ledger.allocated.value()
+            ),
             (600, 400, 1_000)
         );
     }
@@ -102,7 +113,7 @@ async fn rule_37_a_limit_below_the_debt_makes_the_ledger_over_it_and_equality_en
 async fn a_change_of_nothing_judges_the_flag_anew_and_tells_of_no_update() {
     let fixture = fixture().await;
     set(&fixture, &["is_over_limit", "1"]); // as a capped charge leaves it
-    let ledger = update(&fixture, BudgetUpdate::default())
+    let ledger = update(&fixture, BudgetUpdateRequest::default())
         .await
         .expect("as it is");
     assert!(!ledger.is_over_limit);
@@ -114,10 +125,10 @@ async fn a_change_of_nothing_judges_the_flag_anew_and_tells_of_no_update() {
 async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
     let fixture = fixture().await;
     let free = FreeObject::from_stored("{\"a\":1}".to_owned()).expect("an object");
-    let change = BudgetUpdate {
+    let change = BudgetUpdateRequest {
         commit_overage_policy: Patch::Set(OveragePolicy::Reject),
         metadata: Patch::Set(free),
-        ..BudgetUpdate::default()
+        ..BudgetUpdateRequest::default()
     };
     let ledger = update(&fixture, change.clone()).await.expect("changed");
     assert_eq!(ledger.commit_overage_policy, Some(OveragePolicy::Reject));
@@ -127,10 +138,10 @@ async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
         fixture.redis().run::<String>(&["HGET", &key, "metadata"]),
         "{\"a\":1}"
     );
-    let cleared = BudgetUpdate {
+    let cleared = BudgetUpdateRequest {
         commit_overage_policy: Patch::Clear,
         metadata: Patch::Clear,
-        ..BudgetUpdate::default()
+        ..BudgetUpdateRequest::default()
     };
     let ledger = update(&fixture, cleared.clone()).await.expect("changed");
     assert_eq!(ledger.commit_overage_policy, None);
@@ -172,7 +183,7 @@ async fn rule_36_a_frozen_ledger_is_not_funded_but_changed_and_not_frozen_again(
     );
     let ledger = freeze(&fixture, true).await.expect("frozen");
     assert_eq!(
-        (ledger.status, ledger.remaining),
+        (ledger.status, ledger.remaining.value()),
         (BudgetStatus::Frozen, 1_000)
     );
     assert_eq!(
@@ -187,7 +198,7 @@ async fn rule_36_a_frozen_ledger_is_not_funded_but_changed_and_not_frozen_again(
     assert_eq!(refusal(funded), AdminRefusal::BudgetFrozen);
     let changed = update(&fixture, limit(5)).await.expect("changed");
     assert_eq!(
-        (changed.status, changed.overdraft_limit),
+        (changed.status, changed.overdraft_limit.value()),
         (BudgetStatus::Frozen, 5)
     );
     assert_eq!(

@@ -155,7 +155,11 @@ async fn rule_42_the_same_key_answers_the_same_and_another_body_is_refused() {
     let anew = app.post_as_admin(BUDGETS, &other_count(&body, 5)).await;
     assert_eq!(ids(&anew, "succeeded").len(), 5, "{anew:?}");
     assert_eq!(
-        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        fixture
+            .ledger("tenant:umbra/agent:a0")
+            .await
+            .allocated
+            .value(),
         1_007
     );
 }
@@ -268,7 +272,10 @@ async fn of_two_calls_with_one_key_one_does_it_and_both_answer_the_same() {
     assert_eq!(booked.count(), 1);
     for n in [0, 299] {
         let ledger = fixture.ledger(&format!("tenant:umbra/agent:a{n}")).await;
-        assert_eq!((ledger.allocated, ledger.remaining), (1_005, 1_005));
+        assert_eq!(
+            (ledger.allocated.value(), ledger.remaining.value()),
+            (1_005, 1_005)
+        );
     }
 }
 
@@ -311,7 +318,10 @@ async fn five_hundred_ledgers_are_done_in_a_moment() {
     println!("500 ledgers in {took:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
     let ledger = fixture.ledger("tenant:umbra/agent:a499").await;
-    assert_eq!((ledger.allocated, ledger.remaining), (100, 100));
+    assert_eq!(
+        (ledger.allocated.value(), ledger.remaining.value()),
+        (100, 100)
+    );
     let partition = budget_authority::domain::ids::TenantId::parse("umbra")
         .expect("an id")
         .partition();

@@ -89,7 +89,11 @@ async fn rule_44_units_of_another_kind_fail_and_debt_that_is_not_there_is_skippe
     );
     let ledger = fixture.ledger("tenant:umbra/agent:a2").await;
     assert_eq!(
-        (ledger.debt, ledger.allocated, ledger.remaining),
+        (
+            ledger.debt.value(),
+            ledger.allocated.value(),
+            ledger.remaining.value()
+        ),
         (0, 13, 13),
         "the surplus is allocated"
     );
@@ -222,7 +226,11 @@ async fn a_reset_of_what_is_spent_tells_whether_it_was_given() {
     );
     let ledger = fixture.ledger("tenant:umbra/agent:a0").await;
     assert_eq!(
-        (ledger.allocated, ledger.spent, ledger.remaining),
+        (
+            ledger.allocated.value(),
+            ledger.spent.value(),
+            ledger.remaining.value()
+        ),
         (2_000, 0, 2_000)
     );
     body["idempotency_key"] = json!("k2");
@@ -305,7 +313,11 @@ async fn a_figure_beyond_64_bits_fails_its_row_alone() {
         .await;
     assert_eq!(ids(&response, "succeeded").len(), 2);
     assert_eq!(
-        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        fixture
+            .ledger("tenant:umbra/agent:a0")
+            .await
+            .allocated
+            .value(),
         i64::MAX - 1
     );
 }

@@ -104,7 +104,7 @@ pub(crate) async fn check(fixture: &AdminFixture, count: usize, amount: i64) {
     for n in 0..count {
         let ledger = fixture.ledger(&format!("tenant:umbra/agent:a{n}")).await;
         assert_eq!(
-            (ledger.allocated, ledger.remaining),
+            (ledger.allocated.value(), ledger.remaining.value()),
             (1_000 + amount, 1_000 + amount),
             "ledger {n}"
         );
@@ -219,7 +219,11 @@ async fn what_failed_before_a_death_stays_failed() {
         (vec!["ledger-0".to_owned()], COUNT - 1)
     );
     assert_eq!(
-        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        fixture
+            .ledger("tenant:umbra/agent:a0")
+            .await
+            .allocated
+            .value(),
         1_000
     );
 }
@@ -294,7 +298,11 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
         (Some(10), Some(COUNT - 10))
     );
     assert_eq!(
-        fixture.ledger("tenant:umbra/agent:a44").await.allocated,
+        fixture
+            .ledger("tenant:umbra/agent:a44")
+            .await
+            .allocated
+            .value(),
         1_000
     );
 }

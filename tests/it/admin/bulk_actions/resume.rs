@@ -134,7 +134,11 @@ async fn rows_whose_events_cannot_be_told_fail_and_change_nothing() {
     assert_eq!(ids(&response, "failed").len(), COUNT);
     assert_eq!(response.text("/failed/0/error_code"), "INTERNAL_ERROR");
     assert_eq!(
-        fixture.ledger("tenant:umbra/agent:a0").await.allocated,
+        fixture
+            .ledger("tenant:umbra/agent:a0")
+            .await
+            .allocated
+            .value(),
         1_000
     );
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use budget_authority::admin::AdminError;
 use budget_authority::admin::tenants::closing::Turn;
-use budget_authority::admin::{AdminError, BudgetUpdate};
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
@@ -85,7 +86,11 @@ async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_
     let account = tenant.account().await;
     let ledger = tenant.ledger_at("/agent:a").await;
     assert_eq!(
-        (ledger.reserved, ledger.remaining, ledger.allocated),
+        (
+            ledger.reserved.value(),
+            ledger.remaining.value(),
+            ledger.allocated.value()
+        ),
         (0, 10_000, 10_000)
     );
     assert!(
@@ -199,7 +204,11 @@ async fn rule_80_and_invariant_5_a_hold_whose_time_passes_after_the_close_gives_
     assert_eq!(expired.await.expect("swept"), 0);
     for place in ["", "/agent:a", "/agent:b"] {
         let ledger = tenant.ledger_at(place).await;
-        assert_eq!((ledger.reserved, ledger.remaining), (0, 10_000), "{place}");
+        assert_eq!(
+            (ledger.reserved.value(), ledger.remaining.value()),
+            (0, 10_000),
+            "{place}"
+        );
     }
 }
 
@@ -249,6 +258,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         .create_budget(
             &by,
             &new_budget(Some("acme"), "tenant:acme/agent:new", 1),
+            &scope("tenant:acme/agent:new"),
             &ask().request(),
         )
         .await;
@@ -266,9 +276,9 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         AdminRefusal::TenantClosed
     );
     let (root, unit) = (scope("tenant:acme"), Unit::Tokens);
-    let update = BudgetUpdate {
-        overdraft_limit: Some(5),
-        ..BudgetUpdate::default()
+    let update = BudgetUpdateRequest {
+        overdraft_limit: Some(tokens(5)),
+        ..BudgetUpdateRequest::default()
     };
     assert_eq!(
         refusal(

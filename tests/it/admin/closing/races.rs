@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use budget_authority::admin::AdminError;
 use budget_authority::admin::tenants::closing::Turn;
-use budget_authority::admin::{AdminError, BudgetUpdate};
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
@@ -139,7 +140,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
                 on_desk(
                     tenant
                         .admin
-                        .create_budget(&admin_key(), &new, &ask().request())
+                        .create_budget(&admin_key(), &new, &scope(&new.scope), &ask().request())
                         .await,
                 );
                 on_desk(
@@ -151,9 +152,9 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
             }
             _ => {
                 let of = scope(&format!("tenant:acme{place}"));
-                let update = BudgetUpdate {
-                    overdraft_limit: Some(round as i64),
-                    ..BudgetUpdate::default()
+                let update = BudgetUpdateRequest {
+                    overdraft_limit: Some(tokens(round as i64)),
+                    ..BudgetUpdateRequest::default()
                 };
                 let updated = tenant
                     .admin

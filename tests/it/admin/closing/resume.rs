@@ -191,7 +191,11 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
     for place in ["", "/agent:a", "/agent:b"] {
         let ledger = tenant.ledger_at(place).await;
         assert_eq!(
-            (ledger.status.as_str(), ledger.reserved, ledger.remaining),
+            (
+                ledger.status.as_str(),
+                ledger.reserved.value(),
+                ledger.remaining.value()
+            ),
             ("CLOSED", 0, 10_000),
             "{place}"
         );

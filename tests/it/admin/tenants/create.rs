@@ -4,15 +4,15 @@ use budget_authority::admin::{TenantFilter, TenantQuery, TenantSort};
 use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::search::Search;
 use budget_authority::domain::tenant::TenantStatus;
-use budget_authority::domain::tenant::record::NewTenant;
+use budget_authority::domain::tenant::record::TenantCreateRequest;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, new_tenant, refusal, tenant_id};
 
 #[tokio::test]
 async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
     let fixture = AdminFixture::new();
-    let first = NewTenant {
-        max_reservation_extensions: Some(3),
+    let first = TenantCreateRequest {
+        max_reservation_extensions: 3,
         ..new_tenant("acme", "Acme")
     };
     let (created, tenant) = fixture
@@ -30,8 +30,8 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
         (Some(60_000), Some(3))
     );
 
-    let second = NewTenant {
-        max_reservation_extensions: Some(9),
+    let second = TenantCreateRequest {
+        max_reservation_extensions: 9,
         ..new_tenant("acme", "Acme")
     };
     let (created, found) = fixture

@@ -2,34 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use budget_authority::admin::{AdminError, TenantUpdate};
+use budget_authority::admin::AdminError;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::Refusal;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::Tenant;
+use budget_authority::domain::tenant::record::TenantUpdateRequest;
 use budget_authority::ledger::LedgerError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, refusal, tenant_id};
 use crate::harness::tenant_fixture::TenantFixture;
 
-fn to(status: TenantStatus) -> TenantUpdate {
-    TenantUpdate {
+fn to(status: TenantStatus) -> TenantUpdateRequest {
+    TenantUpdateRequest {
         status: Some(status),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     }
 }
 
-fn named(name: &str) -> TenantUpdate {
-    TenantUpdate {
+fn named(name: &str) -> TenantUpdateRequest {
+    TenantUpdateRequest {
         name: Some(name.to_owned()),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     }
 }
 
-async fn update(fixture: &AdminFixture, update: &TenantUpdate) -> Result<Tenant, AdminError> {
+async fn update(
+    fixture: &AdminFixture,
+    update: &TenantUpdateRequest,
+) -> Result<Tenant, AdminError> {
     let updated = fixture
         .admin
         .update_tenant(&tenant_id("acme"), update, &ask().request())
@@ -46,31 +50,31 @@ async fn fixture() -> AdminFixture {
 #[tokio::test]
 async fn each_change_has_one_event_that_names_what_changed() {
     let fixture = fixture().await;
-    let ttl = TenantUpdate {
+    let ttl = TenantUpdateRequest {
         default_reservation_ttl_ms: Some(5_000),
         max_reservation_extensions: Some(0),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     };
-    let labels = TenantUpdate {
+    let labels = TenantUpdateRequest {
         metadata: Patch::Set(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     };
-    let mixed = TenantUpdate {
+    let mixed = TenantUpdateRequest {
         default_commit_overage_policy: Some(OveragePolicy::Reject),
         ..named("Acme two")
     };
-    let suspended = TenantUpdate {
+    let suspended = TenantUpdateRequest {
         status: Some(TenantStatus::Suspended),
         ..named("Acme three")
     };
-    let cleared = TenantUpdate {
+    let cleared = TenantUpdateRequest {
         metadata: Patch::Clear,
         ..to(TenantStatus::Active)
     };
     for change in [&ttl, &labels, &mixed, &suspended, &cleared] {
         update(&fixture, change).await.expect("changed");
     }
-    let tenant = update(&fixture, &TenantUpdate::default())
+    let tenant = update(&fixture, &TenantUpdateRequest::default())
         .await
         .expect("as it is");
     assert_eq!(
@@ -163,14 +167,14 @@ async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
     let fixture = fixture().await;
     let tenant = update(
         &fixture,
-        &TenantUpdate {
+        &TenantUpdateRequest {
             ..to(TenantStatus::Active)
         },
     )
     .await
     .expect("as it is");
     assert!(tenant.updated_at.is_some());
-    let same = TenantUpdate {
+    let same = TenantUpdateRequest {
         max_reservation_ttl_ms: Some(3_600_000),
         ..named("acme")
     };
@@ -255,9 +259,9 @@ async fn concurrent_changes_lose_nothing() {
     let fixture = fixture().await;
     let (a, b) = (
         named("Both"),
-        TenantUpdate {
+        TenantUpdateRequest {
             max_reservation_extensions: Some(7),
-            ..TenantUpdate::default()
+            ..TenantUpdateRequest::default()
         },
     );
     let (one, two) = tokio::join!(update(&fixture, &a), update(&fixture, &b));
@@ -277,9 +281,9 @@ async fn concurrent_changes_lose_nothing() {
 async fn a_change_counts_from_the_next_request_on() {
     let tenant = TenantFixture::new().await;
     tenant.budget("", 1_000).await;
-    let ttl = TenantUpdate {
+    let ttl = TenantUpdateRequest {
         max_reservation_ttl_ms: Some(2_000),
-        ..TenantUpdate::default()
+        ..TenantUpdateRequest::default()
     };
     update(&tenant, &ttl).await.expect("changed");
     let id = tenant.hold("k", "", 10).await.expect("held");

@@ -2,18 +2,12 @@
 
 mod samples;
 
-use budget_authority::api::admin::api_keys::ApiKeyCreateRequest;
-use budget_authority::api::admin::api_keys::update::ApiKeyUpdateRequest;
+use budget_authority::api::admin::budgets::BudgetFundingRequest;
 use budget_authority::api::admin::budgets::freeze::BudgetStatusTransitionRequest;
-use budget_authority::api::admin::budgets::update::BudgetUpdateRequest;
-use budget_authority::api::admin::budgets::{BudgetCreateRequest, BudgetFundingRequest};
 use budget_authority::api::admin::bulk_actions::{
     BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,
 };
 use budget_authority::api::admin::credentials::validate::ApiKeyValidationRequest;
-use budget_authority::api::admin::policies::{PolicyCreateRequest, PolicyUpdateRequest};
-use budget_authority::api::admin::tenants::TenantCreateRequest;
-use budget_authority::api::admin::tenants::update::TenantUpdateRequest;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
 use budget_authority::api::runtime::commit::CommitRequest;
@@ -22,8 +16,12 @@ use budget_authority::api::runtime::events::EventCreateRequest;
 use budget_authority::api::runtime::extend::ReservationExtendRequest;
 use budget_authority::api::runtime::release::ReleaseRequest;
 use budget_authority::api::runtime::reserve::ReservationCreateRequest;
+use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyUpdateRequest};
+use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetUpdateRequest};
 use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
+use budget_authority::domain::policy::{PolicyCreateRequest, PolicyUpdateRequest};
+use budget_authority::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
 use budget_authority::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
 use samples::{limits, resolved, sample, violations};
 use serde_json::{Map, Value, json};

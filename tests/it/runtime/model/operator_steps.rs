@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::{Closer, TAKE_OVER, Turn};
-use budget_authority::admin::{Admin, AdminError, BudgetUpdate, Funding, TenantUpdate};
+use budget_authority::admin::{Admin, AdminError, Funding};
+use budget_authority::domain::amount::Amount;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::scope::ScopePath;
 use budget_authority::domain::tenant::TenantStatus;
+use budget_authority::domain::tenant::record::TenantUpdateRequest;
 use budget_authority::store::admin::Change;
 use budget_authority::store::admin::budget_states::LedgerName;
 use budget_authority::store::admin::tenants::Close;
@@ -87,12 +90,13 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             limit,
             overage,
         } => {
-            let update = BudgetUpdate {
-                overdraft_limit: limit,
+            let update = BudgetUpdateRequest {
+                overdraft_limit: limit
+                    .map(|limit| Amount::new(UNITS[unit], limit).expect("not negative")),
                 commit_overage_policy: overage.map_or(Patch::Keep, |policy| {
                     policy.map_or(Patch::Clear, Patch::Set)
                 }),
-                ..BudgetUpdate::default()
+                ..BudgetUpdateRequest::default()
             };
             let (_, path) = subject(fixture, tenant, place);
             let scope = ScopePath::parse(&path).expect("a path");
@@ -130,11 +134,11 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
                     true => TenantStatus::Suspended,
                     false => TenantStatus::Active,
                 };
-                let update = TenantUpdate {
+                let update = TenantUpdateRequest {
                     status: Some(status),
                     default_commit_overage_policy: overage,
                     max_reservation_extensions: Some(extensions),
-                    ..TenantUpdate::default()
+                    ..TenantUpdateRequest::default()
                 };
                 let name = &fixture.callers[tenant].tenant;
                 let changed = fixture.store.update_tenant(name, &update, &CLOSE, &CHANGE);

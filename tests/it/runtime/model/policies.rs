@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use budget_authority::admin::{Admin, NewPolicy, PolicyChanges};
+use budget_authority::admin::Admin;
 use budget_authority::domain::fields::Patch;
+use budget_authority::domain::policy::PolicyCreateRequest;
+use budget_authority::domain::policy::PolicyUpdateRequest;
 use budget_authority::domain::policy::{
-    OveragePolicy, Policy, PolicyStatus, RateLimits, ReservationTtlOverride, ScopePattern,
+    OveragePolicy, Policy, PolicyStatus, ReservationTtlOverride, ScopePattern,
 };
 
 use super::pure::{Model, Name};
@@ -93,15 +95,15 @@ pub async fn govern(
         ..ReservationTtlOverride::default()
     };
     if let Some((stored, made)) = model.policies.get_mut(&(tenant, name)) {
-        let changes = PolicyChanges {
-            priority: Some(rule.priority),
+        let changes = PolicyUpdateRequest {
+            priority: Patch::Set(rule.priority),
             commit_overage_policy: rule.overage.map_or(Patch::Clear, Patch::Set),
-            reservation_ttl_override: Some(ttl),
+            reservation_ttl_override: Patch::Set(ttl),
             status: Some(match rule.active {
                 true => PolicyStatus::Active,
                 false => PolicyStatus::Disabled,
             }),
-            ..PolicyChanges::default()
+            ..PolicyUpdateRequest::default()
         };
         let id = made.policy_id.as_str();
         admin
@@ -116,21 +118,26 @@ pub async fn govern(
         return;
     }
     let pattern = format!("tenant:{owner}{}", PATTERNS[rule.pattern]);
-    let new = NewPolicy {
+    let new = PolicyCreateRequest {
         tenant_id: Some(owner.to_string()),
         name: format!("policy {name}"),
         description: None,
-        scope_pattern: ScopePattern::parse(&pattern).expect("a pattern"),
+        scope_pattern: pattern.clone(),
         priority: rule.priority,
         caps: None,
         commit_overage_policy: rule.overage,
-        reservation_ttl_override: ttl,
-        rate_limits: RateLimits::default(),
+        reservation_ttl_override: Some(ttl),
+        rate_limits: None,
         effective_from: None,
         effective_until: None,
     };
     let made = admin
-        .create_policy(&admin_key(), &new, &ask().request())
+        .create_policy(
+            &admin_key(),
+            &new,
+            &ScopePattern::parse(&pattern).expect("a pattern"),
+            &ask().request(),
+        )
         .await
         .expect("a new policy");
     let rule = Rule {

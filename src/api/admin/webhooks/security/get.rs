@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::WebhookSecurityConfig;
+use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json};
 use crate::api::response::{CheckedJson, Returns};
@@ -22,5 +22,5 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
 async fn get_security(State(state): State<AppState>) -> Returns<WebhookSecurityConfig> {
     let settings = state.webhooks.security().await;
     let settings = settings.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson(StatusCode::OK, settings.into()))
+    Ok(CheckedJson(StatusCode::OK, settings))
 }

@@ -4,9 +4,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::WebhookSecurityConfig;
 use crate::admin::Request;
-use crate::admin::webhooks::SecuritySettings;
+use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::extract::AdminJson;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, json, required};
@@ -29,12 +28,7 @@ async fn update_security(
     cause: Cause,
     body: AdminJson<WebhookSecurityConfig>,
 ) -> Returns<WebhookSecurityConfig> {
-    let config = body.request;
-    let settings = SecuritySettings {
-        blocked_cidr_ranges: config.blocked_cidr_ranges,
-        allowed_url_patterns: config.allowed_url_patterns,
-        allow_http: config.allow_http,
-    };
+    let settings = body.request;
     let request = Request {
         cause: &cause,
         idempotency_key: None,
@@ -42,5 +36,5 @@ async fn update_security(
     };
     let stored = state.webhooks.put_security(&settings, &request).await;
     stored.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson(StatusCode::OK, settings.into()))
+    Ok(CheckedJson(StatusCode::OK, settings))
 }
