@@ -130,6 +130,7 @@ async fn a_close_that_cannot_go_on_answers_that_it_is_in_progress() {
         Some("in_progress")
     );
     assert_eq!(response.header("retry-after"), Some("1"));
+    // Real time, in which nobody may go on: there is no dispatcher.
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     assert!(tenant.active().await > 0 && tenant.is_closing().await);
     eventually("another close comes to its end", || async {

@@ -8,6 +8,7 @@ use budget_authority::domain::ids::Partition;
 use budget_authority::store::Store;
 
 use crate::harness::redis::shared;
+use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::{eventually, store};
 
 fn keeper(store: &Store, name: &str) -> LeaseKeeper {
@@ -97,6 +98,7 @@ async fn renewals_keep_the_token() {
     renew(&[&keeper]).await;
     let before = keeper.leases().current();
     for _ in 0..3 {
+        // Real time, and in all more than a lease lasts.
         tokio::time::sleep(Duration::from_millis(400)).await;
         renew(&[&keeper]).await;
     }
@@ -114,7 +116,9 @@ async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_
     store.leave_members("silent").await.expect("Redis answers");
     // It may have just come: a young lease stands.
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
-    tokio::time::sleep(lease / 2 + Duration::from_millis(50)).await;
+    let redis = RedisFixture::on(store.clone());
+    let half_ms = lease.as_millis() as i64 / 2;
+    redis.until_ms(redis.now_ms().await + half_ms + 50).await;
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 1024);
     assert!(
         heir.leases()

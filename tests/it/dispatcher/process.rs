@@ -95,7 +95,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     }
     for tenant in &tenants {
         eventually("the holds are back", || async {
-            (tenant.figures().await[1] == 0).then_some(())
+            tenant.figures().await[1] == 0
         })
         .await;
     }

@@ -1,7 +1,5 @@
 //! The follower of outboxes where something is damaged, gone, or of another type than it should be.
 
-use std::time::Duration;
-
 use budget_authority::dispatcher::{EventFollower, ViewMetrics};
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::Day;
@@ -115,7 +113,7 @@ async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_
     let still = store.watermark(View::Events).await.expect("a time");
     assert_eq!((still, event_log.view().await.len()), (whole, 0));
     let behind = (event_log.now_ms().await - whole) as f64 / 1_000.0;
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    event_log.next_ms().await;
     assert!(follower.run_once(&everywhere()).await.is_err());
     assert!(lag.get() >= behind, "{} {behind}", lag.get());
     event_log.run::<i64>(&["DEL", &index]).await;

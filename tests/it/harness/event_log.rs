@@ -36,7 +36,7 @@ pub fn everywhere() -> Vec<Lease> {
 
 /// Follows until nothing is left. What happened before the call lies before the watermark then.
 pub async fn follow(store: &Store) {
-    tokio::time::sleep(Duration::from_millis(2)).await;
+    RedisFixture::on(store.clone()).next_ms().await;
     let follower = follower(store);
     while follower
         .run_once(&everywhere())

@@ -1,4 +1,4 @@
-//! What the tests share: private Redis servers and stores on them.
+//! What the tests share: fixtures, clients, private Redis servers.
 
 pub mod admin_calls;
 pub mod admin_cli;
@@ -29,6 +29,7 @@ pub mod tenant_snapshot;
 pub mod three_scopes;
 pub mod wire;
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -57,25 +58,81 @@ pub fn store_with(options: RedisOptions) -> Store {
     Store::new(&options, keys, "service", metrics).expect("a usable URL")
 }
 
-/// Asks `condition` every 10 ms until it yields a value; panics with `what` after 20 s.
-pub async fn eventually<T, F>(what: &str, condition: impl FnMut() -> F) -> T
+/// What a condition says when it is asked: reached, or the state that it found instead.
+pub trait Condition {
+    type Reached;
+
+    fn reached(self) -> Result<Self::Reached, String>;
+}
+
+impl Condition for bool {
+    type Reached = ();
+
+    fn reached(self) -> Result<(), String> {
+        self.then_some(()).reached()
+    }
+}
+
+impl<T> Condition for Option<T> {
+    type Reached = T;
+
+    fn reached(self) -> Result<T, String> {
+        self.ok_or_else(String::new)
+    }
+}
+
+impl<T, State: Debug> Condition for Result<T, State> {
+    type Reached = T;
+
+    fn reached(self) -> Result<T, String> {
+        self.map_err(|state| format!(": {state:?}"))
+    }
+}
+
+/// Asks `condition` every 10 ms until it is reached; panics with `what` and the last state after 20 s.
+pub async fn eventually<C: Condition, F>(what: &str, condition: impl FnMut() -> F) -> C::Reached
 where
-    F: Future<Output = Option<T>>,
+    F: Future<Output = C>,
 {
     within(Duration::from_secs(20), what, condition).await
 }
 
 /// The same with a limit of the test's choice.
-pub async fn within<T, F>(limit: Duration, what: &str, mut condition: impl FnMut() -> F) -> T
+pub async fn within<C: Condition, F>(
+    limit: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> F,
+) -> C::Reached
 where
-    F: Future<Output = Option<T>>,
+    F: Future<Output = C>,
 {
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(value) = condition().await {
-            return value;
+        match condition().await.reached() {
+            Ok(value) => return value,
+            Err(state) => assert!(
+                Instant::now() < deadline,
+                "not within {limit:?}: {what}{state}"
+            ),
         }
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(POLL).await;
     }
 }
+
+/// [`eventually`] where nothing may be awaited.
+pub fn eventually_blocking<C: Condition>(
+    what: &str,
+    mut condition: impl FnMut() -> C,
+) -> C::Reached {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match condition().reached() {
+            Ok(value) => return value,
+            Err(state) => assert!(Instant::now() < deadline, "not within 20 s: {what}{state}"),
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// How often a condition is asked.
+const POLL: Duration = Duration::from_millis(10);

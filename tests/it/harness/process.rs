@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use budget_authority::tools::dev::child;
 
@@ -91,16 +92,17 @@ impl Process {
     }
 
     /// Waits until it has ended by itself; whether that was in order.
-    pub async fn ended(&mut self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        let child = self.child.as_mut().expect("it runs");
-        loop {
-            if let Some(status) = child.try_wait().expect("it can be waited for") {
-                return status.success();
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    pub async fn ended(&mut self, limit: Duration) -> bool {
+        let child = Mutex::new(self.child.as_mut().expect("it runs"));
+        let ended = || async {
+            child
+                .lock()
+                .expect("no panic")
+                .try_wait()
+                .expect("it is ours")
+        };
+        let status = super::within(limit, "the process has ended", ended).await;
+        status.success()
     }
 }
 

@@ -147,6 +147,7 @@ impl RandomClient {
         let Some(id) = self.reserve(amount, 1_000).await else {
             return;
         };
+        // Just before, at, or after its end.
         tokio::time::sleep(Duration::from_millis(rand::random_range(900..1_150))).await;
         let key = self.key();
         let response = self.commit_as(&key, &id, amount).await;
@@ -314,7 +315,7 @@ pub async fn check_clients(
     let limit = Duration::from_secs(45);
     within(limit, "all abandoned holds have expired", || async {
         let audit = LedgerAudit::read(fixture, tenant).await;
-        (audit.reservations_in("ACTIVE") == 0).then_some(())
+        audit.reservations_in("ACTIVE") == 0
     })
     .await;
     let audit = LedgerAudit::run(fixture, tenant).await;

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use budget_authority::tools::dev::child;
 use redis::{Connection, FromRedisValue, RedisResult, Value};
+
+use super::eventually_blocking;
 
 /// One server that all tests may share; each takes a key prefix of its own.
 pub fn shared() -> &'static RedisServer {
@@ -88,22 +89,14 @@ impl RedisServer {
             .stdout(fs::File::create(self.folder.path().join("log"))?)
             .stderr(Stdio::null());
         self.child = Some(child::spawn(command)?);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline {
-            let exited = self
-                .child
-                .as_mut()
-                .and_then(|child| child.try_wait().ok().flatten());
-            if exited.is_some() {
-                return Err(io::Error::other("the server ended at once"));
+        eventually_blocking("the server answers", || {
+            let child = self.child.as_mut().and_then(|child| child.try_wait().ok());
+            if child.flatten().is_some() {
+                return Ok(Err(io::Error::other("the server ended at once")));
             }
             // After a restart with data it says LOADING for a moment; that is up to the client under test.
-            if self.connect().is_ok() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(5));
-        }
-        Err(io::ErrorKind::TimedOut.into())
+            self.connect().map(|_| Ok(()))
+        })
     }
 
     /// `redis://127.0.0.1:<port>`
@@ -211,7 +204,7 @@ impl RedisCluster {
             };
             cluster.masters.iter().all(sees_all)
         };
-        wait_until("the cluster covers all slots", all_agree);
+        eventually_blocking("the cluster covers all slots", all_agree);
         cluster
     }
 
@@ -261,7 +254,7 @@ impl SentinelTrio {
         // By default a master waits 5 s for more replicas to come before it sends its data.
         master.run::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
         let replica = RedisServer::start_with(&["--replicaof", &follow]);
-        wait_until("the replica is in step", || {
+        eventually_blocking("the replica is in step", || {
             let info: String = replica.run(&["INFO", "replication"]);
             info.contains("master_link_status:up")
         });
@@ -278,7 +271,7 @@ impl SentinelTrio {
             };
             trio.sentinels.iter().all(knows_all)
         };
-        wait_until("the Sentinels know each other", complete);
+        eventually_blocking("the Sentinels know each other", complete);
         trio
     }
 
@@ -305,14 +298,6 @@ fn sentinel_of(master: &RedisServer) -> RedisServer {
     sentinel.arguments.push(file.display().to_string());
     sentinel.launch().expect("redis-sentinel starts");
     sentinel
-}
-
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        sleep(Duration::from_millis(20));
-    }
 }
 
 /// A port that is free, and that nobody else here is given: a server that was killed finds it again. The system gives none

@@ -8,6 +8,8 @@ use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Lease, Store};
 use redis::{Cmd, FromRedisValue, Value};
 
+use super::{eventually, within};
+
 /// The fields of a stored record, or the facts of an entry of a log.
 pub type Fields = BTreeMap<String, String>;
 
@@ -88,13 +90,30 @@ impl RedisFixture {
         }
     }
 
+    /// Waits until Redis's clock shows a later millisecond, so that what follows is not of the same time.
+    pub async fn next_ms(&self) {
+        self.until_ms(self.now_ms().await + 1).await;
+    }
+
+    /// Waits until Redis's clock shows this time.
+    pub async fn until_ms(&self, at_ms: i64) {
+        eventually("Redis's clock shows that time", || async {
+            let now_ms = self.now_ms().await;
+            (now_ms >= at_ms).then_some(()).ok_or(now_ms - at_ms)
+        })
+        .await;
+    }
+
     /// Waits, if less of the current minute of Redis's clock is left, until the next has begun: what is counted per minute
     /// then stays in one.
     pub async fn with_left_in_minute(&self, least: Duration) {
         let left = Duration::from_millis((60_000 - self.now_ms().await % 60_000) as u64);
         if left < least {
-            // Real time: Redis's clock cannot be set.
-            tokio::time::sleep(left + Duration::from_millis(50)).await;
+            let begins_ms = self.now_ms().await + left.as_millis() as i64;
+            within(left + least, "a minute begins", || async {
+                self.now_ms().await >= begins_ms
+            })
+            .await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Moves a slot of a Redis Cluster from its master to another, key by key.
 
-use super::redis::{RedisCluster, RedisServer, wait_until};
+use super::eventually_blocking;
+use super::redis::{RedisCluster, RedisServer};
 
 /// A slot on its way.
 pub struct Resharding<'a> {
@@ -59,7 +60,7 @@ impl<'a> Resharding<'a> {
         }
         // Two moves at once can leave a slot without a master, because each side takes the other's word.
         let slot = self.slot.parse().expect("a slot");
-        wait_until("all masters know of the move", || {
+        eventually_blocking("all masters know of the move", || {
             let views = self.cluster.masters.iter();
             let views: Vec<_> = views
                 .map(|master| self.cluster.view(master, slot))

@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use budget_authority::tools::dev::child;
 use serde_json::{Value, json};
-use tokio::time::Duration;
 
 use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
@@ -163,12 +162,14 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
         exchange(service.address, broken.as_bytes()).await;
         redis.kill();
         exercise(service.address, key, &[PASSWORD]).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let log = service.log();
-        assert!(
-            log.contains("answered 503"),
-            "the log is there: {log:.2000}"
-        );
+        let log = eventually("the log is there", || async {
+            let log = service.log();
+            match log.contains("answered 503") {
+                true => Ok(log),
+                false => Err(format!("{log:.2000}")),
+            }
+        })
+        .await;
         assert!(log.contains("DEBUG"), "and so is all of it: {log:.2000}");
         let hashes = fixture
             .callers

@@ -128,7 +128,7 @@ async fn readiness_follows_redis_and_liveness_does_not() {
     assert_eq!(service.status("/live").await, StatusCode::OK);
     server.restart();
     eventually("it is ready again", || async {
-        (service.status("/ready").await == StatusCode::OK).then_some(())
+        service.status("/ready").await == StatusCode::OK
     })
     .await;
 }
@@ -176,7 +176,7 @@ async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
     service.shutdown.begin();
     eventually("readiness is red", || async {
         let red = StatusCode::SERVICE_UNAVAILABLE;
-        (service.status("/ready").await == red).then_some(())
+        service.status("/ready").await == red
     })
     .await;
     let mut served_until = Duration::ZERO;
@@ -194,6 +194,7 @@ async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
                 break;
             }
         }
+        // The pace of the requests; which of them are refused is measured.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(served_until > delay / 2, "{served_until:?}");

@@ -140,6 +140,7 @@ async fn a_client_that_does_not_take_its_answer_is_left() {
     let ask = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
     stream.write_all(ask).await.expect("sent");
+    // A client that reads nothing for longer than it may.
     sleep(SHORT * 4).await;
     let mut received = Vec::new();
     let _ = timeout(SOON, stream.read_to_end(&mut received)).await;
@@ -154,6 +155,7 @@ async fn a_client_that_does_not_take_its_answer_is_left() {
             read => sum += read,
         }
         if turn % 16 == 0 {
+            // A slow client.
             sleep(Duration::from_millis(20)).await;
         }
     }
@@ -198,6 +200,7 @@ async fn a_stalled_body_does_not_hold_up_the_end() {
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
     let stalled = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     stream.write_all(stalled).await.expect("sent");
+    // Nothing says that the server has begun to read the body.
     sleep(Duration::from_millis(50)).await;
     service.shutdown.begin();
     let ended = timeout(SOON, service.running).await;

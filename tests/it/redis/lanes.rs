@@ -7,20 +7,27 @@ use budget_authority::store::{RedisOptions, Store};
 use tokio::task::JoinHandle;
 
 use crate::harness::ledger_fixture::LedgerFixture;
-use crate::harness::redis::shared;
+use crate::harness::redis::RedisServer;
 use crate::harness::redis_fixture::now_ms;
-use crate::harness::store_with;
 use crate::harness::tenant_fixture::TenantFixture;
+use crate::harness::{eventually, store_with};
 
 /// Keeps the only connection of the pool busy.
-async fn occupy(store: &Store) -> JoinHandle<()> {
+async fn occupy(server: &RedisServer, store: &Store) -> JoinHandle<()> {
     let busy = store.clone();
     let task = tokio::spawn(async move {
         let mut command = redis::cmd("BLPOP");
         command.arg("nothing").arg(0);
         let _ = busy.query("nothing", &command).await;
     });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually("the connection waits for nothing", || async {
+        let clients: String = server.run(&["INFO", "clients"]);
+        clients
+            .contains("blocked_clients:1")
+            .then_some(())
+            .ok_or(clients)
+    })
+    .await;
     task
 }
 
@@ -33,9 +40,10 @@ fn with_one_pooled(url: &str) -> Store {
 
 #[tokio::test]
 async fn a_key_is_looked_up_while_lists_and_workers_have_all_their_connections() {
-    let fixture = LedgerFixture::on(with_one_pooled(&shared().url())).await;
+    let server = RedisServer::start();
+    let fixture = LedgerFixture::on(with_one_pooled(&server.url())).await;
     let key = ApiKeyText::parse(&fixture.keys[0], &["sk_live_"]).expect("a key");
-    let busy = occupy(&fixture.store).await;
+    let busy = occupy(&server, &fixture.store).await;
     let found = fixture.store.tenant_of_key(key.key_id());
     let found = tokio::time::timeout(Duration::from_secs(2), found).await;
     let found = found.expect("it waits for nobody").expect("Redis answers");
@@ -45,11 +53,12 @@ async fn a_key_is_looked_up_while_lists_and_workers_have_all_their_connections()
 
 #[tokio::test]
 async fn dead_holds_are_expired_for_a_request_while_workers_have_all_their_connections() {
-    let store = with_one_pooled(&shared().url());
+    let server = RedisServer::start();
+    let store = with_one_pooled(&server.url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
     tenant.write_holds(120, now - 10).await;
-    let busy = occupy(&store).await;
+    let busy = occupy(&server, &store).await;
     let sweeping = budget_authority::store::runtime::expire::expire_tenant(
         &store, &tenant.id, "source t", now,
     );

@@ -104,7 +104,7 @@ async fn prepared(server: &RedisServer) -> (TestApp, RetryingClient, [String; 2]
 /// It recovers by itself; every request has exactly one outcome, whether or not it ran during the outage.
 async fn all_recovered(app: &TestApp, client: &RetryingClient, reservations: &[String; 2]) {
     eventually("it is ready again", || async {
-        (probe(app.address, "/ready").await == 200).then_some(())
+        probe(app.address, "/ready").await == 200
     })
     .await;
     let mut running = JoinSet::new();
@@ -135,7 +135,7 @@ async fn without_redis_all_is_refused_in_time_and_works_again_by_itself() {
         all_unavailable(&app, &client, &reservations).await;
         block_in_place(|| server.restart());
         eventually("it is ready again", || async {
-            (probe(app.address, "/ready").await == 200).then_some(())
+            probe(app.address, "/ready").await == 200
         })
         .await;
     }
@@ -255,6 +255,7 @@ async fn forgotten_scripts_fail_no_request() {
     let clients = RandomClients::start(&client, "acme", 12);
     for _ in 0..60 {
         block_in_place(|| server.run::<()>(&["SCRIPT", "FLUSH"]));
+        // At any moment of the clients' work.
         tokio::time::sleep(Duration::from_millis(rand::random_range(5..60))).await;
     }
     let clients = clients.stop().await;
@@ -279,6 +280,7 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
                 break;
             }
             if name.is_multiple_of(2) {
+                // A connection that idles for a moment.
                 tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
             }
         }
@@ -301,7 +303,7 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
     }
     eventually("the load has begun", || async {
         let audit = LedgerAudit::read(&app, 0).await;
-        (audit.reservations.len() > 100).then_some(())
+        audit.reservations.len() > 100
     })
     .await;
     replica.process.terminate();

@@ -19,7 +19,7 @@ use crate::harness::admin_fixture::{cause, tenant_id};
 use crate::harness::app::TestApp;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::RedisServer;
-use crate::harness::store;
+use crate::harness::{eventually, store};
 
 const SYSTEM: &str = "__system__";
 
@@ -43,14 +43,14 @@ async fn told(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Ve
 
 /// The same once there are so many: they are told off the request path.
 async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: usize) -> Vec<Value> {
-    for _ in 0..500 {
+    eventually("enough events", || async {
         let events = told(app, partition, tenant).await;
-        if events.len() >= number {
-            return events;
+        match events.len() >= number {
+            true => Ok(events),
+            false => Err(events),
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("no {number} events of {tenant} within five seconds");
+    })
+    .await
 }
 
 #[tokio::test]

@@ -131,7 +131,7 @@ async fn a_former_owner_is_refused() {
     let now = now_ms(&store).await;
     tenant.write_holds(1, now - 10).await;
     let stale = tenant.lease("former", Duration::from_millis(1)).await;
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tenant.until_ms(tenant.now_ms().await + 2).await;
     let lease = tenant.lease("present", LEASE).await;
     assert_eq!(lease.token, stale.token + 1);
     let refused = store

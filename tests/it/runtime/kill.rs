@@ -81,6 +81,7 @@ async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64
     let clients = RandomClients::start(&client, "acme", 24);
     for _ in 0..times {
         let pause = rand::random_range(pause_ms.clone());
+        // A kill at any moment is what the test is about.
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let victim = victims[rand::random_range(0..victims.len())];
         block_in_place(|| deployment.strike(victim));

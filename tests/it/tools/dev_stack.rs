@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use budget_authority::tools::dev::child;
 use serde_json::Value;
@@ -221,6 +221,18 @@ async fn from_the_first_start_to_ready_takes_less_than_two_seconds() {
     assert!(fastest < Duration::from_secs(2), "{fastest:?}");
 }
 
+/// Waits until the clock shows another second.
+async fn next_second() {
+    let second = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970")
+            .as_secs()
+    };
+    let begun = second();
+    eventually("the next second begins", || async { second() > begun }).await;
+}
+
 #[tokio::test]
 async fn it_stops_cleanly_and_finds_its_data_again() {
     let desk = Desk::new();
@@ -236,7 +248,7 @@ async fn it_stops_cleanly_and_finds_its_data_again() {
     let again = Stack::start(&desk, &settings).await;
     assert_eq!(told(&again), keys);
     // The lines use the time as a key; a second later they are new requests.
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    next_second().await;
     again.check_pasted(&desk, 800);
     again.stop(libc::SIGTERM).await;
     redis_is_gone(&socket).await;
@@ -269,7 +281,7 @@ async fn stacks_on_redis_servers_of_others_share_a_folder_and_leave_nothing_in_i
     assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
     assert_eq!(desk.files("tmp"), [] as [PathBuf; 0]);
     // The servers go on, with the data; a key for the demo tenant is new.
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    next_second().await;
     let again = Stack::start(&desk, &["--redis-url", &servers[0].url()]).await;
     again.check_pasted(&desk, 800);
 }

@@ -5,6 +5,7 @@ use tokio::process::Command;
 
 use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::app::TestApp;
+use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
 
 #[tokio::test]
@@ -99,7 +100,14 @@ async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
         .expect("the binary is built");
     let mut told = BufReader::new(tail.stderr.take().expect("a pipe")).lines();
     let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let metrics = || operator.app.telemetry.render().expect("metrics");
+    eventually("the tail has been answered", || async {
+        metrics()
+            .contains("operation=\"listEvents\",status=\"200\"")
+            .then_some(())
+            .ok_or_else(metrics)
+    })
+    .await;
     redis.freeze();
     let failure = told.next_line().await.expect("a pipe").expect("a line");
     redis.thaw();

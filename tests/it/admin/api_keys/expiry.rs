@@ -170,7 +170,7 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 0);
     within(Duration::from_secs(10), "it is told", async || {
-        (pass(&worker, lease).await.emitted == 1).then_some(())
+        pass(&worker, lease).await.emitted == 1
     })
     .await;
     assert!(fixture.now_ms().await >= now_ms + 1_500);
@@ -288,16 +288,13 @@ async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
         let before = block_in_place(left);
         let limit = Duration::from_secs(60);
         within(limit, "somebody tells", async || {
-            (block_in_place(left) < before || before == 0).then_some(())
+            block_in_place(left) < before || before == 0
         })
         .await;
         block_in_place(|| dispatcher.restart());
     }
     let limit = Duration::from_secs(90);
-    within(limit, "all is told", async || {
-        (block_in_place(left) == 0).then_some(())
-    })
-    .await;
+    within(limit, "all is told", async || block_in_place(left) == 0).await;
     let entries: Vec<(String, Vec<String>)> = server.run(&["XRANGE", &log, "-", "+"]);
     let fact = |facts: &[String], name: &str| {
         let mut pairs = facts.chunks(2);

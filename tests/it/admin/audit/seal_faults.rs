@@ -5,7 +5,6 @@ use crate::harness::tenant_fixture::TenantFixture;
 use budget_authority::store::Day;
 use budget_authority::store::dispatcher::views::View;
 use prometheus::{Registry, TextEncoder};
-use std::time::Duration;
 
 use super::seals::assert_sealed;
 
@@ -111,7 +110,7 @@ async fn a_chain_that_is_put_off_stays_in_the_lag() {
     let sealer = sealer_counting(&tenant.store, &registry);
     let lease = tenant.lease("d", LEASE).await;
     for failed in [1, 0, 0] {
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        tenant.until_ms(tenant.now_ms().await + 30).await;
         let pass = sealer.run_once(&[lease], |_| {}).await;
         assert_eq!(pass.expect("Redis answers").failed, failed);
         let told = TextEncoder::new().encode_to_string(&registry.gather());

@@ -1,7 +1,5 @@
 //! The close of a tenant: what becomes of all that it owns, what is told of it, and what it refuses.
 
-use std::time::Duration;
-
 use budget_authority::admin::AdminError;
 use budget_authority::admin::tenants::closing::Turn;
 use budget_authority::domain::amount::Unit;
@@ -159,7 +157,7 @@ async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
     let before = tenant.account().await;
     let first = tenant.close().await;
     let closed = tenant.account().await;
-    tokio::time::sleep(Duration::from_millis(3)).await;
+    tenant.next_ms().await;
     let again = tenant.close().await;
     assert_eq!(
         (again.close, again.tenant.closed_at),

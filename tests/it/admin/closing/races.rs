@@ -194,10 +194,8 @@ async fn race(closes: usize, pause_ms: u64) {
     for number in 0..9 {
         workers.spawn(work(Arc::clone(&tenant), number));
     }
-    eventually("the race has begun", || async {
-        (tenant.active().await > 0).then_some(())
-    })
-    .await;
+    eventually("the race has begun", || async { tenant.active().await > 0 }).await;
+    // Another moment in each round: that is the race.
     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
     let mut closers = JoinSet::new();
     for _ in 0..closes {

@@ -11,6 +11,7 @@ use budget_authority::store::dispatcher::lease::Taken;
 use prometheus::Registry;
 
 use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal};
+use crate::harness::eventually;
 use crate::harness::tenant_fixture::TenantFixture;
 
 /// The lease of the tenant's partition.
@@ -32,16 +33,14 @@ pub async fn reconcile(tenant: &TenantFixture) {
     let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
     let lease = lease(tenant).await;
     let index = tenant.keys().closings(tenant.id.partition());
-    loop {
+    eventually("nothing is due", || async {
         let pass = closings.run_once(&[lease], |_| panic!("lost")).await;
         pass.expect("Redis answers");
         let next: Option<i64> = tenant.run(&["ZSCORE", &index, tenant.name()]).await;
         let soon_ms = tenant.store.clock().now_ms() + 1_000;
-        if next.is_none_or(|next_ms| next_ms > soon_ms) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+        next.is_none_or(|next_ms| next_ms > soon_ms)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -80,16 +79,14 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     let mut stale = lease(&tenant).await;
     stale.token -= 1;
     let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
-    let mut lost = 0;
     // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
-    for _ in 0..2_000 {
-        if lost > 0 {
-            break;
-        }
+    let lost = eventually("the lease is found lost", || async {
+        let mut lost = 0;
         let pass = closings.run_once(&[stale], |_| lost += 1).await;
         assert_eq!(pass.expect("Redis answers").closed, 0);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+        (lost > 0).then_some(lost)
+    })
+    .await;
     assert_eq!(lost, 1);
     assert!(
         tenant

@@ -193,7 +193,7 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
     let mut dispatcher = Process::dispatcher(&shared().url(), store.keys().prefix());
     eventually("the view is kept", || async {
         let watermark = store.watermark(View::Events).await.expect("a time");
-        (watermark > 0).then_some(())
+        watermark > 0
     })
     .await;
     for (number, tenant) in TENANTS[..3].iter().enumerate() {
@@ -202,7 +202,7 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
         let at_ms = EventLog::on(&store).now_ms().await;
         eventually("the event is served", || async {
             let served = store.watermark(View::Events).await.expect("a time") > at_ms;
-            (served && in_view(&store).await == number + 1).then_some(())
+            served && in_view(&store).await == number + 1
         })
         .await;
         // Half a second to the next look; the rest is for a busy machine.
@@ -217,7 +217,7 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
     fixture.tenant("late").await;
     dispatcher.restart();
     eventually("the event is in the view", || async {
-        (in_view(&store).await == 4).then_some(())
+        in_view(&store).await == 4
     })
     .await;
     EventLog::on(&store).check().await;

@@ -164,7 +164,7 @@ async fn lists_are_paged_in_every_order_without_loss() {
     let fixture = AdminFixture::new();
     for id in ["ccc", "aaa", "ddd", "bbb"] {
         fixture.tenant(id).await;
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        fixture.next_ms().await;
     }
     fixture.set_status("ddd", "SUSPENDED");
     // The directory may know a tenant whose record was never written.

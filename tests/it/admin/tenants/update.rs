@@ -124,7 +124,7 @@ async fn rule_15_the_time_of_the_last_suspension_stays() {
         .await
         .expect("suspended");
     assert!(suspended.suspended_at.is_some() && suspended.updated_at.is_some());
-    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    fixture.next_ms().await;
     let active = update(&fixture, &to(TenantStatus::Active))
         .await
         .expect("reactivated");

@@ -53,6 +53,7 @@ async fn a_request_that_never_comes_whole_changes_nothing() {
             drop(stream);
         }
     }
+    // Time for what must not happen: nothing says that the server has read the last half.
     tokio::time::sleep(Duration::from_millis(50)).await;
     target.unchanged("half requests").await;
     target.accepts_what_is_good().await;

@@ -113,7 +113,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
     for number in 0..30 {
         event_log.emit("acme", now + 1 + number, &[]).await;
     }
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    event_log.until_ms(now + 40).await;
     follow(&store).await;
     let none = EventFilter {
         search: Some(Search::new("late")),

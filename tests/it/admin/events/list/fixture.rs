@@ -1,7 +1,5 @@
 //! A service with tenants whose events are listed over HTTP.
 
-use std::time::Duration;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -143,7 +141,7 @@ impl EventsFixture {
                 self.event_log.emit("__system__", at, &webhook).await;
             }
         }
-        tokio::time::sleep(Duration::from_millis(40)).await;
+        self.event_log.until_ms(now + 40).await;
     }
 
     /// More events of now that nobody has followed.
@@ -158,7 +156,7 @@ impl EventsFixture {
                 self.event_log.emit(tenant, now, &ids).await;
             }
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        self.event_log.until_ms(now + 1).await;
     }
 
     /// What the logs hold, in order of time.

@@ -296,7 +296,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
         app.as_admin(Method::POST, "/v1/admin/tenants", &body).await;
         eventually("it is shown", || async {
             let page = app.get_as_admin(EVENTS).await;
-            (rows(&page).len() == number + 1).then_some(())
+            rows(&page).len() == number + 1
         })
         .await;
         // Half a second to the next look; the rest is for a busy machine.
