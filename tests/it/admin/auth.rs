@@ -1,4 +1,4 @@
-//! Who is let in on the admin plane, and what can be asked about a key: the numbered rules of the plane, each by name.
+//! Authentication, permissions and introspection on the admin plane: its numbered rules, one test each.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) async fn set(app: &TestApp, id: &str, field: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn rule_1_a_wrong_admin_key_is_not_made_up_for_by_a_good_api_key() {
+async fn rule_1_a_good_api_key_does_not_replace_a_wrong_admin_key() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["budgets:read"]).await;
     for path in [LOOKUP, INTROSPECT] {
@@ -79,7 +79,7 @@ async fn rule_2_an_operation_ignores_the_kind_of_key_that_is_not_its_own() {
 }
 
 #[tokio::test]
-async fn rule_3_a_bad_key_is_told_before_a_missing_permission_and_that_before_a_bad_body() {
+async fn rule_3_a_bad_key_is_refused_before_a_missing_permission_and_that_before_a_bad_body() {
     let app = umbra().await;
     let (_, good) = key(&app, &["budgets:write"]).await;
     let (_, lacking) = key(&app, &["budgets:read"]).await;
@@ -187,7 +187,7 @@ async fn rule_7_what_is_the_operators_alone_is_no_capability_of_a_tenants_key() 
 }
 
 #[tokio::test]
-async fn rule_8_the_admin_key_is_told_that_it_may_do_everything_and_has_no_tenant() {
+async fn rule_8_introspection_of_the_admin_key_lists_every_permission_and_no_tenant() {
     let app = umbra().await;
     let response = app.get_as_admin(INTROSPECT).await.expect(200);
     assert_eq!(response.at("/permissions"), &json!(["*"]));
@@ -297,7 +297,7 @@ async fn a_401_names_the_header_that_is_missing_or_wrong_in_either_dialect() {
             (TENANTS, None, admin),
             (TENANTS, Some(admin), admin),
             (TENANTS, Some(native), admin),
-            ("/v1/auth/nowhere", None, admin),
+            ("/v1/auth/unknown", None, admin),
             ("/v1/balances", None, native),
             ("/v1/balances", Some(alias), alias),
             ("/v1/reservations?tenant=acme", None, &either),

@@ -45,7 +45,7 @@ enum Damage {
     Counts,
     /// A count is no number.
     Count(&'static str),
-    Strained,
+    OverLimitOrInDebt,
     Failing,
     Expiring,
     Closings,
@@ -54,13 +54,13 @@ enum Damage {
     Version,
 }
 
-struct Stage {
+struct DamagedApp {
     app: TestApp,
     hook: String,
     system_hook: String,
 }
 
-async fn stage() -> Stage {
+async fn damaged_app() -> DamagedApp {
     let app = hooked().await;
     let made_for_umbra = made(&app, hook(URL)).await;
     let mut watching = hook(URL);
@@ -89,14 +89,14 @@ async fn stage() -> Stage {
         "90",
     ];
     app.run::<()>(&owes).await;
-    Stage {
+    DamagedApp {
         app,
         hook: made_for_umbra,
         system_hook,
     }
 }
 
-impl Stage {
+impl DamagedApp {
     /// The damage, done.
     async fn damage(&self, change: Change, damage: Damage) {
         let keys = self.app.store.keys();
@@ -107,7 +107,7 @@ impl Stage {
         };
         let key = match damage {
             Damage::Counts | Damage::Count(_) => keys.counts(partition),
-            Damage::Strained => keys.over_limit_or_in_debt(partition),
+            Damage::OverLimitOrInDebt => keys.over_limit_or_in_debt(partition),
             Damage::Failing => keys.failing(partition),
             Damage::Expiring => keys.expiring(partition),
             Damage::Closings => keys.closings(partition),
@@ -196,7 +196,7 @@ impl Stage {
         }
     }
 
-    /// Every key but those that tell of the refusal, and what a directory learns ahead of a record.
+    /// Every key but those that record the refusal, and what a directory learns ahead of a record.
     async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
         let mut found = self.app.everything().await;
         let beside = [":audit", ":chain:", ":unsealed", ":bulk", ":days", "{dir}"];
@@ -223,8 +223,8 @@ const TABLE: [(Change, &[Damage]); 18] = {
             C::Freeze,
             &[D::Counts, D::Count("budget TOKENS FROZEN"), D::Days],
         ),
-        (C::Fund, &[D::Strained, D::Days]),
-        (C::Limit, &[D::Strained, D::Days]),
+        (C::Fund, &[D::OverLimitOrInDebt, D::Days]),
+        (C::Limit, &[D::OverLimitOrInDebt, D::Days]),
         (C::CreateKey, &[D::Expiring, D::Days]),
         (
             C::CreateHook,
@@ -256,7 +256,7 @@ const TABLE: [(Change, &[Damage]); 18] = {
             C::BulkDelete,
             &[D::Counts, D::Count("webhook ACTIVE"), D::Failing, D::Days],
         ),
-        (C::BulkFund, &[D::Strained, D::Days]),
+        (C::BulkFund, &[D::OverLimitOrInDebt, D::Days]),
     ]
 };
 
@@ -265,17 +265,17 @@ async fn a_change_that_cannot_be_counted_or_indexed_changes_nothing() {
     let mut wrong = Vec::new();
     for (change, damages) in TABLE {
         for damage in damages {
-            let stage = stage().await;
-            stage.damage(change, *damage).await;
-            let before = stage.everything().await;
-            let response = stage.run(change).await;
+            let damaged = damaged_app().await;
+            damaged.damage(change, *damage).await;
+            let before = damaged.everything().await;
+            let response = damaged.run(change).await;
             let refused = match response.status {
                 200 => words(&response, "failed")
                     .first()
                     .is_some_and(|(_, word)| word == "INTERNAL_ERROR"),
                 status => status == 500,
             };
-            let after = stage.everything().await;
+            let after = damaged.everything().await;
             let names = before.keys().chain(after.keys());
             let mut differ: Vec<_> = names
                 .filter(|key| before.get(*key) != after.get(*key))
@@ -293,38 +293,38 @@ async fn a_change_that_cannot_be_counted_or_indexed_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_it() {
+async fn a_close_that_cannot_count_a_child_leaves_it_open_and_emits_no_event() {
     for (field, kind) in [
         ("budget TOKENS CLOSED", "budget:"),
         ("webhook DISABLED", "webhook:"),
     ] {
-        let stage = stage().await;
-        let (store, partition) = (&stage.app.store, tenant_id("umbra").partition());
-        let (keys, today) = (store.keys(), Day::of_ms(stage.app.now_ms().await));
-        stage.damage(Change::Close, Damage::Count(field)).await;
-        let told = |all: &BTreeMap<String, Vec<u8>>| {
+        let damaged = damaged_app().await;
+        let (store, partition) = (&damaged.app.store, tenant_id("umbra").partition());
+        let (keys, today) = (store.keys(), Day::of_ms(damaged.app.now_ms().await));
+        damaged.damage(Change::Close, Damage::Count(field)).await;
+        let logs = |all: &BTreeMap<String, Vec<u8>>| {
             let mut kept = all.clone();
             kept.retain(|key, _| key.contains(kind));
             kept
         };
-        let before = told(&stage.everything().await);
-        let response = stage.run(Change::Close).await;
+        let before = logs(&damaged.everything().await);
+        let response = damaged.run(Change::Close).await;
         assert_eq!(response.status, 500, "{field}: {response:?}");
-        assert!(told(&stage.everything().await) == before, "{field}");
+        assert!(logs(&damaged.everything().await) == before, "{field}");
         let open = field
             .replace("CLOSED", "ACTIVE")
             .replace("DISABLED", "ACTIVE");
-        let count: i64 = stage
+        let count: i64 = damaged
             .app
             .run(&["HGET", &keys.counts(partition), &open])
             .await;
         assert_eq!(count, 1, "{open}");
         // As soon as the count is right again, the close comes to its end.
-        stage
+        damaged
             .app
             .run::<()>(&["HSET", &keys.counts(partition), field, "0"])
             .await;
-        let response = stage.run(Change::Close).await;
+        let response = damaged.run(Change::Close).await;
         assert_eq!(response.status, 200, "{field}: {response:?}");
         let counts = store.counts_of(partition).await.expect("the counts");
         assert_eq!(
@@ -333,36 +333,31 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_tells_nothing_of_i
             "{field}"
         );
         let log = keys.events(partition, "umbra", today);
-        assert!(stage.app.run::<i64>(&["XLEN", &log]).await > 0);
+        assert!(damaged.app.run::<i64>(&["XLEN", &log]).await > 0);
     }
 }
 
 #[tokio::test]
 async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is() {
-    let stage = stage().await;
-    let (app, store) = (&stage.app, &stage.app.store);
+    let damaged = damaged_app().await;
+    let (app, store) = (&damaged.app, &damaged.app.store);
     let (keys, partition) = (store.keys(), tenant_id("umbra").partition());
     // As funding and deliveries leave it; the second of each is damaged.
     let agent = "tenant:umbra/agent:a";
-    stage.run(Change::CreateBudget).await.expect(201);
-    let damaged = keys.budget(partition, "umbra", "TOKENS", agent);
-    let (strained, failing) = (
+    damaged.run(Change::CreateBudget).await.expect(201);
+    let ledger = keys.budget(partition, "umbra", "TOKENS", agent);
+    let (owing, failing) = (
         keys.over_limit_or_in_debt(partition),
         keys.failing(partition),
     );
     let other = made(app, hook(URL)).await;
     for words in [
-        &["HSET", &damaged, "debt", "60", "overdraft_limit", "x"][..],
-        &["ZADD", &strained, "50", "debt umbra TOKENS tenant:umbra"],
-        &[
-            "ZADD",
-            &strained,
-            "60",
-            &format!("debt umbra TOKENS {agent}"),
-        ],
+        &["HSET", &ledger, "debt", "60", "overdraft_limit", "x"][..],
+        &["ZADD", &owing, "50", "debt umbra TOKENS tenant:umbra"],
+        &["ZADD", &owing, "60", &format!("debt umbra TOKENS {agent}")],
         &[
             "HSET",
-            &keys.webhook(partition, &stage.hook),
+            &keys.webhook(partition, &damaged.hook),
             "consecutive_failures",
             "3",
         ],
@@ -372,7 +367,7 @@ async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is(
             "consecutive_failures",
             "x",
         ],
-        &["ZADD", &failing, "3", &stage.hook, "4", &other],
+        &["ZADD", &failing, "3", &damaged.hook, "4", &other],
         &["HSET", &keys.counts(partition), "webhook PAUSED", "x"],
     ] {
         app.run::<()>(words).await;
@@ -385,7 +380,7 @@ async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is(
     );
     assert_eq!(
         response.at("/failing_webhooks/0/subscription_id"),
-        &json!(stage.hook)
+        &json!(damaged.hook)
     );
     assert_eq!(
         response.at("/failing_webhooks").as_array().map(Vec::len),

@@ -50,7 +50,7 @@ async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {
 }
 
 #[tokio::test]
-async fn asking_for_options_takes_no_key_and_is_not_booked() {
+async fn an_options_request_takes_no_key_and_is_not_audited() {
     let app = umbra().await;
     for (path, status) in [(TENANTS, 405), ("/v1/admin/no-such", 404)] {
         let response = app.send(app.request(Method::OPTIONS, path)).await;

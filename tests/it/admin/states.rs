@@ -61,7 +61,7 @@ async fn tenants_are_changed_over_http() {
 }
 
 #[tokio::test]
-async fn a_close_that_something_stands_against_is_told_and_booked_once() {
+async fn a_blocked_close_emits_one_event_and_one_audit_entry() {
     let app = umbra().await;
     let store = &app.store;
     let umbra = tenant_id("umbra");
@@ -95,7 +95,7 @@ async fn a_close_that_something_stands_against_is_told_and_booked_once() {
 
 /// The request is answered though Redis goes away in the middle of the close: what it was for has happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_that_cannot_go_on_answers_that_it_is_in_progress() {
+async fn a_close_that_cannot_continue_answers_that_it_is_in_progress() {
     let redis = tokio::task::block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "400"]).await;
     let tenant = TenantFixture::on(app.store.clone(), "umbra").await;
@@ -130,7 +130,7 @@ async fn a_close_that_cannot_go_on_answers_that_it_is_in_progress() {
         Some("in_progress")
     );
     assert_eq!(response.header("retry-after"), Some("1"));
-    // Real time, in which nobody may go on: there is no dispatcher.
+    // Real time, in which the close must not continue: there is no dispatcher.
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     assert!(tenant.active().await > 0 && tenant.is_closing().await);
     eventually("another close comes to its end", || async {

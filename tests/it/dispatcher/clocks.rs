@@ -47,7 +47,7 @@ async fn replica(prefix: &str, seconds: i64) -> Replica {
     let settings = [LONG_REDIS_TIMEOUT, &["--admin-keys", ADMIN_KEY]].concat();
     let replica = Replica::start_in(wrong_by(seconds), &shared().url(), prefix, &settings);
     replica.ready().await;
-    // What it tells of itself shows that it is so.
+    // Its own response shows that its clock is wrong.
     let response = http::get(format!("http://{}/live", replica.address))
         .await
         .expect("an answer");
@@ -153,7 +153,7 @@ async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn how_long_to_wait_is_told_by_the_clock_that_decides() {
+async fn the_wait_is_computed_by_the_clock_that_decides() {
     let store = store(&shared().url());
     let prefix = store.keys().prefix().to_owned();
     let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);
@@ -182,21 +182,21 @@ async fn how_long_to_wait_is_told_by_the_clock_that_decides() {
         for _ in 0..10 {
             as_admin(&fast, Method::POST, &path, &json!({})).await;
         }
-        let told = [
+        let waits = [
             wait_and_rest(&fast, &path).await,
             wait_and_rest(&slow, &path).await,
         ];
-        if let [Some(fast), Some(slow)] = told {
+        if let [Some(fast), Some(slow)] = waits {
             // This machine's clock is right, and is Redis's.
             let right = |(wait, rest): (f64, f64)| (wait - rest).abs() < 3.0;
-            assert!(right(fast) && right(slow), "{told:?}");
+            assert!(right(fast) && right(slow), "{waits:?}");
             return;
         }
     }
     panic!("never limited");
 }
 
-/// How long a replica says to wait, and how long it is until the moment that it tells; `None` if it was not too often.
+/// The wait that a replica names, and the time until the moment that it names; `None` below the limit.
 async fn wait_and_rest(replica: &Replica, path: &str) -> Option<(f64, f64)> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let limited = as_admin(replica, Method::POST, path, &json!({})).await;

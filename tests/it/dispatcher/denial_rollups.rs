@@ -1,4 +1,4 @@
-//! Denials above the rate are only counted, and told when their minute is over.
+//! Denials above the rate are only counted, and rolled up when their minute is over.
 
 use budget_authority::dispatcher::Rollups;
 
@@ -7,7 +7,7 @@ use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
-async fn uncounted_denials_are_told_once_when_their_minute_is_over() {
+async fn denials_of_a_past_minute_are_rolled_up_once() {
     let store = store(&shared().url());
     let past = PastDay::new(&store, 0).await;
     let keys = store.keys().clone();

@@ -101,7 +101,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     }
     let late_ms = now_ms(&store).await - due_ms;
     assert!(late_ms < 3_000, "{late_ms} ms late");
-    // A sweeper counts what it was told, so a moment after the ledgers show it.
+    // A sweeper counts the replies, so a moment after the ledgers show it.
     eventually("every expiry is counted once", || async {
         let mut expired = 0.0;
         for dispatcher in [&first, &second] {
@@ -111,7 +111,7 @@ async fn dispatchers_share_expire_and_replace_each_other() {
     })
     .await;
 
-    // One that is told to stop gives back what it has; the other need not wait until leases lapse.
+    // A dispatcher that stops gives back its leases; the other need not wait until they lapse.
     let stopped = Instant::now();
     first.stop().await;
     second.holds(1024.0).await;

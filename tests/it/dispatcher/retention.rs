@@ -1,4 +1,4 @@
-//! Retention removes what is over, and nothing else; the ledgers can still be recomputed afterwards.
+//! Retention deletes what is old enough, and nothing else; the ledgers can still be recomputed.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
     }
     let rows: i64 = past.tenant.run(&["ZCARD", &past.index()]).await;
     assert_eq!(rows, 2);
-    // Whatever went, the books still add up.
+    // Whatever was deleted, the ledgers still add up.
     let ledger = past.tenant.ledger_key();
     past.tenant
         .run::<i64>(&[
@@ -336,7 +336,7 @@ async fn the_outbox_is_trimmed_by_age_in_steps() {
     past.tenant.write().await;
     let retention = retention(&store);
 
-    // What the view over all tenants has not followed stays, however old, and also where nobody has followed yet.
+    // What the view over all tenants has not followed stays, however old, also before any follower has run.
     assert_eq!(run(&retention, past.lease).await.outbox, 0);
     let (cursors, partition) = (store.keys().view_cursors(), past.lease.partition);
     let set = [&cursors, &partition.to_string(), &format!("{old_ms}-2500")];

@@ -1,4 +1,4 @@
-//! The follower of outboxes where something is damaged, gone, or of another type than it should be.
+//! The follower of outboxes with keys that are damaged, missing, or of another type.
 
 use budget_authority::dispatcher::{EventFollower, ViewMetrics};
 use budget_authority::domain::log_entry::EntryId;
@@ -79,7 +79,7 @@ async fn a_key_of_another_kind_in_the_way_of_one_partition_stops_no_other() {
     assert_eq!((pass.added, pass.skipped), (1, 1));
 }
 
-/// A denial as scripts tell it.
+/// A denial as scripts emit it.
 const DENIED: [(&str, &str); 6] = [
     ("type", "reservation.denied"),
     ("data.unit", "TOKENS"),
@@ -158,7 +158,7 @@ async fn an_outbox_that_lost_what_was_followed_is_followed_again_from_before_tha
     let event = event_log.view().await;
     assert_eq!(event.len(), 3, "{event:?}");
     assert_eq!(denials(&event_log, now).await, 7);
-    // From there it goes on as usual, also where the outbox is gone.
+    // From there it continues as usual, also where the outbox is gone.
     for number in 2..4 {
         let entry = event_log.append("acme", now + number, &[]).await;
         let id = format!("{}-1", kept.ms - 5_000 + number.unsigned_abs());

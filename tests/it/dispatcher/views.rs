@@ -172,7 +172,7 @@ async fn a_view_reaches_as_far_as_its_last_partition_and_never_goes_back() {
 }
 
 #[tokio::test]
-async fn however_many_tell_of_however_few_partitions_the_least_of_all_counts() {
+async fn the_least_progress_of_all_reporters_counts() {
     let store = store(&shared().url());
     let (mut model, base) = (vec![0; 1024], 1_700_000_000_000);
     for round in 0..40 {

@@ -1,4 +1,4 @@
-//! Policies of a test service, and what is asked of the admin plane about them.
+//! Requests to a test service with any method, headers and body, and under the admin key.
 
 use std::borrow::Borrow;
 

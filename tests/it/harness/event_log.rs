@@ -1,4 +1,4 @@
-//! Events put into the logs directly, as scripts append them, but at any time; and what the view over all tenants holds of
+//! Events written to the logs directly, as scripts append them, but with any time; and what the view over all tenants has of
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};

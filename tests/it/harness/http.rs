@@ -1,4 +1,4 @@
-//! An HTTP client that needs no certificates: what it talks to is plain.
+//! An HTTP client without certificates, for plain HTTP.
 
 use reqwest::{Client, ClientBuilder, IntoUrl, Response};
 

@@ -1,4 +1,4 @@
-//! The header names of a dialect, spelled out as clients spell them.
+//! The header names of a dialect, as clients write them.
 
 /// What clients of a dialect send and read.
 #[derive(Debug, PartialEq)]

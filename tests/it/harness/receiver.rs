@@ -1,4 +1,4 @@
-//! A receiver of webhooks on this machine, and ways out that lead nowhere else.
+//! A receiver of webhooks on this machine, and egress that reaches nothing else.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ pub enum Reply {
     Silence,
     /// The end of the connection.
     HangUp,
-    /// Words before anything was asked, and not those of TLS.
+    /// Bytes before any request, which are no TLS.
     Greeting,
 }
 
@@ -140,7 +140,7 @@ async fn read(stream: &mut TcpStream) -> Option<Arrived> {
     }
 }
 
-/// A way out on which each name has the addresses that `resolve` says, and whatever is asked is noted.
+/// Egress whose names have the addresses that `resolve` returns; the names that were resolved are recorded.
 pub fn egress(
     resolve: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static,
 ) -> (Egress, Arc<Mutex<Vec<String>>>) {
@@ -159,7 +159,7 @@ pub fn egress(
     (Egress::new(resolver, &TrustedRoots::public()), asked)
 }
 
-/// A way out on which every name ends with `.example` has a public address, and no other exists.
+/// Egress on which every name that ends with `.example` has a public address, and no other name exists.
 pub fn public_names() -> Egress {
     let resolve = |host: &str| match host.ends_with(".example") {
         true => vec![IpAddr::from([93, 184, 216, 34])],

@@ -123,7 +123,7 @@ impl RedisServer {
         self.signal(libc::SIGSTOP);
     }
 
-    /// Lets it go on.
+    /// Resumes it after [`RedisServer::freeze`].
     pub fn thaw(&self) {
         self.signal(libc::SIGCONT);
     }

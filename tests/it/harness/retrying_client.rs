@@ -1,4 +1,4 @@
-//! A client as it should be: what got no answer is sent again with the same key, to any replica, until one answers.
+//! A correct client: a request without a response is sent again with the same key, to any replica.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const ANSWER_UNDER_LOAD_WITHIN: Duration = Duration::from_secs(10);
 /// Settings of a service that no outage is meant to reach: a busy machine shall not look like one.
 pub const LONG_REDIS_TIMEOUT: &[&str] = &["--redis-timeout-ms", "20000"];
 
-/// How long a client goes on asking.
+/// How long a client retries.
 const RETRY_FOR: Duration = Duration::from_secs(30);
 
 /// A caller of some replicas under one API key. Cheap to clone.

@@ -1,4 +1,4 @@
-//! What a test of the rules does with a service: states of ledgers, tenants and keys, requests, and what they caused.
+//! Requests to the runtime plane of a test service, the states of its records, and the events that follow.
 
 use budget_authority::domain::amount::Unit;
 use reqwest::Method;

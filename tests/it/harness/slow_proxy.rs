@@ -1,4 +1,4 @@
-//! A way to Redis on which every answer takes a while, once told so.
+//! A proxy before Redis that delays every reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ impl SlowProxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", port)).await;
-                let (mut requests, mut told) = client.into_split();
+                let (mut requests, mut back) = client.into_split();
                 let (mut answers, mut asked) = server.expect("Redis runs").into_split();
                 let delay_ms = Arc::clone(&delay_ms);
                 tokio::spawn(async move { copy(&mut requests, &mut asked).await });
@@ -36,7 +36,7 @@ impl SlowProxy {
                         let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
                         tokio::time::sleep(delay).await;
                         match read {
-                            Ok(length) => told.write_all(&buffer[..length]).await.map(|()| length),
+                            Ok(length) => back.write_all(&buffer[..length]).await.map(|()| length),
                             failed => failed,
                         }
                     } {}

@@ -1,4 +1,4 @@
-//! Many holds of a tenant, put into Redis directly: as `reserve.lua` leaves them, but with any times.
+//! Many holds of a tenant, written to Redis as `reserve.lua` leaves them, but with any times.
 
 use std::time::Duration;
 

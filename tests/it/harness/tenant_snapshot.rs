@@ -91,7 +91,7 @@ impl TenantFixture {
         self.run(&["EXISTS", &key]).await
     }
 
-    /// Checks that everything has ended as it must since `before`, each child told once, the tenant last.
+    /// Checks that everything has ended as it must since `before`, with one event per child, the tenant's last.
     pub async fn check_closed(&self, before: &TenantSnapshot) -> TenantSnapshot {
         let after = self.account().await;
         assert!(!self.is_closing().await, "the intent is gone");
@@ -153,13 +153,13 @@ impl TenantFixture {
             .collect();
         assert!(!statuses.contains("ACTIVE"), "{statuses:?}");
 
-        let told: Vec<_> = after
+        let emitted: Vec<_> = after
             .events
             .iter()
             .filter(|event| event["type"].ends_with("_via_tenant_cascade"))
             .collect();
         let mut seen = BTreeSet::new();
-        for event in &told {
+        for event in &emitted {
             let id = ["ledger_id", "subscription_id", "key_id"]
                 .iter()
                 .find_map(|name| event.get(&format!("data.{name}")))
@@ -205,7 +205,7 @@ impl TenantFixture {
             "tenant.closed",
             "the last"
         );
-        let correlations: BTreeSet<_> = told
+        let correlations: BTreeSet<_> = emitted
             .iter()
             .chain(&closes)
             .map(|event| {

@@ -109,7 +109,7 @@ impl ThreeScopes {
         response.text("reservation_id").to_owned()
     }
 
-    /// `remaining reserved spent debt` of the three ledgers, as the API tells them.
+    /// `remaining reserved spent debt` of the three ledgers, as the API returns them.
     pub async fn figures(&self) -> [[i64; 4]; 3] {
         let path = format!("/v1/balances?tenant={}&include_children=true", self.name);
         let response = self.get(&path, 200).await;

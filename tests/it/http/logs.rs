@@ -1,4 +1,4 @@
-//! What the log tells, and that secrets never reach it, however much of it is asked for.
+//! What is logged, and that secrets never are, at any level.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! The server itself: probes, metrics, plain HTTP/1 clients, and an end that loses nothing.
+//! The server itself: probes, metrics, plain HTTP/1 clients, and a shutdown that loses nothing.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -167,7 +167,7 @@ async fn a_request_in_flight_is_answered_and_idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
+async fn before_it_closes_it_is_not_ready_and_still_accepts_connections() {
     let delay = Duration::from_secs(1);
     let service = Service::start(store(&shared().url()), delay).await;
     assert_eq!(service.status("/ready").await, StatusCode::OK);
@@ -213,7 +213,7 @@ async fn before_it_closes_it_turns_red_and_takes_new_connections_to_the_last() {
 }
 
 #[tokio::test]
-async fn an_end_at_once_waits_for_requests_and_for_nobody_else() {
+async fn an_immediate_shutdown_waits_for_requests_and_nothing_else() {
     let service = Service::start(store(&shared().url()), Duration::from_secs(600)).await;
     let slow = tokio::spawn(http::get(service.url("/slow")));
     let metrics = format!("http://{}/metrics", service.metrics);

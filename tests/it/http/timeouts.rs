@@ -1,4 +1,4 @@
-//! Clients that stall, with a head, a body or an answer; and clients that are too many.
+//! Clients that are silent in a head, a body or a response; and too many clients.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -165,7 +165,7 @@ async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
         )
     };
     assert_eq!(probe().await, (200, 0));
-    // One that falls silent is told as well as one that is gone, and both in time.
+    // A node that is silent is detected like one that is gone, both in time.
     cluster.masters[0].freeze();
     let begun = Instant::now();
     assert_eq!(probe().await, (200, 1));

@@ -1,4 +1,4 @@
-//! One server: reconnects, reloads scripts, and never keeps a caller waiting beyond its deadline.
+//! One server: reconnects, reloads scripts, and answers every caller within its deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -210,7 +210,7 @@ async fn scripts_that_are_forgotten_all_the_time_run_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_full_redis_is_told_from_an_unavailable_one() {
+async fn a_full_redis_is_distinguished_from_an_unavailable_one() {
     let server = RedisServer::start();
     let store = store(&server.url());
     call(&store).await.expect("it runs");

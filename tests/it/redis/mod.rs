@@ -1,4 +1,4 @@
-//! Redis as it may be: slow, silent, restarted, a Cluster, under Sentinel.
+//! Redis under faults and in every topology: slow, silent, restarted, a Cluster, under Sentinel.
 
 pub(crate) mod cluster;
 pub(crate) mod connection;

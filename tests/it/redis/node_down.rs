@@ -1,4 +1,4 @@
-//! One master of a cluster is out of reach: everything that follows from time goes on for the tenants of the others.
+//! One master of a cluster is out of reach: background work continues for the tenants of the others.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn old_day(tenant: &TenantFixture, now_ms: i64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tenants_of_the_other_masters_are_swept_and_retention_and_leases_go_on() {
+async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
     for frozen in [false, true] {
         let mut cluster = block_in_place(RedisCluster::start);
         block_in_place(|| {

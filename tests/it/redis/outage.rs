@@ -1,4 +1,4 @@
-//! Redis goes away and comes back, forgets its scripts; a replica is told to go.
+//! Redis goes away and comes back, or forgets its scripts; a replica is terminated.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -263,10 +263,10 @@ async fn forgotten_scripts_fail_no_request() {
     check_clients(&app, 0, &clients).await;
 }
 
-/// Sends creates on one connection after another until nobody listens any more; answers the reservations that it was
-/// told of.
+/// Sends creates on one connection after another until no replica listens; returns the reservations that were
+/// granted.
 async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<String> {
-    let (mut told, mut turn) = (BTreeSet::new(), 0);
+    let (mut granted, mut turn) = (BTreeSet::new(), 0);
     while let Some(mut wire) = Wire::open(address).await {
         loop {
             turn += 1;
@@ -275,7 +275,7 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
             let reply = reply.expect("what was sent on an open connection is answered");
             assert_eq!(reply.status, 200, "{reply:?}");
             let id = reply.body["reservation_id"].as_str().expect("an id");
-            told.insert(id.to_owned());
+            granted.insert(id.to_owned());
             if reply.close {
                 break;
             }
@@ -285,11 +285,11 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
             }
         }
     }
-    told
+    granted
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
+async fn a_replica_that_is_terminated_answers_all_requests_it_received() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let url = crate::harness::redis::shared().url();
@@ -307,14 +307,14 @@ async fn a_replica_that_is_told_to_go_answers_all_that_it_was_sent() {
     })
     .await;
     replica.process.terminate();
-    let told: BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
+    let granted: BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
     assert!(
         replica.process.ended(Duration::from_secs(15)).await,
         "an orderly end"
     );
     let audit = LedgerAudit::run(&app, 0).await;
     assert!(
-        audit.reservations.keys().eq(&told),
+        audit.reservations.keys().eq(&granted),
         "all that was done was told"
     );
 }

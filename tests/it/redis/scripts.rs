@@ -1,4 +1,4 @@
-//! The scripts as Redis gets them, with all parts put in.
+//! The scripts as Redis gets them, with all fragments included.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

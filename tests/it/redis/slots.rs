@@ -1,4 +1,4 @@
-//! A slot on its way from master to master: scripts that reach for records wait for them, and take none for missing.
+//! A slot that moves between masters: scripts wait for its records and take none for missing.
 
 use std::time::Duration;
 
@@ -38,15 +38,15 @@ async fn asked_again<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u
     .await;
 }
 
-struct Scene {
+struct MovingSlot {
     cluster: RedisCluster,
     app: TestApp,
     client: RetryingClient,
 }
 
-impl Scene {
+impl MovingSlot {
     /// A tenant with a ledger of 1000, a hold of 300, and an event in its log, so that every key of a commit is there.
-    async fn open() -> (Self, String) {
+    async fn new() -> (Self, String) {
         let cluster = block_in_place(RedisCluster::start);
         let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
         app.budget("tenant:acme", 1_000, 0).await;
@@ -58,12 +58,12 @@ impl Scene {
             .await
             .text("/reservation_id")
             .to_owned();
-        let scene = Self {
+        let moving = Self {
             cluster,
             app,
             client,
         };
-        (scene, id)
+        (moving, id)
     }
 
     fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Response> {
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     /// Starts to move the tenant's slot: all keys that `first` accepts go, the others wait.
-    fn half_way(&self, first: impl Fn(&str) -> bool) -> Resharding<'_> {
+    fn begin_move(&self, first: impl Fn(&str) -> bool) -> Resharding<'_> {
         let fixture = &self.app;
         let key = fixture
             .store
@@ -92,14 +92,14 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
     for ledger_first in [false, true] {
-        let (scene, id) = Scene::open().await;
+        let (moving, id) = MovingSlot::new().await;
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":budget:") == ledger_first));
-        let before = repetitions(&scene.app);
+            block_in_place(|| moving.begin_move(|key| key.contains(":budget:") == ledger_first));
+        let before = repetitions(&moving.app);
         let body = json!({"idempotency_key": "c", "actual": tokens(200)});
         let path = format!("/v1/reservations/{id}/commit");
-        let committing = scene.send(Method::POST, path, Some(body));
-        asked_again(&committing, &scene.app, before).await;
+        let committing = moving.send(Method::POST, path, Some(body));
+        asked_again(&committing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
         assert_eq!(
@@ -107,7 +107,7 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
             (200, Some(200)),
             "{answer:?}"
         );
-        let audit = LedgerAudit::run(&scene.app, 0).await;
+        let audit = LedgerAudit::run(&moving.app, 0).await;
         assert_eq!(audit.figure("tenant:acme", "spent"), 200);
     }
 }
@@ -115,12 +115,12 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_waits_for_records_that_are_on_their_way() {
     for records_first in [false, true] {
-        let (scene, _) = Scene::open().await;
+        let (moving, _) = MovingSlot::new().await;
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
-        let before = repetitions(&scene.app);
-        let listing = scene.send(Method::GET, "/v1/reservations".to_owned(), None);
-        asked_again(&listing, &scene.app, before).await;
+            block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
+        let before = repetitions(&moving.app);
+        let listing = moving.send(Method::GET, "/v1/reservations".to_owned(), None);
+        asked_again(&listing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = listing.await.expect("no panic");
         assert_eq!(
@@ -134,12 +134,12 @@ async fn a_list_waits_for_records_that_are_on_their_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn balances_wait_for_ledgers_that_are_on_their_way() {
     for ledger_first in [false, true] {
-        let (scene, _) = Scene::open().await;
+        let (moving, _) = MovingSlot::new().await;
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":budget:") == ledger_first));
-        let before = repetitions(&scene.app);
-        let asking = scene.send(Method::GET, "/v1/balances?tenant=acme".to_owned(), None);
-        asked_again(&asking, &scene.app, before).await;
+            block_in_place(|| moving.begin_move(|key| key.contains(":budget:") == ledger_first));
+        let before = repetitions(&moving.app);
+        let asking = moving.send(Method::GET, "/v1/balances?tenant=acme".to_owned(), None);
+        asked_again(&asking, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = asking.await.expect("no panic");
         assert_eq!(
@@ -153,8 +153,8 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
     for records_first in [false, true] {
-        let (scene, _) = Scene::open().await;
-        let fixture = &scene.app;
+        let (moving, _) = MovingSlot::new().await;
+        let fixture = &moving.app;
         let mut tenant = TenantFixture::bare(&fixture.store, "acme").await;
         let now = now_ms(&fixture.store).await;
         let ids = tenant.write_holds(3, now - 1_000).await;
@@ -165,7 +165,7 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
         tenant.lease("d", Duration::from_secs(60)).await;
 
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
+            block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(fixture);
         let (store, id) = (fixture.store.clone(), tenant.id.clone());
         let sweeping = tokio::spawn(async move {
@@ -193,17 +193,17 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_forgets_no_record_while_it_moves() {
     for records_first in [false, true] {
-        let (scene, id) = Scene::open().await;
-        let fixture = &scene.app;
+        let (moving, id) = MovingSlot::new().await;
+        let fixture = &moving.app;
         let body = json!({"idempotency_key": "c", "actual": tokens(200)});
         let path = format!("/v1/reservations/{id}/commit");
-        scene.client.post(&path, &body).await.expect(200);
+        moving.client.post(&path, &body).await.expect(200);
         let tenant = TenantFixture::bare(&fixture.store, "acme").await;
         let lease = tenant.lease("d", Duration::from_secs(60)).await;
         let later = now_ms(&fixture.store).await + 1_000;
 
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
+            block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(fixture);
         let (store, id, day) = (
             fixture.store.clone(),
@@ -229,22 +229,22 @@ async fn retention_forgets_no_record_while_it_moves() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_waits_for_a_slot_that_is_on_its_way() {
-    let (scene, _) = Scene::open().await;
-    let resharding = block_in_place(|| scene.half_way(|key| key.contains(":budget:")));
-    let before = repetitions(&scene.app);
+    let (moving, _) = MovingSlot::new().await;
+    let resharding = block_in_place(|| moving.begin_move(|key| key.contains(":budget:")));
+    let before = repetitions(&moving.app);
     let body = Some(reserve_body("new", 10));
-    let creating = scene.send(Method::POST, "/v1/reservations".to_owned(), body);
-    asked_again(&creating, &scene.app, before).await;
+    let creating = moving.send(Method::POST, "/v1/reservations".to_owned(), body);
+    asked_again(&creating, &moving.app, before).await;
     block_in_place(|| resharding.finish());
     assert_eq!(creating.await.expect("no panic").status, 200);
-    LedgerAudit::run(&scene.app, 0).await;
+    LedgerAudit::run(&moving.app, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
     for records_first in [false, true] {
-        let (scene, _) = Scene::open().await;
-        let fixture = &scene.app;
+        let (moving, _) = MovingSlot::new().await;
+        let fixture = &moving.app;
         // Every key that it is given is there, so nothing but the records can stop it.
         let keys = fixture.store.keys();
         let partition = fixture.callers[0].partition;
@@ -261,7 +261,7 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
         let prefix = keys.reservation(partition, "");
 
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":rsv:") == records_first));
+            block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(fixture);
         let store = fixture.store.clone();
         let reading = tokio::spawn(async move { store.read_records(&tenant, &prefix, &ids).await });
@@ -282,8 +282,8 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once() {
     for counts_exist in [true, false] {
-        let (scene, _) = Scene::open().await;
-        let app = &scene.app;
+        let (moving, _) = MovingSlot::new().await;
+        let app = &moving.app;
         let limits = json!({"rate_limits": {"max_commits_per_minute": 100}});
         let policy = app.policy("p", "tenant:acme", limits).await;
         let held = app.reserve("counted", 100).await;
@@ -292,11 +292,11 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
         if !counts_exist {
             app.run::<()>(&["DEL", &rates]).await;
         }
-        let resharding = block_in_place(|| scene.half_way(|key| key == rates));
+        let resharding = block_in_place(|| moving.begin_move(|key| key == rates));
         let before = repetitions(app);
         let body = json!({"idempotency_key": "c", "actual": tokens(60)});
         let path = format!("/v1/reservations/{id}/commit");
-        let committing = scene.send(Method::POST, path, Some(body));
+        let committing = moving.send(Method::POST, path, Some(body));
         asked_again(&committing, app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
@@ -312,17 +312,17 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() {
     for records_first in [false, true] {
-        let (scene, _) = Scene::open().await;
+        let (moving, _) = MovingSlot::new().await;
         for number in 0..3 {
             let more = json!({"priority": number, "caps": {"max_tokens": number}});
-            scene
+            moving
                 .app
                 .policy(&number.to_string(), "tenant:acme", more)
                 .await;
         }
-        let cold = scene.app.replica(LONG_REDIS_TIMEOUT).await;
+        let cold = moving.app.replica(LONG_REDIS_TIMEOUT).await;
         let resharding =
-            block_in_place(|| scene.half_way(|key| key.contains(":policy:") == records_first));
+            block_in_place(|| moving.begin_move(|key| key.contains(":policy:") == records_first));
         let before = repetitions(&cold);
         let path = format!("http://{}/v1/decide", cold.address);
         let body = reserve_body("d", 1);

@@ -1,4 +1,4 @@
-//! A reservation's life where Redis is more than one server, and while the servers change places.
+//! The life of a reservation on clusters and behind Sentinel, also during moves and failovers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn on_three_masters() {
     }
 }
 
-/// Moves the slots of `keys` from master to master, one after the other and key by key, until told to stop; answers how
+/// Moves the slots of `keys` from master to master, one after the other and key by key, until it is stopped; returns how
 /// many it moved.
 pub fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<AtomicBool>) -> usize {
     let mut moves = 0;
@@ -115,7 +115,7 @@ async fn a_failover_is_survived_without_help() {
     served(&app, 200).await;
     block_in_place(|| trio.master.kill());
     let before = served(&app, 1).await;
-    // Who was the master comes back and believes that it still is, until the Sentinels tell it otherwise.
+    // The former master comes back and believes that it still is one, until the Sentinels demote it.
     block_in_place(|| trio.master.restart());
     served(&app, before + 500).await;
     let clients = clients.stop().await;

@@ -1,4 +1,4 @@
-//! What is told of refused keys: one event per key and minute, with the exact count, and never a secret.
+//! The events of refused keys: one per key and minute, with the exact count, and never a secret.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::harness::{eventually, store};
 const SYSTEM: &str = "__system__";
 
 /// The events of today in a log, as they would be delivered.
-async fn told(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Vec<Value> {
+async fn emitted(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Vec<Value> {
     let store = &fixture.store;
     let key = store.keys().events(partition, tenant, store.today());
     let entries: Vec<(String, Vec<String>)> = fixture.run(&["XRANGE", &key, "-", "+"]).await;
@@ -41,10 +41,15 @@ async fn told(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Ve
     entries.into_iter().map(render).collect()
 }
 
-/// The same once there are so many: they are told off the request path.
-async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: usize) -> Vec<Value> {
+/// The same once there are so many: they are emitted off the request path.
+async fn emitted_soon(
+    app: &TestApp,
+    partition: Partition,
+    tenant: &str,
+    number: usize,
+) -> Vec<Value> {
     eventually("enough events", || async {
-        let events = told(app, partition, tenant).await;
+        let events = emitted(app, partition, tenant).await;
         match events.len() >= number {
             true => Ok(events),
             false => Err(events),
@@ -54,7 +59,7 @@ async fn told_soon(app: &TestApp, partition: Partition, tenant: &str, number: us
 }
 
 #[tokio::test]
-async fn a_refused_key_is_told_with_its_reason_and_without_its_secret() {
+async fn a_refused_key_emits_an_event_with_its_reason_and_without_its_secret() {
     let app = TestApp::spawn().await;
     let partition = app.callers[0].partition;
     let revoked = app.add_key(0, &[("status", "REVOKED")]).await;
@@ -62,7 +67,7 @@ async fn a_refused_key_is_told_with_its_reason_and_without_its_secret() {
         .get_with(&revoked, "/v1/reservations")
         .await
         .refused(401, "UNAUTHORIZED");
-    let events = told_soon(&app, partition, "acme", 1).await;
+    let events = emitted_soon(&app, partition, "acme", 1).await;
     let event = &events[0];
     assert_eq!(event["event_type"], "api_key.auth_failed");
     assert_eq!(event["category"], "api_key");
@@ -83,7 +88,7 @@ async fn a_refused_key_is_told_with_its_reason_and_without_its_secret() {
 }
 
 #[tokio::test]
-async fn unknown_keys_are_told_together_whatever_they_look_like_and_on_both_planes() {
+async fn unknown_keys_share_one_event_whatever_they_look_like_on_both_planes() {
     let app = TestApp::spawn().await;
     for key in ["nonsense", "sk_live_000aaaaaaaaaaaa"] {
         app.get_with(key, "/v1/reservations").await;
@@ -92,7 +97,7 @@ async fn unknown_keys_are_told_together_whatever_they_look_like_and_on_both_plan
     app.send(request.header("X-Admin-API-Key", "wrong"))
         .await
         .expect(401);
-    let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    let events = emitted_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     let event = &events[0];
     assert_eq!(event["event_type"], "api_key.auth_failed");
     assert_eq!(event["tenant_id"], SYSTEM);
@@ -108,7 +113,7 @@ async fn a_request_without_a_key_is_no_use_of_one() {
         app.send(app.request(Method::GET, path)).await.expect(401);
     }
     app.get_with("nonsense", "/v1/reservations").await;
-    let events = told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    let events = emitted_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     assert_eq!(events[0]["metadata"]["count"], 1);
 }
 
@@ -131,7 +136,7 @@ async fn backdate(fixture: &LedgerFixture, partition: Partition, member: &str) {
 }
 
 #[tokio::test]
-async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
+async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
     let fixture = LedgerFixture::new().await;
     let store = fixture.store.clone();
     let caller = &fixture.callers[0];
@@ -155,11 +160,11 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
         refuse(replica, 1_000);
         replica.run_once(now_ms).await.expect("Redis answers");
     }
-    assert_eq!(counts(&told(&fixture, partition, "acme").await), [3]);
+    assert_eq!(counts(&emitted(&fixture, partition, "acme").await), [3]);
     for replica in &replicas {
         replica.run_last().await.expect("Redis answers");
     }
-    assert_eq!(counts(&told(&fixture, partition, "acme").await), [3]);
+    assert_eq!(counts(&emitted(&fixture, partition, "acme").await), [3]);
 
     let member = format!("acme:{key_id}");
     let lease = fixture
@@ -191,7 +196,7 @@ async fn two_replicas_count_to_the_last_and_tell_once_a_minute() {
             .expect("Redis answers");
         assert_eq!((flush.emitted, flush.failed), (expected, 0));
     }
-    let events = told(&fixture, partition, "acme").await;
+    let events = emitted(&fixture, partition, "acme").await;
     assert_eq!(counts(&events), [3, 2_004]);
     assert_eq!(events[1]["data"]["failure_reason"], "key_expired");
     assert_eq!(events[1]["source"], "service-admin", "that of the first");
@@ -219,13 +224,13 @@ async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
     let now_ms = fixture.store.clock().now_ms();
     failures.run_once(now_ms).await.expect("Redis answers");
     let partition = tenant_id("acme").partition();
-    assert_eq!(told(&fixture, partition, "acme").await.len(), 1_024);
-    let rest = told(&fixture, Partition::FIRST, SYSTEM).await;
+    assert_eq!(emitted(&fixture, partition, "acme").await.len(), 1_024);
+    let rest = emitted(&fixture, Partition::FIRST, SYSTEM).await;
     assert_eq!(counts(&rest), [6]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
+async fn what_redis_refuses_is_kept_and_delays_no_request() {
     let mut server = block_in_place(RedisServer::start);
     let store = store(&server.url());
     store.deployment().await.expect("Redis answers");
@@ -240,23 +245,23 @@ async fn what_redis_does_not_take_is_kept_and_delays_nobody() {
     };
     let now_ms = store.clock().now_ms();
     block_in_place(|| server.kill());
-    // The connection learns of it: a count of which nobody knows whether it arrived would not be sent again.
+    // The connection fails first: a count that may have arrived would not be sent again.
     assert!(store.ping(Duration::from_secs(1)).await.is_err());
     count(5);
     assert!(failures.run_once(now_ms).await.is_err());
     count(2);
     block_in_place(|| server.restart());
     failures.run_last().await.expect("Redis answers");
-    let events = told(&fixture, Partition::FIRST, SYSTEM).await;
+    let events = emitted(&fixture, Partition::FIRST, SYSTEM).await;
     assert_eq!(counts(&events), [7]);
 }
 
 #[tokio::test]
-async fn a_service_that_ends_tells_what_it_has_counted() {
+async fn a_service_that_ends_emits_what_it_has_counted() {
     let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(10)).await;
     app.get_with("nonsense", "/v1/reservations").await;
-    told_soon(&app, Partition::FIRST, SYSTEM, 1).await;
+    emitted_soon(&app, Partition::FIRST, SYSTEM, 1).await;
     for _ in 0..20 {
         app.get_with("nonsense", "/v1/reservations").await;
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/balances`: which ledgers are shown, in which order, page by page.
+//! `GET /v1/balances`: which ledgers are listed, in which order, page by page.
 
 use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn every_ledger_stands_by_scope_path_and_then_in_the_order_of_units() {
 }
 
 #[tokio::test]
-async fn a_filter_wants_whole_segments_wherever_they_stand_in_any_case() {
+async fn a_filter_matches_whole_segments_at_any_level_in_any_case() {
     let app = with_ledgers().await;
     for (query, found) in [
         ("tenant=acme", 7),

@@ -1,4 +1,4 @@
-//! Commits: what is charged, what returns, and what stands in the way.
+//! Commits: what is charged, what returns, and what is refused.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ enum Operation {
 }
 
 /// A ledger of 1,000 with a hold of 900.
-async fn stage() -> (TestApp, String) {
+async fn with_hold() -> (TestApp, String) {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 900, json!({})).await;
@@ -50,7 +50,7 @@ async fn run(app: &TestApp, operation: Operation, id: &str) -> Response {
 async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
     use Operation::{Commit, Post, Release, Reserve};
     let all = [Reserve, Commit, Release, Post];
-    let (app, _) = stage().await;
+    let (app, _) = with_hold().await;
     let (caller, keys) = (&app.callers[0], app.store.keys().clone());
     let (partition, tenant) = (caller.partition, caller.tenant.as_str());
     let today = Day::of_ms(app.now_ms().await);
@@ -69,7 +69,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
             "debt",
             "overdraft_limit",
         ] {
-            let (app, id) = stage().await;
+            let (app, id) = with_hold().await;
             if operation == Reserve && field == "debt" {
                 continue; // any debt but 0 refuses, whatever it is
             }
@@ -89,7 +89,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
             if !operations.contains(&operation) {
                 continue;
             }
-            let (app, id) = stage().await;
+            let (app, id) = with_hold().await;
             let prefix = app.store.keys().prefix().to_owned();
             let key = key.replacen(keys.prefix(), &prefix, 1);
             app.run::<()>(&["SET", &key, "not what it should be"]).await;
@@ -109,7 +109,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
 
 #[tokio::test]
 async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
-    let (app, id) = stage().await;
+    let (app, id) = with_hold().await;
     let record = app.reservation_key(&id);
     for damage in [
         &["HDEL", &record, "overage_policy"][..],
@@ -141,13 +141,13 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
         app.backdate(&good, 60_000).await;
         app.backdate(&bad, 60_000).await;
         app.set_ledger(damaged, &[(field, value)]).await;
-        let told = app.outbox().await.len();
+        let emitted = app.outbox().await.len();
         assert_eq!(app.sweep().await, 1, "{field}");
         let figures: Vec<i64> = app
             .run(&["HMGET", &app.ledger_key(0, sound), "remaining", "reserved"])
             .await;
         assert_eq!(figures, [1_000, 0], "{field}");
-        assert_eq!(app.outbox().await.len(), told + 1, "{field}");
+        assert_eq!(app.outbox().await.len(), emitted + 1, "{field}");
         let (caller, keys) = (&app.callers[0], app.store.keys());
         let quarantine: Vec<String> = app
             .run(&["ZRANGE", &keys.quarantine(caller.partition), "0", "-1"])
@@ -161,7 +161,7 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
 
 /// All that is written to tell of a change, each of another type in turn.
 #[tokio::test]
-async fn an_operators_change_that_could_not_be_told_changes_nothing() {
+async fn an_operators_change_without_its_event_changes_nothing() {
     for (index, release) in [
         (0, false),
         (1, false),
@@ -173,7 +173,7 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
         (3, true),
         (4, true),
     ] {
-        let (app, id) = stage().await;
+        let (app, id) = with_hold().await;
         let (caller, keys) = (&app.callers[0], app.store.keys());
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let today = Day::of_ms(app.now_ms().await);
@@ -216,9 +216,9 @@ async fn an_operators_change_that_could_not_be_told_changes_nothing() {
 
 /// A chain whose number cannot be counted on, and what the scripts of subscriptions read of thresholds.
 #[tokio::test]
-async fn a_subscription_that_could_not_be_watched_or_booked_is_not_made() {
+async fn a_subscription_that_cannot_be_watched_or_audited_is_not_created() {
     for index in 0..4 {
-        let (app, _) = stage().await;
+        let (app, _) = with_hold().await;
         let (caller, keys) = (&app.callers[0], app.store.keys());
         let (partition, tenant) = (caller.partition, caller.tenant.as_str());
         let key = [

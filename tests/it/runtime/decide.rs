@@ -9,7 +9,7 @@ use crate::runtime::reserve::DEADLOCKS;
 const ROOT: &str = "tenant:acme";
 
 #[tokio::test]
-async fn a_decision_tells_whether_a_reserve_would_succeed() {
+async fn a_decision_says_whether_a_reservation_would_succeed() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let allowed = app.decide("k1", ROOT, 1_000).await;

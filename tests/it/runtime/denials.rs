@@ -1,4 +1,4 @@
-//! Denials as events: which answers are denials, what is told of them, and how many at most.
+//! Denials as events: which responses are denials, their facts, and how many events at most.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn only_event(app: &TestApp, number: usize) -> Event {
 }
 
 #[tokio::test]
-async fn each_denied_question_is_told_with_its_reason_and_the_scope_that_denied() {
+async fn each_denied_decision_emits_its_reason_and_the_scope_that_denied() {
     let app = TestApp::spawn().await;
     let mut number = 0;
     for row in DEADLOCKS {
@@ -38,7 +38,7 @@ async fn each_denied_question_is_told_with_its_reason_and_the_scope_that_denied(
                 Value::String(reason) => reason.clone(),
                 _ => response.error().1.to_owned(),
             };
-            let told = [
+            let emitted = [
                 ("type", "reservation.denied"),
                 ("scope", &scope),
                 ("data.reason_code", &reason),
@@ -51,7 +51,7 @@ async fn each_denied_question_is_told_with_its_reason_and_the_scope_that_denied(
                     response.headers["x-request-id"].to_str().expect("text"),
                 ),
             ];
-            for (name, value) in told {
+            for (name, value) in emitted {
                 assert_eq!(event.get(name), value, "{name}, {key}");
             }
             if reason == row.reason && reason != "BUDGET_EXCEEDED" {
@@ -93,7 +93,7 @@ async fn a_denial_without_a_ledger_names_none() {
 }
 
 #[tokio::test]
-async fn the_subject_is_told_as_it_was_sent() {
+async fn the_subject_is_emitted_as_it_was_sent() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1, 0).await;
     let more = json!({"action": {"kind": "k", "name": "n", "tags": ["b", "a"]}});
@@ -146,7 +146,7 @@ async fn other_refusals_are_no_denials() {
 }
 
 #[tokio::test]
-async fn a_repeated_denial_is_told_again_only_where_it_was_judged_again() {
+async fn a_repeated_denial_emits_again_only_where_it_was_decided_again() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1, 0).await;
     for _ in 0..3 {
@@ -164,7 +164,7 @@ async fn a_repeated_denial_is_told_again_only_where_it_was_judged_again() {
     );
 }
 
-/// Denials of one minute beyond the rate, told by the first denial of a later minute.
+/// Denials of one minute beyond the rate, emitted by the first denial of a later minute.
 #[tokio::test]
 async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_event() {
     let app = TestApp::spawn_on(&shared().url(), &["--denied-events-per-minute", "3"]).await;

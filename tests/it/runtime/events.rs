@@ -8,12 +8,12 @@ use crate::harness::app::TestApp;
 use reqwest::Method;
 
 /// A tenant `umbra` with a ledger at its root, and a key that may spend.
-struct Scene {
+struct SpendingTenant {
     app: TestApp,
     secret: String,
 }
 
-impl Scene {
+impl SpendingTenant {
     async fn new(allocated: i64, overdraft_limit: i64) -> Self {
         let app = TestApp::spawn().await;
         app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "Umbra"}))
@@ -72,11 +72,11 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_commit_beyond_the_funds_tells_cause_before_effect() {
-    let scene = Scene::new(100, 50).await;
-    let held = scene.reserve("r1", "model.call", 90).await;
-    scene.commit(&held, "c1", 120).await;
-    let events = scene.events();
+async fn a_commit_beyond_the_funds_emits_cause_before_effect() {
+    let tenant = SpendingTenant::new(100, 50).await;
+    let held = tenant.reserve("r1", "model.call", 90).await;
+    tenant.commit(&held, "c1", 120).await;
+    let events = tenant.events();
     assert_eq!(
         types(&events),
         [
@@ -104,11 +104,11 @@ async fn a_commit_beyond_the_funds_tells_cause_before_effect() {
 
 #[tokio::test]
 async fn a_denial_and_the_exhaustion_behind_it_share_their_correlation() {
-    let scene = Scene::new(100, 0).await;
-    scene.reserve("r1", "model.call", 100).await;
-    let denied = scene.reserve("r2", "model.call", 1).await;
+    let tenant = SpendingTenant::new(100, 0).await;
+    tenant.reserve("r1", "model.call", 100).await;
+    let denied = tenant.reserve("r2", "model.call", 1).await;
     assert_eq!(denied["error"], "BUDGET_EXCEEDED");
-    let events = scene.events();
+    let events = tenant.events();
     let of_type = |wanted: &str| {
         events
             .iter()
@@ -131,11 +131,11 @@ async fn a_denial_and_the_exhaustion_behind_it_share_their_correlation() {
 
 #[tokio::test]
 async fn an_action_cannot_write_into_the_facts_of_an_event() {
-    let scene = Scene::new(100, 50).await;
+    let tenant = SpendingTenant::new(100, 50).await;
     let kind = "x\nactor admin\nrequest_id forged";
-    let held = scene.reserve("r1", kind, 90).await;
-    scene.commit(&held, "c1", 120).await;
-    let events = scene.events();
+    let held = tenant.reserve("r1", kind, 90).await;
+    tenant.commit(&held, "c1", 120).await;
+    let events = tenant.events();
     assert!(events.len() > 3);
     for event in events {
         assert_eq!(event["actor"]["type"], "api_key");

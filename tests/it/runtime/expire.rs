@@ -1,4 +1,4 @@
-//! The sweeper: each hold expires once and returns to its ledgers, whoever sweeps and whatever stands in the way.
+//! The sweeper: each hold expires once and returns to its ledgers, with several sweepers and damaged records.
 
 use std::time::{Duration, Instant};
 
@@ -154,7 +154,7 @@ async fn a_former_owner_is_refused() {
 }
 
 #[tokio::test]
-async fn corrupt_records_go_to_quarantine_once_and_stop_nobody() {
+async fn corrupt_records_are_quarantined_once_and_block_no_others() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;

@@ -1,4 +1,4 @@
-//! Expiry: what may be done with a hold before, in and after its grace, swept or not.
+//! Expiry: which operations a hold takes before, in and after its grace period, swept or not.
 
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::ids::ReservationId;
@@ -127,7 +127,7 @@ async fn an_expired_reservation_keeps_its_estimate_and_has_no_end() {
 }
 
 #[tokio::test]
-async fn a_sweep_returns_the_hold_once_and_tells_so_once() {
+async fn a_sweep_returns_the_hold_once_and_emits_one_event() {
     let (app, id) = held(GRACE_MS + 1).await;
     let created = app
         .get("/v1/reservations")
@@ -142,7 +142,7 @@ async fn a_sweep_returns_the_hold_once_and_tells_so_once() {
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
     let events = app.events().await;
     assert_eq!(events.len(), 1, "{events:?}");
-    let told = [
+    let emitted = [
         ("type", "reservation.expired"),
         ("scope", ROOT),
         ("source", "expiry-sweeper"),
@@ -155,7 +155,7 @@ async fn a_sweep_returns_the_hold_once_and_tells_so_once() {
         ("data.expires_at_ms", &due.to_string()),
         ("data.extensions_used", "0"),
     ];
-    for (name, value) in told {
+    for (name, value) in emitted {
         assert_eq!(events[0].get(name), value, "{name}");
     }
     assert_eq!(events[0].get("trace_id").len(), 32);
@@ -181,7 +181,7 @@ async fn a_hold_that_was_extended_is_not_swept_at_its_first_deadline() {
 
 /// Each operation that lacks the 300 which a dead hold still has, at 700 of 1000 left.
 #[tokio::test]
-async fn whoever_is_short_of_funds_may_count_on_dead_holds() {
+async fn a_request_that_lacks_funds_gets_the_money_of_expired_holds() {
     for operation in ["reserve", "dry run", "decide", "event", "commit"] {
         let (app, _) = held(GRACE_MS + 1).await;
         let (aia, reject) = (json!({}), json!({"overage_policy": "REJECT"}));

@@ -1,4 +1,4 @@
-//! Headers: the ids of requests and traces, the effective tenant, and what stands on every answer.
+//! Headers: the ids of requests and traces, the effective tenant, and the headers of every response.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Idempotency: what counts as a repetition, what it answers, and what it never does.
+//! Idempotency: what counts as a repetition, its response, and that it has no second effect.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn post_raw(app: &TestApp, path: &str, text: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_repeated_create_tells_the_same_expiry_and_what_is_left_of_it_now() {
+async fn a_repeated_create_returns_the_same_expiry_and_the_time_left_now() {
     let app = funded().await;
     let first = app.reserve("k", 100).await;
     app.extend(first.text("/reservation_id"), "e", 600_000)
@@ -79,7 +79,7 @@ async fn a_repeated_create_of_what_has_ended_has_no_time_left() {
 }
 
 #[tokio::test]
-async fn the_order_of_members_and_white_space_do_not_tell_requests_apart() {
+async fn member_order_and_white_space_make_no_other_request() {
     let app = funded().await;
     let first = r#"{"idempotency_key":"k","subject":{"tenant":"acme","agent":"a"},"action":{"kind":"x","name":"y"},
         "estimate":{"unit":"TOKENS","amount":5},"metadata":{"a":{"x":1,"y":[1,2]},"b":2}}"#;
@@ -198,7 +198,7 @@ async fn a_key_belongs_to_one_tenant_one_operation_and_one_reservation() {
 }
 
 #[tokio::test]
-async fn of_fifty_parallel_creates_one_holds_and_all_tell_of_it() {
+async fn of_fifty_parallel_creates_one_holds_and_all_return_it() {
     let app = Arc::new(funded().await);
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..50 {
@@ -233,7 +233,7 @@ async fn of_two_requests_at_once_under_one_key_one_is_carried_out() {
 }
 
 #[tokio::test]
-async fn a_repeated_commit_tells_the_first_answer_and_writes_nothing() {
+async fn a_repeated_commit_returns_the_first_response_and_writes_nothing() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 400, 100).await;
     let id = app
@@ -257,7 +257,7 @@ async fn a_repeated_commit_tells_the_first_answer_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn existence_and_ownership_are_told_before_the_key_is_looked_at() {
+async fn existence_and_ownership_are_checked_before_the_idempotency_key() {
     let app = funded().await;
     app.budget_of(1, "tenant:bolt", 500).await;
     let response = app

@@ -1,4 +1,4 @@
-//! Real processes, killed at random moments: whoever dies, each key has one outcome and the ledgers are exact.
+//! Real processes, killed at random moments: each key has one outcome and the ledgers are exact.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Deployment {
     }
 }
 
-/// Customers act while `times` victims are killed and started again; then everything must add up. Answers how often they
+/// Random clients act while `times` victims are killed and started again; then everything must add up. Answers how often they
 /// had to ask again.
 async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
     let mut deployment = Deployment::start().await;
@@ -88,7 +88,7 @@ async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64
     }
     let clients = clients.stop().await;
     let sums = check_clients(&deployment.fixture, 0, &clients).await;
-    // Less would mean that nobody was there to be disturbed.
+    // Less would mean that no client was disturbed.
     assert!(sums.committed > times, "{} commits", sums.committed);
     client.retries()
 }
@@ -112,7 +112,7 @@ async fn a_killed_redis_keeps_all_that_it_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_killed_the_ledgers_are_what_the_clients_were_told() {
+async fn the_ledgers_are_what_the_clients_were_granted_whichever_process_is_killed() {
     let all = [Victim::Replica, Victim::Dispatcher, Victim::Redis];
     let repeated = survive(&all, 30, 20..250).await;
     assert!(repeated > 15, "{repeated} requests were disturbed");

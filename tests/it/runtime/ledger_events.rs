@@ -1,4 +1,4 @@
-//! More of what operations cause: entering the limit, expiry, pointers for the dispatcher, and what tells nothing.
+//! More events of operations: the overdraft limit, expiry, pointers for the dispatcher, and what emits nothing.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::harness::runtime_calls::{ask_body, ledger, over, tokens};
 const ROOT: &str = "tenant:acme";
 const AWO: &str = "ALLOW_WITH_OVERDRAFT";
 
-async fn told(app: &TestApp, event_type: &str) -> usize {
+async fn emitted(app: &TestApp, event_type: &str) -> usize {
     let events = app.events().await;
     events
         .iter()
@@ -17,7 +17,7 @@ async fn told(app: &TestApp, event_type: &str) -> usize {
 }
 
 #[tokio::test]
-async fn the_limit_is_entered_once_and_told_once() {
+async fn the_limit_is_entered_once_and_emits_one_event() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 100, 0).await;
     for number in 0..3 {
@@ -26,10 +26,10 @@ async fn the_limit_is_entered_once_and_told_once() {
             .expect(201);
     }
     assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 100, 0)));
-    assert_eq!(told(&app, "budget.over_limit_entered").await, 1);
+    assert_eq!(emitted(&app, "budget.over_limit_entered").await, 1);
     app.set_ledger(ROOT, &[("is_over_limit", "0")]).await;
     app.post_event("again", ROOT, 1, json!({})).await;
-    assert_eq!(told(&app, "budget.over_limit_entered").await, 2);
+    assert_eq!(emitted(&app, "budget.over_limit_entered").await, 2);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn debt_of_an_event_names_no_reservation() {
 }
 
 #[tokio::test]
-async fn expiry_is_told_before_the_thresholds_that_it_falls_below() {
+async fn expiry_is_emitted_before_the_thresholds_that_it_falls_below() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let (one, two) = ("tenant:acme/app:one", "tenant:acme/app:two");
@@ -133,7 +133,7 @@ async fn an_operation_leaves_one_pointer_for_all_that_it_caused() {
 }
 
 #[tokio::test]
-async fn what_moves_no_ledger_over_a_mark_tells_nothing() {
+async fn no_threshold_crossed_emits_nothing() {
     let app = TestApp::spawn().await;
     app.place(ROOT, 1_000, 0, ledger(500, 0, 0, 0)).await;
     let id = app.held(ROOT, 100, json!({})).await;
@@ -198,7 +198,7 @@ async fn a_client_cannot_forge_facts_of_an_event() {
             ("api_key", "service-server")
         );
         assert_eq!(event.get("key_id"), app.callers[0].key_id.as_str());
-        let told = [event.get("kind"), event.get("data.action_kind")];
-        assert!(told.contains(&kind), "{event:?}");
+        let emitted = [event.get("kind"), event.get("data.action_kind")];
+        assert!(emitted.contains(&kind), "{event:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The index of ledgers that owe something or are over their limit: written where that changes, and nowhere else.
+//! The index of ledgers that are over their limit or in debt: written only where that changes.
 
 use serde_json::{Value, json};
 

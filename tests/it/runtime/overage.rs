@@ -1,4 +1,4 @@
-//! Overage: what the policy makes of a commit that goes beyond its hold.
+//! Overage: what the policy does with a commit beyond its hold.
 
 use serde_json::json;
 

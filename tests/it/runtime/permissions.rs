@@ -1,4 +1,4 @@
-//! What an API key may do: permissions, restrictions to scopes, and what is told before them.
+//! What an API key may do: permissions, scope filters, and which checks come before them.
 
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ async fn a_key_without_a_list_of_permissions_may_do_everything_here() {
 }
 
 #[tokio::test]
-async fn without_the_permission_nothing_is_told_about_a_reservation() {
+async fn without_the_permission_nothing_is_revealed_about_a_reservation() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.budget_of(1, "tenant:bolt", 500).await;
@@ -250,7 +250,7 @@ async fn lists_and_balances_of_a_restricted_key_show_its_scopes_only() {
 }
 
 #[tokio::test]
-async fn another_tenants_subject_is_told_after_validation_and_before_the_permission() {
+async fn another_tenants_subject_is_refused_after_validation_and_before_the_permission() {
     let app = TestApp::spawn().await;
     let body = ask_body("k", "tenant:bolt", 1);
     app.set_key(&[("permissions", " ")]).await;

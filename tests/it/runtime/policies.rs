@@ -1,4 +1,4 @@
-//! Policies at work: which one counts, what it decides, from when on and until when.
+//! Policies in effect: which one counts, what it decides, and for how long.
 
 use budget_authority::domain::policy::OveragePolicy;
 use serde_json::{Value, json};

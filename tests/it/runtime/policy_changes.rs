@@ -1,4 +1,4 @@
-//! Policies that change, begin and end: what each replica knows of them, and when.
+//! Policies that change, begin and end: when each replica applies them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ async fn a_window_opens_and_closes_to_the_millisecond_of_the_stores_clock() {
 }
 
 #[tokio::test]
-async fn policies_that_a_failover_lost_or_brought_back_are_found_out() {
+async fn policies_that_a_failover_lost_or_restored_are_noticed() {
     let app = acme().await;
     app.policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
         .await;

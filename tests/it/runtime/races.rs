@@ -1,4 +1,4 @@
-//! Many clients on several replicas want the same at once: one of them gets it, and the ledgers stay exact.
+//! Many clients of several replicas compete: one of them wins, and the ledgers stay exact.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 const ROOT: &str = "tenant:acme";
 
 /// Three replicas of one deployment, and a client of them all.
-struct Race {
+struct Replicas {
     replicas: Vec<TestApp>,
     client: RetryingClient,
 }
 
-impl Race {
-    async fn on(allocated: i64) -> Self {
+impl Replicas {
+    async fn with_budget(allocated: i64) -> Self {
         let first = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
         first.budget(ROOT, allocated, 0).await;
         let mut replicas = vec![first];
@@ -63,7 +63,7 @@ impl Race {
         answer.text("reservation_id").to_owned()
     }
 
-    async fn books(&self) -> LedgerAudit {
+    async fn audit(&self) -> LedgerAudit {
         LedgerAudit::run(&self.replicas[0], 0).await
     }
 }
@@ -99,23 +99,23 @@ fn refused_with(answers: &[Response], status: u16, code: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_is_never_oversubscribed() {
-    let race = Race::on(1_000).await;
-    let answers = race
+    let replicas = Replicas::with_budget(1_000).await;
+    let answers = replicas
         .run((0..150).map(|n| create(&format!("k{n}"), 13)))
         .await;
     assert_eq!(granted(&answers), 76, "76 × 13 = 988");
     refused_with(&answers, 409, "BUDGET_EXCEEDED");
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "remaining"), 12);
     assert_eq!(audit.reservations.len(), 76);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
-    let race = Race::on(500).await;
+    let replicas = Replicas::with_budget(500).await;
     let mut clients = JoinSet::new();
     for n in 0..16_i64 {
-        let client = race.client.clone();
+        let client = replicas.client.clone();
         clients.spawn(async move {
             let mut charged = 0;
             for turn in 0..15_i64 {
@@ -137,24 +137,24 @@ async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
         });
     }
     let charged: i64 = clients.join_all().await.iter().sum();
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "spent"), charged);
     assert_eq!(audit.figure(ROOT, "remaining"), 500 - charged);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_identical_creates_are_one_reservation() {
-    let race = Race::on(1_000).await;
-    let answers = race.run((0..50).map(|_| create("same", 30))).await;
+    let replicas = Replicas::with_budget(1_000).await;
+    let answers = replicas.run((0..50).map(|_| create("same", 30))).await;
     assert_eq!(granted(&answers), 50);
     for answer in &answers {
         assert_eq!(answer.lasting(), answers[0].lasting());
     }
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.reservations.len(), 1);
     assert_eq!(audit.figure(ROOT, "reserved"), 30);
     // The same key for two payloads: one is served, as often as it comes, the other refused.
-    let answers = race
+    let answers = replicas
         .run((0..50).map(|n| create("differs", 1 + n % 2)))
         .await;
     assert_eq!(granted(&answers), 25, "{answers:?}");
@@ -163,48 +163,48 @@ async fn fifty_identical_creates_are_one_reservation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_events_with_one_key_charge_once() {
-    let race = Race::on(1_000).await;
+    let replicas = Replicas::with_budget(1_000).await;
     let body = json!({
         "idempotency_key": "e", "subject": {"tenant": "acme"}, "action": action(), "actual": tokens(7),
     });
-    let answers = race
+    let answers = replicas
         .run((0..50).map(|_| ("/v1/events".to_owned(), body.clone())))
         .await;
     for answer in &answers {
         assert_eq!((answer.status, &answer.body), (201, &answers[0].body));
     }
-    assert_eq!(race.books().await.figure(ROOT, "spent"), 7);
+    assert_eq!(replicas.audit().await.figure(ROOT, "spent"), 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_commits_charge_once() {
-    let race = Race::on(1_000).await;
-    let id = race.reserve("one key", 50, 60_000).await;
-    let answers = race.run((0..50).map(|_| commit(&id, "c", 40))).await;
+    let replicas = Replicas::with_budget(1_000).await;
+    let id = replicas.reserve("one key", 50, 60_000).await;
+    let answers = replicas.run((0..50).map(|_| commit(&id, "c", 40))).await;
     for answer in &answers {
         assert_eq!((answer.status, &answer.body), (200, &answers[0].body));
     }
-    let id = race.reserve("fifty keys", 50, 60_000).await;
-    let answers = race
+    let id = replicas.reserve("fifty keys", 50, 60_000).await;
+    let answers = replicas
         .run((0..50).map(|n| commit(&id, &format!("c{n}"), 40)))
         .await;
     assert_eq!(granted(&answers), 1);
     refused_with(&answers, 409, "RESERVATION_FINALIZED");
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "spent"), 80);
     assert_eq!(audit.figure(ROOT, "remaining"), 920);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reservation_is_committed_or_released_but_never_both() {
-    let race = Race::on(1_000).await;
+    let replicas = Replicas::with_budget(1_000).await;
     let mut committed = 0;
     for round in 0..20 {
-        let id = race.reserve(&format!("r{round}"), 20, 60_000).await;
+        let id = replicas.reserve(&format!("r{round}"), 20, 60_000).await;
         // Either may be first in line.
         let mut rivals = vec![commit(&id, "end", 5), release(&id, "end")];
         rivals.rotate_left(round % 2);
-        let answers = race
+        let answers = replicas
             .run([rivals.clone(), rivals.clone(), rivals].concat())
             .await;
         let winners = answers.iter().filter(|answer| answer.status == 200);
@@ -218,18 +218,18 @@ async fn a_reservation_is_committed_or_released_but_never_both() {
         refused_with(&answers, 409, "RESERVATION_FINALIZED");
         committed += i64::from(won.contains("COMMITTED"));
     }
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "spent"), committed * 5);
     assert_eq!(audit.figure(ROOT, "reserved"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_extensions_are_granted_than_allowed() {
-    let race = Race::on(1_000).await;
-    let id = race.reserve("r", 20, 60_000).await;
+    let replicas = Replicas::with_budget(1_000).await;
+    let id = replicas.reserve("r", 20, 60_000).await;
     let path = format!("/v1/reservations/{id}/extend");
     let body = |n| json!({"idempotency_key": format!("x{n}"), "extend_by_ms": 1_000});
-    let answers = race.run((0..50).map(|n| (path.clone(), body(n)))).await;
+    let answers = replicas.run((0..50).map(|n| (path.clone(), body(n)))).await;
     assert_eq!(granted(&answers), 10);
     refused_with(&answers, 409, "MAX_EXTENSIONS_EXCEEDED");
     let latest = answers
@@ -249,22 +249,22 @@ async fn no_more_extensions_are_granted_than_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_committed_or_expires_but_never_both() {
-    let race = Race::on(10_000).await;
+    let replicas = Replicas::with_budget(10_000).await;
     let creates = (0..60).map(|n| {
         let (path, mut body) = create(&format!("r{n}"), 10);
         body["ttl_ms"] = json!(2_000);
         body["grace_period_ms"] = json!(0);
         (path, body)
     });
-    let reserved = race.run(creates).await;
+    let reserved = replicas.run(creates).await;
     let ids = reserved
         .iter()
         .map(|answer| answer.text("reservation_id").to_owned());
-    let fixture = &race.replicas[0];
+    let fixture = &replicas.replicas[0];
     let due_ms = now_ms(&fixture.store).await + 2_000;
     let mut rivals = JoinSet::new();
     for (n, id) in ids.enumerate() {
-        let (client, store) = (race.client.clone(), fixture.store.clone());
+        let (client, store) = (replicas.client.clone(), fixture.store.clone());
         let tenant = fixture.callers[0].tenant.clone();
         rivals.spawn(async move {
             // The first at once, the last when all is over, the others just when the holds end.
@@ -290,7 +290,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
     }
     let committed: i64 = rivals.join_all().await.iter().sum();
     assert!((1..60).contains(&committed), "{committed} of 60");
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "spent"), committed * 10);
     assert_eq!(audit.figure(ROOT, "reserved"), 0);
     let expired = 60 - committed as usize;
@@ -300,24 +300,25 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
-    let race = Race::on(100).await;
-    race.reserve("dead", 95, 1_000).await;
-    race.client
+    let replicas = Replicas::with_budget(100).await;
+    replicas.reserve("dead", 95, 1_000).await;
+    replicas
+        .client
         .post("/v1/reservations", &reserve_body("early", 10))
         .await
         .expect(409);
-    let store = &race.replicas[0].store;
+    let store = &replicas.replicas[0].store;
     let over_ms = now_ms(store).await + 1_000;
     eventually("the hold is past its end", || async {
         now_ms(store).await > over_ms
     })
     .await;
-    let answers = race
+    let answers = replicas
         .run((0..30).map(|n| create(&format!("k{n}"), 10)))
         .await;
     assert_eq!(granted(&answers), 10, "{answers:?}");
     refused_with(&answers, 409, "BUDGET_EXCEEDED");
-    let audit = race.books().await;
+    let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "remaining"), 0);
     assert_eq!(audit.events_of("reservation.expired"), 1);
 }

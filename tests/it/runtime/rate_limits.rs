@@ -124,7 +124,7 @@ async fn only_reservations_that_are_made_are_counted() {
     }
     create(&app, "b").await.expect(200);
     create(&app, "c").await.refused(429, "LIMIT_EXCEEDED");
-    // At the limit, all but a new reservation goes on.
+    // At the limit, only a new reservation is refused.
     create(&app, "a").await.expect(200);
     app.create("a", AGENT, 2, json!({}))
         .await
@@ -185,7 +185,7 @@ async fn commits_are_counted_and_never_refused() {
 }
 
 #[tokio::test]
-async fn the_limit_is_asked_after_the_tenant_and_before_unit_and_budgets() {
+async fn the_limit_is_checked_after_the_tenant_and_before_unit_and_budgets() {
     let (app, _) = acme(json!({"max_reservations_per_minute": 1})).await;
     create(&app, "a").await.expect(200);
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
@@ -265,7 +265,7 @@ async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
 }
 
 #[tokio::test]
-async fn counts_that_cannot_be_read_stop_nobody_but_a_key_of_another_type_does() {
+async fn unreadable_counts_refuse_nothing_but_a_key_of_another_type_does() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 1})).await;
     create(&app, "a").await.expect(200);
     app.set(

@@ -97,7 +97,7 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
     let entries = app.entries(&log).await;
     assert_eq!(entries.len(), 1, "{entries:?}");
     let request_id = response.headers["x-request-id"].to_str().expect("text");
-    let told = [
+    let audited = [
         ("sequence", "1"),
         ("operation", "releaseReservation"),
         ("metadata.actor_type", "admin_on_behalf_of"),
@@ -107,7 +107,7 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
         ("source_ip", "127.0.0.1"),
         ("request_id", request_id),
     ];
-    for (name, value) in told {
+    for (name, value) in audited {
         assert_eq!(entries[0][name], value, "{name}");
     }
 }

@@ -279,8 +279,8 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
         keys.events(app.callers[0].partition, "acme", today),
     ];
     eventually("both are told at once", async || {
-        let told = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
-        told.sum::<i64>() == 2
+        let emitted = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
+        emitted.sum::<i64>() == 2
     })
     .await;
     let mut monitor = Monitor::on(&server);
@@ -290,7 +290,7 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
         }
     }
     let calls = block_in_place(|| monitor.seen()).len();
-    // One script judges each revoked key. Where a minute ended meanwhile, what was counted in it was told.
+    // One script checks each revoked key. Where a minute ended meanwhile, its rollup was emitted.
     assert!((FLOOD..=FLOOD + 4).contains(&calls), "{calls}");
 }
 

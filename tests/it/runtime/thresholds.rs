@@ -1,4 +1,4 @@
-//! What operations cause besides their answer: the events of ledgers, when, once, in which order and with which facts.
+//! The threshold events of operations: when, once, in which order and with which facts.
 
 use serde_json::json;
 
@@ -16,19 +16,19 @@ fn lines(events: &[Event], facts: &[&str]) -> Vec<String> {
 }
 
 /// The events since the last call, each as type, scope, threshold and direction.
-struct News {
+struct ThresholdFixture {
     app: TestApp,
     seen: usize,
 }
 
-impl News {
+impl ThresholdFixture {
     async fn of(allocated: i64, limit: i64) -> Self {
         let app = TestApp::spawn().await;
         app.budget(ROOT, allocated, limit).await;
         Self { app, seen: 0 }
     }
 
-    async fn told(&mut self) -> Vec<String> {
+    async fn emitted(&mut self) -> Vec<String> {
         let events = self.app.events().await;
         let fresh = lines(
             &events[self.seen..],
@@ -40,8 +40,8 @@ impl News {
 }
 
 #[tokio::test]
-async fn thresholds_are_told_upwards_when_use_rises_and_downwards_when_it_falls() {
-    let mut news = News::of(1_000, 0).await;
+async fn thresholds_are_emitted_upwards_when_use_rises_and_downwards_when_it_falls() {
+    let mut fixture = ThresholdFixture::of(1_000, 0).await;
     let mut ids = Vec::new();
     let exhausted = "budget.exhausted tenant:acme 1000000 rising".to_owned();
     let rising = |t: u32| format!("{CROSSED} {t} rising");
@@ -53,40 +53,43 @@ async fn thresholds_are_told_upwards_when_use_rises_and_downwards_when_it_falls(
         (51, vec![rising(950_000), rising(1_000_000), exhausted]),
     ];
     for (amount, expected) in steps {
-        let response = news.app.reserve(&format!("k{amount}"), amount).await;
+        let response = fixture.app.reserve(&format!("k{amount}"), amount).await;
         ids.push(response.text("/reservation_id").to_owned());
-        assert_eq!(news.told().await, expected, "reserve {amount}");
+        assert_eq!(fixture.emitted().await, expected, "reserve {amount}");
     }
-    news.app.reserve("k51", 51).await;
-    assert!(news.told().await.is_empty(), "a replay tells nothing");
-    news.app.release(&ids[3], "r").await.expect(200);
-    assert_eq!(news.told().await, [falling(1_000_000), falling(950_000)]);
-    news.app.release(&ids[3], "r").await;
-    assert!(news.told().await.is_empty());
-    news.app.commit(&ids[0], "c", 0).await.expect(200);
-    assert_eq!(news.told().await, [falling(800_000)]);
-    news.app.post_event("e", ROOT, 850, json!({})).await;
+    fixture.app.reserve("k51", 51).await;
+    assert!(fixture.emitted().await.is_empty(), "a replay tells nothing");
+    fixture.app.release(&ids[3], "r").await.expect(200);
+    assert_eq!(
+        fixture.emitted().await,
+        [falling(1_000_000), falling(950_000)]
+    );
+    fixture.app.release(&ids[3], "r").await;
+    assert!(fixture.emitted().await.is_empty());
+    fixture.app.commit(&ids[0], "c", 0).await.expect(200);
+    assert_eq!(fixture.emitted().await, [falling(800_000)]);
+    fixture.app.post_event("e", ROOT, 850, json!({})).await;
     let up = [
         rising(800_000),
         rising(950_000),
         rising(1_000_000),
         "budget.exhausted tenant:acme 1000000 rising".to_owned(),
     ];
-    assert_eq!(news.told().await, up);
-    news.app.post_event("e", ROOT, 850, json!({})).await;
-    assert!(news.told().await.is_empty());
+    assert_eq!(fixture.emitted().await, up);
+    fixture.app.post_event("e", ROOT, 850, json!({})).await;
+    assert!(fixture.emitted().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_threshold_tells_the_ledger_as_it_is_afterwards_and_who_caused_it() {
-    let mut news = News::of(1_000, 0).await;
-    news.app.post_event("e", ROOT, 100, json!({})).await;
-    let response = news.app.reserve("k", 720).await;
-    assert_eq!(news.told().await.len(), 1);
-    let event = &news.app.events().await[0];
-    let key_id = news.app.callers[0].key_id.to_string();
+async fn a_threshold_event_has_the_ledger_after_the_change_and_its_cause() {
+    let mut fixture = ThresholdFixture::of(1_000, 0).await;
+    fixture.app.post_event("e", ROOT, 100, json!({})).await;
+    let response = fixture.app.reserve("k", 720).await;
+    assert_eq!(fixture.emitted().await.len(), 1);
+    let event = &fixture.app.events().await[0];
+    let key_id = fixture.app.callers[0].key_id.to_string();
     let header = |name| response.headers[name].to_str().expect("text");
-    let told = [
+    let emitted = [
         ("data.unit", "TOKENS"),
         ("data.allocated", "1000"),
         ("data.remaining", "180"),
@@ -100,14 +103,14 @@ async fn a_threshold_tells_the_ledger_as_it_is_afterwards_and_who_caused_it() {
         ("request_id", header("x-request-id")),
         ("trace_id", header("x-service-trace-id")),
     ];
-    for (name, value) in told {
+    for (name, value) in emitted {
         assert_eq!(event.get(name), value, "{name}");
     }
 }
 
 #[tokio::test]
 async fn thresholds_near_the_end_of_sixty_four_bits_are_exact() {
-    let mut news = News::of(i64::MAX, 0).await;
+    let mut fixture = ThresholdFixture::of(i64::MAX, 0).await;
     let rising = |t: u32| format!("{CROSSED} {t} rising");
     let exhausted = "budget.exhausted tenant:acme 1000000 rising".to_owned();
     // 0.8 and 0.95 of 2^63 - 1, rounded up: 7378697629483820646 and 8762203435012037017.
@@ -123,31 +126,43 @@ async fn thresholds_near_the_end_of_sixty_four_bits_are_exact() {
     for (number, (amount, expected)) in steps.into_iter().enumerate() {
         let amount = if number == 5 { i64::MAX - sum } else { amount };
         sum += amount;
-        news.app
+        fixture
+            .app
             .reserve(&format!("k{number}"), amount)
             .await
             .expect(200);
-        assert_eq!(news.told().await, expected, "in use: {sum}");
+        assert_eq!(fixture.emitted().await, expected, "in use: {sum}");
     }
 }
 
 #[tokio::test]
 async fn the_thresholds_of_the_tenant_count_and_a_ledger_of_nothing_has_none() {
-    let mut news = News::of(1_000, 1_000).await;
-    news.app
+    let mut fixture = ThresholdFixture::of(1_000, 1_000).await;
+    fixture
+        .app
         .set_tenant(&[("thresholds", "1 333333 1000000")])
         .await;
-    news.app.reserve("k1", 1).await;
-    assert_eq!(news.told().await, [format!("{CROSSED} 1 rising")]);
-    news.app.reserve("k2", 332).await;
-    assert!(news.told().await.is_empty());
-    news.app.reserve("k3", 1).await;
-    assert_eq!(news.told().await, [format!("{CROSSED} 333333 rising")]);
+    fixture.app.reserve("k1", 1).await;
+    assert_eq!(fixture.emitted().await, [format!("{CROSSED} 1 rising")]);
+    fixture.app.reserve("k2", 332).await;
+    assert!(fixture.emitted().await.is_empty());
+    fixture.app.reserve("k3", 1).await;
+    assert_eq!(
+        fixture.emitted().await,
+        [format!("{CROSSED} 333333 rising")]
+    );
     let empty = "workspace:empty";
-    news.app.budget(empty, 0, 500).await;
+    fixture.app.budget(empty, 0, 500).await;
     let awo = json!({"overage_policy": AWO});
-    news.app.post_event("e", empty, 500, awo).await.expect(201);
-    assert_eq!(news.told().await, ["budget.debt_incurred workspace:empty"]);
+    fixture
+        .app
+        .post_event("e", empty, 500, awo)
+        .await
+        .expect(201);
+    assert_eq!(
+        fixture.emitted().await,
+        ["budget.debt_incurred workspace:empty"]
+    );
 }
 
 /// A remaining amount, an operation of `amount`, and whether it exhausts the ledger.
@@ -183,15 +198,15 @@ async fn a_ledger_is_exhausted_when_an_operation_takes_the_last_of_it() {
         };
         assert!(response.is_success(), "row {row}: {response:?}");
         let events = app.events().await;
-        let told = events
+        let emitted = events
             .iter()
             .filter(|event| event.get("type") == "budget.exhausted");
-        assert_eq!(told.count(), usize::from(exhausts), "row {row}");
+        assert_eq!(emitted.count(), usize::from(exhausts), "row {row}");
     }
 }
 
 #[tokio::test]
-async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effect() {
+async fn one_commit_emits_its_overage_and_then_scope_by_scope_cause_before_effect() {
     let app = TestApp::spawn().await;
     let (_, id) = three_scopes(&app, "workspace:w", AWO, [200, 0, 50]).await;
     let response = app.commit(&id, "c", 400).await.expect(200);
@@ -222,7 +237,7 @@ async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effec
     }
     let request_id = response.headers["x-request-id"].to_str().expect("text");
     assert_eq!(events[0].get("request_id"), request_id);
-    let told = [
+    let emitted = [
         (0, "data.estimated_amount", "300"),
         (0, "data.actual_amount", "400"),
         (0, "data.overage_policy", AWO),
@@ -235,7 +250,7 @@ async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effec
         (7, "data.overdraft_limit", "0"),
         (7, "data.is_over_limit", "1"),
     ];
-    for (number, name, value) in told {
+    for (number, name, value) in emitted {
         assert_eq!(events[number].get(name), value, "{name} of {number}");
     }
     app.commit(&id, "c", 400).await;
@@ -248,7 +263,7 @@ async fn one_commit_tells_its_overage_and_then_scope_by_scope_cause_before_effec
 }
 
 #[tokio::test]
-async fn overage_is_told_with_what_was_asked_however_little_was_charged() {
+async fn overage_events_have_the_requested_amount_however_little_was_charged() {
     let app = TestApp::spawn().await;
     let rows = [(AIA, 0, 40), (AIA, 0, 0), (AIA, 0, 700), (AWO, 100, 0)];
     for (row, (policy, limit, remaining)) in rows.into_iter().enumerate() {
@@ -261,16 +276,16 @@ async fn overage_is_told_with_what_was_asked_however_little_was_charged() {
             .await;
         app.commit(&id, "c", 400).await.expect(200);
         let events = app.events().await;
-        let told = events
+        let emitted = events
             .iter()
             .filter(|event| event.get("type") == "reservation.commit_overage");
-        let told = lines(
-            &told.cloned().collect::<Vec<_>>(),
+        let emitted = lines(
+            &emitted.cloned().collect::<Vec<_>>(),
             &["data.actual_amount", "data.overage", "data.debt_incurred"],
         );
         let expected = format!("reservation.commit_overage {scope} 400 100 {limit}");
-        assert_eq!(told.last(), Some(&expected));
-        assert_eq!(told.len(), row + 1);
+        assert_eq!(emitted.last(), Some(&expected));
+        assert_eq!(emitted.len(), row + 1);
     }
     let id = app
         .held(
@@ -296,11 +311,11 @@ async fn the_debt_of_one_commit_over_several_scopes_stops_at_sixty_four_bits() {
     }
     let id = app.held(inner, 0, json!({"overage_policy": AWO})).await;
     app.commit(&id, "c", i64::MAX).await.expect(200);
-    let told = lines(&app.events().await, &["data.debt_incurred"]);
+    let emitted = lines(&app.events().await, &["data.debt_incurred"]);
     let expected = [
         format!("reservation.commit_overage {inner} {}", i64::MAX),
         format!("budget.debt_incurred {outer} {}", i64::MAX),
         format!("budget.debt_incurred {inner} {}", i64::MAX),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(emitted, expected);
 }

@@ -1,4 +1,4 @@
-//! Post-only events: what was already spent is charged, as far as the policy allows.
+//! Usage events: what was already used is charged, as far as the policy allows.
 
 use serde_json::json;
 

@@ -21,13 +21,15 @@ struct Stack {
 
 impl Stack {
     /// Starts one in a folder and waits until it says that it is ready.
-    async fn start(desk: &Desk, settings: &[&str]) -> Self {
-        let output = desk.path(&format!("output-{:08x}", rand::random::<u32>()));
+    async fn start(folder: &WorkFolder, settings: &[&str]) -> Self {
+        let output = folder.path(&format!("output-{:08x}", rand::random::<u32>()));
         let file = File::create(&output).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
         command.args(["dev", "--listen", "127.0.0.1:0"]);
-        command.args(settings).current_dir(desk.path("home"));
-        command.env("TMPDIR", desk.path("tmp")).stdin(Stdio::null());
+        command.args(settings).current_dir(folder.path("home"));
+        command
+            .env("TMPDIR", folder.path("tmp"))
+            .stdin(Stdio::null());
         command.stderr(file.try_clone().expect("a handle"));
         command.stdout(file);
         let child = child::spawn(command).expect("the binary is built");
@@ -42,12 +44,12 @@ impl Stack {
                 .then_some(said)
         })
         .await;
-        stack.url = stack.told("API").to_owned();
+        stack.url = stack.printed("API").to_owned();
         stack
     }
 
     /// What stands behind a word at the start of a line.
-    fn told(&self, word: &str) -> &str {
+    fn printed(&self, word: &str) -> &str {
         let mut lines = self.said.lines().map(str::trim_start);
         let rest = lines.find_map(|line| line.strip_prefix(word));
         rest.unwrap_or_else(|| panic!("no {word} in {}", self.said))
@@ -74,19 +76,19 @@ impl Stack {
     }
 
     /// Pastes the printed lines into a shell, as they are; what each of them was answered, status and body.
-    fn paste(&self, desk: &Desk) -> Vec<(u16, Value)> {
-        let (heads, statuses) = (desk.path("heads"), desk.path("statuses"));
+    fn paste(&self, folder: &WorkFolder) -> Vec<(u16, Value)> {
+        let (heads, statuses) = (folder.path("heads"), folder.path("statuses"));
         let _ = fs::remove_file(&statuses);
         // curl writes the head of each answer where it does not disturb the lines.
         let settings = format!("dump-header = {}\n", heads.display());
-        fs::write(desk.path(".curlrc"), settings).expect("it is written");
+        fs::write(folder.path(".curlrc"), settings).expect("it is written");
         let note = format!("head -n 1 {} >> {}", heads.display(), statuses.display());
         let printed = self.said.lines();
         let lines = printed.filter(|line| line.starts_with("  curl ") || line.starts_with("  id="));
         let script: String = lines.map(|line| format!("{line}\n{note}\n")).collect();
         let mut shell = Command::new("sh");
-        shell.args(["-c", &script]).current_dir(desk.path("home"));
-        let output = shell.env("CURL_HOME", &desk.0).output().expect("a shell");
+        shell.args(["-c", &script]).current_dir(folder.path("home"));
+        let output = shell.env("CURL_HOME", &folder.0).output().expect("a shell");
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         // The first line shows its answer on standard error, since the id goes elsewhere.
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -99,8 +101,8 @@ impl Stack {
     }
 
     /// The same, checked: 1,000 tokens reserved, 400 of them charged, `spent` in all, a denial.
-    fn check_pasted(&self, desk: &Desk, spent: i64) {
-        let answers = self.paste(desk);
+    fn check_pasted(&self, folder: &WorkFolder, spent: i64) {
+        let answers = self.paste(folder);
         let [reserved, committed, balances, denied] = answers.as_slice() else {
             panic!("{answers:?}");
         };
@@ -141,16 +143,16 @@ impl Drop for Stack {
 }
 
 /// A folder for a stack to be started in (`home`), and one for its temporary files (`tmp`). Removed in the end.
-struct Desk(PathBuf);
+struct WorkFolder(PathBuf);
 
-impl Desk {
+impl WorkFolder {
     fn new() -> Self {
         let name = format!("budget-authority-dev-{:016x}", rand::random::<u64>());
-        let desk = Self(std::env::temp_dir().join(name));
-        for folder in ["home", "tmp"] {
-            fs::create_dir_all(desk.path(folder)).expect("it is made");
+        let folder = Self(std::env::temp_dir().join(name));
+        for name in ["home", "tmp"] {
+            fs::create_dir_all(folder.path(name)).expect("it is made");
         }
-        desk
+        folder
     }
 
     fn path(&self, inside: &str) -> PathBuf {
@@ -165,7 +167,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for WorkFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -186,24 +188,24 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
         ("service", "X-Service-API-Key"),
         ("cycles", "X-Cycles-API-Key"),
     ] {
-        let desk = Desk::new();
+        let folder = WorkFolder::new();
         let settings = ["--ephemeral", "--admin-key", "k", "--dialect", dialect];
-        let stack = Stack::start(&desk, &settings).await;
+        let stack = Stack::start(&folder, &settings).await;
         assert!(
             stack.said.contains(&format!("-H '{header}: ")),
             "{}",
             stack.said
         );
-        stack.check_pasted(&desk, 400);
-        assert_eq!(stack.told("admin key"), "k");
+        stack.check_pasted(&folder, 400);
+        assert_eq!(stack.printed("admin key"), "k");
         let tenants = format!("{}/v1/admin/tenants", stack.url);
         let request = http::client().get(tenants);
         let answer = request.header("X-Admin-API-Key", "k").send().await;
         assert_eq!(answer.expect("an answer").status(), 200);
-        assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
-        assert_eq!(desk.files("tmp").len(), 1);
+        assert_eq!(folder.files("home"), [] as [PathBuf; 0]);
+        assert_eq!(folder.files("tmp").len(), 1);
         stack.stop(libc::SIGINT).await;
-        assert_eq!(desk.files("tmp"), [] as [PathBuf; 0]);
+        assert_eq!(folder.files("tmp"), [] as [PathBuf; 0]);
     }
 }
 
@@ -212,8 +214,8 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
 async fn from_the_first_start_to_ready_takes_less_than_two_seconds() {
     let mut fastest = Duration::MAX;
     for _ in 0..3 {
-        let (desk, begun) = (Desk::new(), Instant::now());
-        let stack = Stack::start(&desk, &[]).await;
+        let (folder, begun) = (WorkFolder::new(), Instant::now());
+        let stack = Stack::start(&folder, &[]).await;
         fastest = fastest.min(begun.elapsed());
         let ready = http::get(format!("{}/ready", stack.url)).await;
         assert_eq!(ready.expect("an answer").status(), 200);
@@ -235,53 +237,53 @@ async fn next_second() {
 
 #[tokio::test]
 async fn it_stops_cleanly_and_finds_its_data_again() {
-    let desk = Desk::new();
+    let folder = WorkFolder::new();
     let settings = ["--data", "kept"];
-    let first = Stack::start(&desk, &settings).await;
-    first.check_pasted(&desk, 400);
-    let told = |stack: &Stack| ["admin key", "demo"].map(|word| stack.told(word).to_owned());
-    let keys = told(&first);
-    let socket = desk.path("home/kept/redis.sock");
+    let first = Stack::start(&folder, &settings).await;
+    first.check_pasted(&folder, 400);
+    let printed = |stack: &Stack| ["admin key", "demo"].map(|word| stack.printed(word).to_owned());
+    let keys = printed(&first);
+    let socket = folder.path("home/kept/redis.sock");
     first.stop(libc::SIGINT).await;
     redis_is_gone(&socket).await;
 
-    let again = Stack::start(&desk, &settings).await;
-    assert_eq!(told(&again), keys);
+    let again = Stack::start(&folder, &settings).await;
+    assert_eq!(printed(&again), keys);
     // The lines use the time as a key; a second later they are new requests.
     next_second().await;
-    again.check_pasted(&desk, 800);
+    again.check_pasted(&folder, 800);
     again.stop(libc::SIGTERM).await;
     redis_is_gone(&socket).await;
-    assert_eq!(desk.files("home"), [desk.path("home/kept")]);
+    assert_eq!(folder.files("home"), [folder.path("home/kept")]);
 }
 
 #[tokio::test]
 async fn a_killed_stack_leaves_no_redis_behind() {
-    let desk = Desk::new();
+    let folder = WorkFolder::new();
     let settings = ["--no-demo"];
-    let mut stack = Stack::start(&desk, &settings).await;
+    let mut stack = Stack::start(&folder, &settings).await;
     stack.signal(libc::SIGKILL);
     assert!(!stack.ended().await.success());
-    redis_is_gone(&desk.path("home/.data/redis.sock")).await;
-    Stack::start(&desk, &settings).await;
+    redis_is_gone(&folder.path("home/.data/redis.sock")).await;
+    Stack::start(&folder, &settings).await;
 }
 
 #[tokio::test]
 async fn stacks_on_redis_servers_of_others_share_a_folder_and_leave_nothing_in_it() {
-    let desk = Desk::new();
+    let folder = WorkFolder::new();
     let servers = [RedisServer::start(), RedisServer::start()];
     let mut stacks = Vec::new();
     for server in &servers {
-        stacks.push(Stack::start(&desk, &["--redis-url", &server.url()]).await);
+        stacks.push(Stack::start(&folder, &["--redis-url", &server.url()]).await);
     }
     for stack in stacks {
-        stack.check_pasted(&desk, 400);
+        stack.check_pasted(&folder, 400);
         stack.stop(libc::SIGINT).await;
     }
-    assert_eq!(desk.files("home"), [] as [PathBuf; 0]);
-    assert_eq!(desk.files("tmp"), [] as [PathBuf; 0]);
-    // The servers go on, with the data; a key for the demo tenant is new.
+    assert_eq!(folder.files("home"), [] as [PathBuf; 0]);
+    assert_eq!(folder.files("tmp"), [] as [PathBuf; 0]);
+    // The servers keep running with the data; a key for the demo tenant is new.
     next_second().await;
-    let again = Stack::start(&desk, &["--redis-url", &servers[0].url()]).await;
-    again.check_pasted(&desk, 800);
+    let again = Stack::start(&folder, &["--redis-url", &servers[0].url()]).await;
+    again.check_pasted(&folder, 800);
 }

@@ -1,4 +1,4 @@
-//! `budget-authority admin`: what an operator makes and changes.
+//! `budget-authority admin`: the commands that change something.
 
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn the_tree_shows_what_is_used_and_a_list_goes_on_beyond_a_page() {
+async fn the_tree_shows_what_is_used_and_a_list_continues_beyond_a_page() {
     let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     let root = format!("tenant:{tenant}");

@@ -1,4 +1,4 @@
-//! `ledger verify` finds what is wrong, and nothing that is right, also while the system runs.
+//! `ledger verify` finds what is wrong and reports nothing else, also while the system runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -289,7 +289,7 @@ async fn what_would_never_expire_is_found() {
 }
 
 #[tokio::test]
-async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
+async fn quarantine_is_listed_and_the_exit_code_says_right_or_wrong() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
@@ -310,7 +310,7 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
         .expect("Redis answers");
 
     let mut text = Vec::new();
-    // The hold of the one in quarantine still stands, which its record can no longer tell.
+    // The hold of the quarantined record still stands, although the record can no longer be read.
     assert_eq!(run(&store, &args(&tenant, false), &mut text).await, 1);
     let text = String::from_utf8(text).expect("a text");
     assert!(
@@ -330,7 +330,7 @@ async fn quarantine_is_listed_and_the_exit_code_tells_right_from_wrong() {
     assert_eq!(json["differences"], serde_json::json!([]));
 }
 
-/// A day that retention finishes while it is verified has no records any more, so nobody need know of it.
+/// A day that retention finishes while it is verified has no records any more, so it is no finding.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_day_that_was_retired_meanwhile_is_no_difference() {
     let store = store(&shared().url());
@@ -356,8 +356,8 @@ async fn a_day_that_was_retired_meanwhile_is_no_difference() {
             }
         };
         let found = verify(&store, None, retire).await.expect("Redis answers");
-        let told = found.differences.iter().filter(|d| d.what == "day").count();
-        assert_eq!(told, usize::from(!gone), "{:?}", found.differences);
+        let reported = found.differences.iter().filter(|d| d.what == "day").count();
+        assert_eq!(reported, usize::from(!gone), "{:?}", found.differences);
         if gone {
             past.tenant.run::<()>(&["RENAME", &elsewhere, &index]).await;
         }
@@ -365,7 +365,7 @@ async fn a_day_that_was_retired_meanwhile_is_no_difference() {
 }
 
 #[tokio::test]
-async fn the_keys_of_a_tenant_are_shown_with_their_sizes() {
+async fn the_keys_of_a_tenant_are_listed_with_their_sizes() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     tenant.write_holds(7, now_ms(&store).await + 60_000).await;

@@ -1,4 +1,4 @@
-//! `ledger verify` finds counts and indexes of the overview that are not as the records are.
+//! `ledger verify` finds counts and indexes of the overview that differ from the records.
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;

@@ -1,4 +1,4 @@
-//! Changes of API keys: what they do to the key's next request, what is told of them, and which are refused.
+//! Changes of API keys: their effect on the key's next request, their events, and which are refused.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,8 +45,8 @@ pub(super) async fn expire(app: &TestApp, id: &str) {
         .await;
 }
 
-/// How often it was told that the key may do something else.
-pub(super) fn told(app: &TestApp) -> usize {
+/// How many events say that the key's permissions changed.
+pub(super) fn emitted(app: &TestApp) -> usize {
     let types = app.admin_fixture().event_types("umbra").into_iter();
     types
         .filter(|name| name == "api_key.permissions_changed")
@@ -123,7 +123,7 @@ async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
         let named = "scope_filter[1]: must be level:value or level:*";
         assert!(response.text("/message").contains(named), "{response:?}");
     }
-    // These can match no segment, which is for whoever wrote them to see.
+    // These can match no segment, and are kept all the same.
     let sent = json!(["agent", "*"]);
     let response = changed(&app, &id, json!({"scope_filter": sent})).await;
     assert_eq!(response.at("/scope_filter"), &sent);
@@ -134,7 +134,7 @@ async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
 }
 
 #[tokio::test]
-async fn rule_54_only_a_real_change_of_what_a_key_may_do_is_told() {
+async fn rule_54_only_a_real_change_of_permissions_emits_an_event() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read", "balances:read"]).await;
     for (body, expected) in [
@@ -156,7 +156,7 @@ async fn rule_54_only_a_real_change_of_what_a_key_may_do_is_told() {
         ),
     ] {
         changed(&app, &id, body.clone()).await;
-        assert_eq!(told(&app), expected, "{body}");
+        assert_eq!(emitted(&app), expected, "{body}");
     }
     let events = app.admin_fixture().events("umbra");
     let event = events.last().expect("an event");
@@ -268,7 +268,7 @@ async fn a_repeated_change_brings_the_first_answer_back_and_is_made_once() {
     attempt(&app, &other_id, Some("k"), body.clone())
         .await
         .refused(409, "IDEMPOTENCY_MISMATCH");
-    assert_eq!(told(&app), 2);
+    assert_eq!(emitted(&app), 2);
     // The new key and two mismatches, and nothing for the repetition.
     assert_eq!(app.admin_fixture().tenant_audit("umbra").len(), entries + 3);
     app.admin_fixture().set_status("umbra", "CLOSED");
@@ -280,7 +280,7 @@ async fn a_repeated_change_brings_the_first_answer_back_and_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_change_is_booked_with_what_was_asked_for() {
+async fn a_change_is_audited_with_the_members_of_its_request() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read"]).await;
     let body = json!({"name": "n", "permissions": ["balances:read"], "scope_filter": ["agent:x", "app:y"]});

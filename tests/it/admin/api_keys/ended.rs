@@ -5,7 +5,7 @@ use crate::harness::app::ADMIN_KEY;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::changes::{change, changed, expire, revoke, told};
+use super::changes::{change, changed, emitted, expire, revoke};
 
 #[tokio::test]
 async fn rule_51_a_key_that_has_ended_is_neither_revoked_again_nor_changed() {
@@ -23,7 +23,7 @@ async fn rule_51_a_key_that_has_ended_is_neither_revoked_again_nor_changed() {
         .await
         .refused(409, "INVALID_REQUEST");
     assert!(refused.text("/message").contains("EXPIRED"));
-    assert_eq!(told(&app), 0);
+    assert_eq!(emitted(&app), 0);
     let revoked = revoke(&app, &id).await;
     assert_eq!(
         revoked.text("/status"),
@@ -43,7 +43,7 @@ async fn rule_52_a_revoked_key_is_answered_with_200_and_its_record() {
 }
 
 #[tokio::test]
-async fn rule_53_the_whole_key_is_shown_once_and_never_kept() {
+async fn rule_53_the_whole_key_is_returned_once_and_never_stored() {
     let app = umbra().await;
     let (id, secret) = key(&app, &["budgets:write"]).await;
     changed(

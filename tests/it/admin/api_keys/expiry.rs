@@ -1,4 +1,4 @@
-//! The expiry of an API key is told once, whoever tells it and however often he dies.
+//! The expiry of an API key emits one event, whichever worker emits it and however often it crashes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::harness::process::Process;
 use crate::harness::redis::RedisServer;
 use crate::harness::within;
 
-/// A desk with a tenant `acme` and so many keys whose time is over, some of which were revoked before; the ids of the
+/// An admin fixture with a tenant `acme` and so many keys whose time is over, some of which were revoked before; the ids of the
 /// others.
 async fn fixture(expired: usize, revoked: usize) -> (AdminFixture, Vec<String>) {
     let fixture = AdminFixture::new();
@@ -86,8 +86,8 @@ async fn pass(worker: &KeyExpiry, lease: Lease) -> Emitted {
     pass.expect("Redis answers")
 }
 
-/// What was told of expiries: the keys, in order.
-fn told(events: &[Value]) -> Vec<String> {
+/// The keys of the expiry events, in order.
+fn emitted(events: &[Value]) -> Vec<String> {
     let expired = events
         .iter()
         .filter(|event| event["event_type"] == "api_key.expired");
@@ -102,7 +102,7 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_expiry_is_told_once_with_what_the_key_was() {
+async fn an_expiry_emits_one_event_with_the_keys_facts() {
     let (fixture, ids) = fixture(1, 0).await;
     let open = key(&fixture).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
@@ -112,7 +112,7 @@ async fn an_expiry_is_told_once_with_what_the_key_was() {
         assert_eq!((pass.emitted, pass.failed, pass.more), (0, 0, false));
     }
     let events = fixture.events("acme");
-    assert_eq!(told(&events), ids);
+    assert_eq!(emitted(&events), ids);
     let event = events.last().expect("an event");
     assert_eq!(
         event["data"],
@@ -132,7 +132,7 @@ async fn an_expiry_is_told_once_with_what_the_key_was() {
 }
 
 #[tokio::test]
-async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
+async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
     let (fixture, ids) = fixture(1, 0).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let partition = tenant_id("acme").partition();
@@ -150,10 +150,10 @@ async fn an_expiry_that_cannot_be_told_whole_waits_until_it_can() {
     .await;
     let failed = pass(&worker, lease).await;
     assert_eq!((failed.emitted, failed.failed), (0, 1));
-    assert_eq!(told(&fixture.events("acme")), [""; 0]);
+    assert_eq!(emitted(&fixture.events("acme")), [""; 0]);
     run(&fixture.store, &["DEL", &keys.days(partition)]).await;
     assert_eq!(pass(&worker, lease).await.emitted, 1);
-    assert_eq!(told(&fixture.events("acme")), ids);
+    assert_eq!(emitted(&fixture.events("acme")), ids);
 }
 
 #[tokio::test]
@@ -174,11 +174,11 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     })
     .await;
     assert!(fixture.now_ms().await >= now_ms + 1_500);
-    assert_eq!(told(&fixture.events("acme")), [id]);
+    assert_eq!(emitted(&fixture.events("acme")), [id]);
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_not_told_and_leaves_the_index() {
+async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
     let (fixture, ids) = fixture(2, 3).await;
     let gone = key(&fixture).await;
     end(&fixture, &gone).await;
@@ -190,19 +190,19 @@ async fn a_revoked_key_is_not_told_and_leaves_the_index() {
     .await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 2);
-    assert_eq!(sorted(told(&fixture.events("acme"))), sorted(ids));
+    assert_eq!(sorted(emitted(&fixture.events("acme"))), sorted(ids));
     let index = fixture.store.keys().expiring(partition);
     assert_eq!(fixture.redis().run::<i64>(&["ZCARD", &index]), 0);
 }
 
 #[tokio::test]
-async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once() {
+async fn rule_83_a_key_that_expired_before_its_tenant_closed_still_emits_one_event() {
     let (fixture, ids) = fixture(1, 0).await;
     fixture.set_status("acme", "CLOSED");
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 1);
     assert_eq!(pass(&worker, lease).await.emitted, 0);
-    assert_eq!(told(&fixture.events("acme")), ids);
+    assert_eq!(emitted(&fixture.events("acme")), ids);
     let filter = ApiKeyFilter {
         tenant_id: Some("acme".to_owned()),
         ..ApiKeyFilter::default()
@@ -213,7 +213,7 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_is_still_told_once(
 }
 
 #[tokio::test]
-async fn a_former_owner_of_the_partition_tells_nothing() {
+async fn a_former_owner_of_the_partition_emits_nothing() {
     let (fixture, _) = fixture(1, 0).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let stale = Lease {
@@ -224,46 +224,46 @@ async fn a_former_owner_of_the_partition_tells_nothing() {
     let pass_of_former = worker.run_once(&[stale], |lease| lost.push(lease)).await;
     assert_eq!(pass_of_former.expect("Redis answers").emitted, 0);
     assert_eq!(lost, [stale]);
-    assert!(told(&fixture.events("acme")).is_empty());
+    assert!(emitted(&fixture.events("acme")).is_empty());
     assert_eq!(pass(&worker, lease).await.emitted, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_tell_at_once_tell_each_key_once() {
+async fn many_workers_at_once_emit_each_expiry_once() {
     let (fixture, ids) = fixture(100, 20).await;
     let lease = lease(&fixture).await;
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let worker = worker(&fixture.store);
         workers.spawn(async move {
-            let mut told = 0;
+            let mut emitted = 0;
             loop {
                 let pass = pass(&worker, lease).await;
-                told += pass.emitted;
+                emitted += pass.emitted;
                 if !pass.more {
-                    return told;
+                    return emitted;
                 }
             }
         });
     }
     let counts = workers.join_all().await;
     assert_eq!(counts.iter().sum::<i64>(), 100, "{counts:?}");
-    assert_eq!(sorted(told(&fixture.events("acme"))), sorted(ids));
+    assert_eq!(sorted(emitted(&fixture.events("acme"))), sorted(ids));
 }
 
 #[tokio::test]
-async fn what_names_no_key_is_reported_and_holds_nobody_up() {
+async fn what_names_no_key_is_reported_and_delays_no_other() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
     run(&fixture.store, &["ZADD", &index, "0", "nonsense"]).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let pass = pass(&worker, lease).await;
     assert_eq!((pass.emitted, pass.failed), (1, 1));
-    assert_eq!(told(&fixture.events("acme")), ids);
+    assert_eq!(emitted(&fixture.events("acme")), ids);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
+async fn killed_dispatchers_emit_every_expiry_once() {
     const KEYS: usize = 600;
     let server = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
     let url = server.url();
@@ -283,7 +283,7 @@ async fn dispatchers_that_are_killed_tell_every_key_and_none_twice() {
     let left = || server.run::<usize>(&["ZCARD", &index]);
     let prefix = store.keys().prefix();
     let mut dispatchers = [(); 2].map(|()| Process::dispatcher(&url, prefix));
-    // Each dies once it was seen to tell something.
+    // Each is killed once it has emitted something.
     for dispatcher in &mut dispatchers {
         let before = block_in_place(left);
         let limit = Duration::from_secs(60);

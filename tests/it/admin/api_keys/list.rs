@@ -306,7 +306,7 @@ async fn a_create_that_is_refused_or_repeated_leaves_nothing_in_the_directory() 
     let entries: Vec<String> = shared().run(&["ZRANGE", &directory, "0", "-1", "WITHSCORES"]);
     assert_eq!(entries.len(), 2, "{entries:?}");
     assert_eq!(entries[0], first.text("/key_id"));
-    // Its place is the time that the key itself tells.
+    // Its position is the creation time of the key itself.
     let partition = tenant_id("aaa").partition();
     let record = app.store.keys().api_key(partition, &entries[0]);
     let at: String = app.run(&["HGET", &record, "created_at_ms"]).await;
@@ -353,7 +353,7 @@ async fn only_an_order_without_an_index_has_a_bound() {
         .get_as_admin(&format!("{KEYS}?sort_by=name&status=REVOKED"))
         .await;
     assert_eq!(narrowed.body, json!({"keys": [], "has_more": false}));
-    // A sparse filter ends its page after 5,000 rows, and the cursor goes on.
+    // A sparse filter ends its page after 5,000 rows, and the cursor continues.
     let sparse = format!("{KEYS}?status=REVOKED");
     let page = app.get_as_admin(&sparse).await;
     assert_eq!(page.at("/keys"), &json!([]));

@@ -1,4 +1,4 @@
-//! What an operator is told about a key that he was given: always an answer, and no more than its holder may know.
+//! Validation of a key by an operator: always a 200, and no more than the key's holder may know.
 
 use budget_authority::domain::ids::Partition;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn validate(app: &TestApp, secret: &str) -> Value {
 }
 
 #[tokio::test]
-async fn rule_55_a_key_is_judged_by_record_secret_status_expiry_and_tenant_in_this_order() {
+async fn rule_55_a_key_is_checked_by_record_secret_status_expiry_and_tenant_in_this_order() {
     let app = umbra().await;
     let body = json!({"tenant_id": "umbra", "name": "n", "permissions": ["budgets:read"], "scope_filter": ["agent:x"]});
     let made = app.post_as_admin(KEYS, body).await;
@@ -90,7 +90,7 @@ async fn a_question_about_a_key_must_be_well_formed_and_is_the_operators() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_judged_bad_is_told_like_one_that_was_used_and_not_booked() {
+async fn a_key_that_fails_validation_emits_an_event_and_no_audit_entry() {
     let app = umbra().await;
     let (id, secret) = key(&app, &[]).await;
     set(&app, &id, "status", "REVOKED").await;
@@ -115,7 +115,7 @@ async fn a_key_that_is_judged_bad_is_told_like_one_that_was_used_and_not_booked(
     assert_eq!(fixture.tenant_audit("umbra").len(), entries);
     let booked = fixture.audit(Partition::FIRST, "__admin__");
     assert!(booked.is_empty(), "{booked:?}");
-    // A good key is nobody's failure.
+    // A good key is no failure.
     let (_, secret) = key(&app, &[]).await;
     validate(&app, &secret).await;
 }

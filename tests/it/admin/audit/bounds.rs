@@ -1,4 +1,4 @@
-//! How far lists of the audit log look, and how current they are.
+//! How many entries lists of the audit log read, and how current they are.
 
 use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery};
 use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
@@ -19,7 +19,7 @@ fn query(filter: AuditFilter, sort: AuditSort, after: Option<Position>) -> Audit
 }
 
 #[tokio::test]
-async fn pages_in_order_of_time_may_be_short_and_tell_everything_once() {
+async fn pages_in_order_of_time_may_be_short_and_list_everything_once() {
     let store = store(&shared().url());
     let today = store.today();
     for number in 0..60_i64 {
@@ -100,7 +100,7 @@ async fn pages_in_order_of_time_may_be_short_and_tell_everything_once() {
 }
 
 #[tokio::test]
-async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_it_tells() {
+async fn a_tenants_list_is_current_and_that_over_all_reaches_its_watermark() {
     let app = TestApp::spawn().await;
     let store = &app.store;
     let book = |id: &str| {
@@ -154,9 +154,9 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_the_watermark_that_
     assert_eq!(members(&list(&app, trace).await, "request_id"), ["a"]);
 }
 
-/// An entry's place in its stream may be a little later than the time that it tells, and so behind the watermark.
+/// An entry's place in its stream may be a little later than its own time, and so behind the watermark.
 #[tokio::test]
-async fn an_entry_that_is_later_than_its_time_is_told_once() {
+async fn an_entry_later_than_its_time_is_listed_once() {
     let app = TestApp::spawn().await;
     let store = &app.store;
     let now_ms = store.node_times().await.expect("times")[0].1;

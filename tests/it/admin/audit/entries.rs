@@ -1,4 +1,4 @@
-//! Where refused requests are booked.
+//! Where refused requests are audited.
 
 use budget_authority::admin::Failure;
 use budget_authority::domain::cause::Actor;
@@ -24,7 +24,7 @@ fn failure<'a>(
 }
 
 #[tokio::test]
-async fn a_failure_is_booked_with_its_tenant_or_with_a_sentinel() {
+async fn a_failure_is_audited_under_its_tenant_or_a_sentinel() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let cause = cause(Actor::Admin);

@@ -1,4 +1,4 @@
-//! Refused requests of nobody in particular: each is booked, up to a bound; beyond it they are counted to the last.
+//! Refused requests without a known caller: each is audited up to a bound; those beyond it are counted.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
 }
 
 #[tokio::test]
-async fn a_flood_of_keyless_requests_is_booked_up_to_a_bound_and_counted_exactly() {
+async fn a_flood_of_keyless_requests_is_audited_up_to_a_bound_and_counted_exactly() {
     const FLOOD: usize = 650;
     let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(20)).await;
@@ -67,7 +67,7 @@ async fn a_flood_of_keyless_requests_is_booked_up_to_a_bound_and_counted_exactly
 }
 
 #[tokio::test]
-async fn a_keyless_request_to_a_long_path_books_little() {
+async fn a_keyless_request_to_a_long_path_audits_a_short_entry() {
     let app = TestApp::spawn().await;
     let path = format!("/v1/admin/{}", "x".repeat(1_000));
     app.send(app.request(Method::GET, &path)).await.expect(401);
@@ -78,7 +78,7 @@ async fn a_keyless_request_to_a_long_path_books_little() {
 }
 
 #[tokio::test]
-async fn the_dispatcher_sums_up_a_flood_after_which_nobody_comes() {
+async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
     let app = TestApp::spawn().await;
     let (store, keys) = (&app.store, app.store.keys());
     let counter = keys.audit_failures(Partition::FIRST, "__unauth__");

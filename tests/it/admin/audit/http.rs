@@ -1,4 +1,4 @@
-//! What the admin plane books of the requests that it refuses, and what it shows only once.
+//! The audit entries of refused requests, and secrets that are returned only once.
 
 use budget_authority::domain::ids::Partition;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::shared;
 
 #[tokio::test]
-async fn each_refused_request_is_booked_once() {
+async fn each_refused_request_is_audited_once() {
     let app = umbra().await;
     let fixture = app.admin_fixture();
     let booked = |partition: Partition, chain: &str| -> Vec<(String, String)> {
@@ -66,7 +66,7 @@ async fn each_refused_request_is_booked_once() {
 }
 
 #[tokio::test]
-async fn an_inbound_request_id_is_taken_and_told() {
+async fn an_inbound_request_id_is_used_and_returned() {
     let app = umbra().await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Request-Id", "dash-1")];
     let body = json!({"tenant_id": "beta", "name": "Beta"});

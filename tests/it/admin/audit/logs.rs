@@ -24,7 +24,7 @@ pub(crate) async fn list(app: &TestApp, query: &str) -> Response {
 }
 
 /// Four entries of a tenant and two of others, an hour apart, the oldest first: `a` to `f`.
-async fn stage() -> (TestApp, i64) {
+async fn with_entries() -> (TestApp, i64) {
     let app = TestApp::spawn().await;
     let store = &app.store;
     let start_ms = store.today().plus(-3).start_ms();
@@ -91,7 +91,7 @@ async fn stage() -> (TestApp, i64) {
         (
             "__admin__",
             &[
-                ("operation", "GET:/v1/admin/nowhere"),
+                ("operation", "GET:/v1/admin/unknown"),
                 ("status", "404"),
                 ("error_code", "NOT_FOUND"),
                 ("request_id", "f"),
@@ -108,7 +108,7 @@ async fn stage() -> (TestApp, i64) {
 
 #[tokio::test]
 async fn each_filter_holds_within_a_tenant_and_over_all() {
-    let (app, start_ms) = stage().await;
+    let (app, start_ms) = with_entries().await;
     let moment = |hour: i64| {
         let moment = budget_authority::domain::moment::Moment::from_ms(start_ms + hour * 3_600_000);
         moment.expect("a moment").to_string()
@@ -186,8 +186,8 @@ async fn each_filter_holds_within_a_tenant_and_over_all() {
 }
 
 #[tokio::test]
-async fn each_sort_has_its_order_in_both_directions_and_pages_tell_everything_once() {
-    let (app, _) = stage().await;
+async fn each_sort_has_its_order_in_both_directions_and_pages_list_everything_once() {
+    let (app, _) = with_entries().await;
     for (sort, ascending) in [
         ("timestamp", "abcdef"),
         ("operation", "fcdaeb"),
@@ -245,7 +245,7 @@ async fn each_sort_has_its_order_in_both_directions_and_pages_tell_everything_on
 
 #[tokio::test]
 async fn a_cursor_opens_for_its_own_filters_and_order_alone() {
-    let (app, _) = stage().await;
+    let (app, _) = with_entries().await;
     let response = list(&app, "tenant_id=acme&limit=2&status_min=200").await;
     let cursor = response.text("/next_cursor").to_owned();
     let next = list(
@@ -279,7 +279,7 @@ async fn a_cursor_opens_for_its_own_filters_and_order_alone() {
 /// Rule 71.
 #[tokio::test]
 async fn rule_71_contradicting_filters_are_refused_and_unknown_codes_match_nothing() {
-    let (app, _) = stage().await;
+    let (app, _) = with_entries().await;
     let many: Vec<String> = (0..26).map(|number| format!("op{number}")).collect();
     for query in [
         "status=404&status_min=400".to_owned(),
@@ -352,7 +352,7 @@ async fn rule_72_a_failed_request_is_one_entry_with_its_path_and_code() {
 }
 
 #[tokio::test]
-async fn an_operator_alone_reads_it_and_a_read_is_not_booked() {
+async fn only_an_operator_reads_it_and_a_read_is_not_audited() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["admin:read", "events:read"]).await;
     let by_key = [("X-Service-API-Key", secret.as_str())];

@@ -1,4 +1,4 @@
-//! Audit logs go when their time is over, and leave their chain provable.
+//! Retention deletes old audit logs, and their chain still verifies.
 
 use budget_authority::store::Day;
 

@@ -1,4 +1,4 @@
-//! Audit chains that cannot be sealed: what is wrong is counted, and keeps no other chain waiting.
+//! Audit chains that cannot be sealed: the fault is counted, and delays no other chain.
 
 use crate::harness::audit_chain::{LEASE, every_lease, sealer, sealer_counting};
 use crate::harness::tenant_fixture::TenantFixture;
@@ -9,7 +9,7 @@ use prometheus::{Registry, TextEncoder};
 use super::seals::assert_sealed;
 
 #[tokio::test]
-async fn a_gap_is_told_and_does_not_stop_the_chain() {
+async fn a_gap_is_reported_and_does_not_stop_the_chain() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(3).await;
     let log: Vec<(String, Vec<String>)> =
@@ -40,7 +40,7 @@ async fn a_gap_is_told_and_does_not_stop_the_chain() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sealed_keeps_no_other_waiting_and_is_told() {
+async fn what_cannot_be_sealed_is_reported_and_delays_no_other() {
     let tenant = TenantFixture::unaudited().await;
     let (store, partition) = (&tenant.store, tenant.partition());
     tenant.record_failures(1).await;
@@ -113,9 +113,9 @@ async fn a_chain_that_is_put_off_stays_in_the_lag() {
         tenant.until_ms(tenant.now_ms().await + 30).await;
         let pass = sealer.run_once(&[lease], |_| {}).await;
         assert_eq!(pass.expect("Redis answers").failed, failed);
-        let told = TextEncoder::new().encode_to_string(&registry.gather());
-        let told = told.expect("metrics");
-        let mut lines = told.lines();
+        let text = TextEncoder::new().encode_to_string(&registry.gather());
+        let text = text.expect("metrics");
+        let mut lines = text.lines();
         let lag = lines.find_map(|line| line.strip_prefix("budget_audit_seal_lag_seconds "));
         let lag: f64 = lag.expect("a metric").parse().expect("a number");
         assert!(lag >= 0.03, "{lag}");
@@ -164,7 +164,7 @@ async fn a_chain_whose_number_cannot_be_read_is_put_off_and_nothing_of_it_sealed
 }
 
 #[tokio::test]
-async fn a_chain_that_was_turned_back_is_not_sealed_anew() {
+async fn a_chain_that_was_reset_is_not_sealed_again() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(3).await;
     tenant.seal().await;

@@ -1,4 +1,4 @@
-//! Sealing audit chains: however often whoever does it dies, and however many do it at once, the chain is the same.
+//! Sealing audit chains: the chain is the same after crashes and with several sealers at once.
 
 use std::sync::Arc;
 
@@ -222,7 +222,7 @@ async fn the_view_is_whole_up_to_the_clock_at_which_nothing_more_was_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_cluster_the_chains_of_all_masters_are_sealed_shown_and_proved() {
+async fn on_a_cluster_the_chains_of_all_masters_are_sealed_listed_and_verified() {
     let cluster = block_in_place(RedisCluster::start);
     let app = TestApp::spawn_on(&cluster.url(), &[]).await;
     let tenants: Vec<String> = (0..6).map(|number| format!("tenant-{number}")).collect();

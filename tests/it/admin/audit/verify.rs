@@ -1,4 +1,4 @@
-//! `audit verify` finds what was altered, dropped or inserted, and nothing that is right, also while the system runs.
+//! `audit verify` finds what was altered, dropped or inserted, and reports nothing else, also while the system runs.
 
 use budget_authority::tools::verify::audit::{AuditVerifyArgs, Finding, run_audit};
 
@@ -8,7 +8,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 type Log = Vec<(String, Vec<String>)>;
 
 /// Six sealed entries, and two that are not.
-async fn stage() -> TenantFixture {
+async fn sealed_chain() -> TenantFixture {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(6).await;
     tenant.seal().await;
@@ -20,7 +20,7 @@ fn log(tenant: &TenantFixture) -> Log {
     tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"])
 }
 
-/// Writes the log anew, as somebody may who can write every key.
+/// Replaces the log, as an attacker could who can write every key.
 fn rewrite(tenant: &TenantFixture, change: impl FnOnce(&mut Log)) {
     let mut entries = log(tenant);
     change(&mut entries);
@@ -50,8 +50,8 @@ async fn found(tenant: &TenantFixture) -> Vec<(&'static str, Option<u64>)> {
 }
 
 #[tokio::test]
-async fn what_is_as_it_was_is_proved_and_the_unsealed_tail_is_told() {
-    let tenant = stage().await;
+async fn an_unchanged_log_verifies_and_its_unsealed_tail_is_reported() {
+    let tenant = sealed_chain().await;
     let report = tenant.audit_report().await;
     assert_eq!(report.findings, []);
     let row = &report.chains[0];
@@ -68,7 +68,7 @@ async fn an_altered_field_is_found_wherever_it_is() {
         (3, "request_id", "req_other"),
         (5, "source_ip", "192.0.2.8"),
     ] {
-        let tenant = stage().await;
+        let tenant = sealed_chain().await;
         rewrite(&tenant, |log| set(&mut log[at].1, name, value));
         assert_eq!(
             found(&tenant).await,
@@ -76,7 +76,7 @@ async fn an_altered_field_is_found_wherever_it_is() {
             "{name}"
         );
     }
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     rewrite(&tenant, |log| {
         log[1].1.extend(["x", "y"].map(str::to_owned))
     });
@@ -90,7 +90,7 @@ async fn an_altered_field_is_found_wherever_it_is() {
 #[tokio::test]
 async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end() {
     for at in [0, 2, 5, 7] {
-        let tenant = stage().await;
+        let tenant = sealed_chain().await;
         let id = log(&tenant)[at].0.clone();
         tenant.redis().run::<i64>(&["XDEL", &tenant.log_key(), &id]);
         assert_eq!(
@@ -99,10 +99,10 @@ async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end(
             "{at}"
         );
     }
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     rewrite(&tenant, |log| log.truncate(4));
     assert_eq!(found(&tenant).await, [("dropped", Some(5))], "a cut tail");
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant
         .redis()
         .run::<i64>(&["DEL", &tenant.log_key(), &tenant.seals_key()]);
@@ -112,7 +112,7 @@ async fn a_dropped_entry_is_found_at_the_beginning_in_the_middle_and_at_the_end(
 #[tokio::test]
 async fn an_inserted_entry_is_found() {
     for (number, kind) in [("3", "inserted"), ("99", "inserted"), ("x", "inserted")] {
-        let tenant = stage().await;
+        let tenant = sealed_chain().await;
         rewrite(&tenant, |log| {
             let (id, mut fields) = log[2].clone();
             set(&mut fields, "sequence", number);
@@ -135,7 +135,7 @@ async fn an_inserted_entry_is_found() {
         );
     }
     // Renumbered, so that all numbers are there.
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     rewrite(&tenant, |log| {
         let copy = log[7].1.clone();
         log.push(("9999999999999-0".to_owned(), copy));
@@ -146,7 +146,7 @@ async fn an_inserted_entry_is_found() {
         [("inserted", Some(9))],
         "beyond the last number"
     );
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     let other_day = tenant.store.today().plus(-40);
     let key = tenant
         .store
@@ -175,32 +175,32 @@ async fn a_changed_seal_and_a_changed_head_are_found() {
         ("1", &[("seal", Some(1)), ("altered", Some(1))][..]),
         ("4", &[("altered", Some(3)), ("altered", Some(4))]),
     ] {
-        let tenant = stage().await;
+        let tenant = sealed_chain().await;
         let other = "1".repeat(64);
         tenant
             .redis()
             .run::<i64>(&["HSET", &tenant.seals_key(), number, &other]);
         assert_eq!(found(&tenant).await, expected, "{number}");
     }
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant
         .redis()
         .run::<i64>(&["HDEL", &tenant.seals_key(), "3"]);
     assert!(found(&tenant).await.contains(&("seal", Some(3))));
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant
         .redis()
         .run::<i64>(&["HSET", &tenant.chain_key(), "sealed_hash", &zeros]);
     assert_eq!(found(&tenant).await, [("altered", Some(6))]);
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant
         .redis()
         .run::<i64>(&["HSET", &tenant.seals_key(), "last", &format!("6 {zeros}")]);
     assert_eq!(found(&tenant).await, [("seal", Some(6))]);
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant.redis().run::<i64>(&["DEL", &tenant.chain_key()]);
     assert!(found(&tenant).await.contains(&("inserted", Some(8))));
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     tenant
         .redis()
         .run::<()>(&["SET", &tenant.log_key(), "no log"]);
@@ -209,7 +209,7 @@ async fn a_changed_seal_and_a_changed_head_are_found() {
 
 #[tokio::test]
 async fn a_running_system_is_verified_without_a_false_alarm() {
-    let tenant = stage().await;
+    let tenant = sealed_chain().await;
     let booking = async {
         for _ in 0..20 {
             tenant.record_failures(10).await;
@@ -226,8 +226,8 @@ async fn a_running_system_is_verified_without_a_false_alarm() {
 }
 
 #[tokio::test]
-async fn the_exit_code_tells_proved_from_changed_and_from_unknown() {
-    let tenant = stage().await;
+async fn the_exit_code_says_proved_changed_or_unknown() {
+    let tenant = sealed_chain().await;
     let args = |names: &[&str], json| AuditVerifyArgs {
         tenants: names.iter().map(ToString::to_string).collect(),
         json,
@@ -250,6 +250,9 @@ async fn the_exit_code_tells_proved_from_changed_and_from_unknown() {
     let report: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(report["findings"][0]["kind"], "altered");
     assert_eq!(report["chains"][0]["sealed_sequence"], 6);
-    let nowhere = store("redis://127.0.0.1:1");
-    assert_eq!(run_audit(&nowhere, &args(&[], false), Vec::new()).await, 2);
+    let unreachable = store("redis://127.0.0.1:1");
+    assert_eq!(
+        run_audit(&unreachable, &args(&[], false), Vec::new()).await,
+        2
+    );
 }

@@ -1,4 +1,4 @@
-//! Lists of budgets: whose, under which key, within which bounds.
+//! Lists of budgets: permissions, tenants and limits.
 
 use reqwest::Method;
 use serde_json::{Value, json};

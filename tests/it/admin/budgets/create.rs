@@ -1,4 +1,4 @@
-//! Opening and looking up ledgers.
+//! Creating and looking up ledgers.
 
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;

@@ -10,7 +10,7 @@ use crate::harness::app::TestApp;
 use crate::harness::redis::shared;
 use crate::harness::response::Response;
 
-/// Patience on a machine that runs many tests.
+/// A long timeout, for a machine that runs many tests.
 const PATIENT: [&str; 2] = ["--redis-timeout-ms", "20000"];
 
 /// What a sort without an index looks at.

@@ -1,4 +1,4 @@
-//! Funding: every operation on ledgers with and without debt, to the last unit.
+//! Funding: every operation on ledgers with and without debt, exact to the unit.
 
 use budget_authority::admin::{AdminError, Funded, Funding};
 use budget_authority::domain::budget::funding::FundingOperation::{self, *};
@@ -187,14 +187,14 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
             allocated - spent - ledger.reserved.value() - debt,
             "{row}"
         );
-        let told = [
+        let emitted = [
             funded.allocated,
             funded.spent,
             funded.debt,
             funded.remaining,
         ]
         .map(|moved| moved.new);
-        assert_eq!(told, [allocated, spent, debt, remaining], "{row}");
+        assert_eq!(emitted, [allocated, spent, debt, remaining], "{row}");
         assert_eq!(funded.allocated.previous, start.allocated, "{row}");
         assert_eq!(
             (funded.spent.previous, funded.debt.previous),

@@ -1,4 +1,4 @@
-//! Funding besides its figures: who may, in which order it is refused, what it tells, what a repetition does.
+//! Funding besides its figures: permissions, order of refusals, events, repetitions.
 
 use budget_authority::admin::Funding;
 use budget_authority::domain::api_key::permission::Permission;
@@ -164,7 +164,7 @@ async fn a_corrupt_ledger_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn an_event_tells_the_ledger_before_and_after() {
+async fn an_event_has_the_ledger_before_and_after() {
     let fixture = fixture(A).await;
     let with_reason = Funding {
         reason: Some("new month".to_owned()),

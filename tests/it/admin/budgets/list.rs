@@ -1,4 +1,4 @@
-//! Listing budgets: every filter, every order, whose, page by page.
+//! Listing budgets: every filter, every sort, by tenant, page by page.
 
 use std::cmp::Ordering;
 

@@ -110,7 +110,7 @@ async fn rule_37_a_limit_below_the_debt_makes_the_ledger_over_it_and_equality_en
 }
 
 #[tokio::test]
-async fn a_change_of_nothing_judges_the_flag_anew_and_tells_of_no_update() {
+async fn a_change_of_nothing_recomputes_the_flag_and_emits_no_update() {
     let fixture = fixture().await;
     set(&fixture, &["is_over_limit", "1"]); // as a capped charge leaves it
     let ledger = update(&fixture, BudgetUpdateRequest::default())
@@ -233,7 +233,7 @@ async fn rule_36_a_frozen_ledger_is_not_funded_but_changed_and_not_frozen_again(
 }
 
 #[tokio::test]
-async fn a_freeze_counts_from_the_next_request_on_and_what_is_held_settles() {
+async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
     let tenant = TenantFixture::new().await;
     for place in ["", "/agent:a"] {
         tenant.budget(place, 1_000).await;

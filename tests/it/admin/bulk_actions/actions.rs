@@ -1,4 +1,4 @@
-//! The gates of bulk actions, in their order, and their idempotency.
+//! The checks of bulk actions, in their order, and their idempotency.
 
 use std::time::{Duration, Instant};
 
@@ -280,7 +280,7 @@ async fn of_two_calls_with_one_key_one_does_it_and_both_answer_the_same() {
 }
 
 #[tokio::test]
-async fn while_somebody_is_at_it_the_same_call_waits_and_then_asks_for_patience() {
+async fn the_same_call_waits_for_another_attempt_and_then_asks_to_retry() {
     let (app, fixture) = stocked(1).await;
     let body = fund("umbra", "CREDIT", 5, "k");
     app.post_as_admin(BUDGETS, &body).await.expect(200);
@@ -292,7 +292,7 @@ async fn while_somebody_is_at_it_the_same_call_waits_and_then_asks_for_patience(
         fixture.store.keys().prefix()
     );
     let claims: Vec<String> = fixture.redis().run(&["KEYS", &pattern]);
-    // As of a runner that never ends and goes on to renew its lease.
+    // As of a runner that never ends and keeps renewing its lease.
     fixture.redis().run::<()>(&["HDEL", &claims[0], "response"]);
     fixture
         .redis()

@@ -1,4 +1,4 @@
-//! Bulk actions on ledgers: what becomes of each row, and what is told of it.
+//! Bulk actions on ledgers: the outcome and the event of each row.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) fn set(fixture: &AdminFixture, agent: usize, fields: &[&str]) {
 }
 
 #[tokio::test]
-async fn rule_44_each_row_is_judged_by_its_own_state() {
+async fn rule_44_each_row_is_decided_by_its_own_state() {
     let (app, fixture) = stocked(8).await;
     fixture
         .redis()
@@ -132,12 +132,12 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
         .iter()
         .filter(|event| event["event_type"] == "budget.debited")
         .collect();
-    let told: Vec<_> = funded
+    let emitted: Vec<_> = funded
         .iter()
         .map(|event| event["data"]["ledger_id"].as_str().expect("an id"))
         .collect();
-    assert_eq!(told, ["ledger-0", "ledger-2", "ledger-3"]);
-    assert_eq!(ids(&response, "succeeded"), told);
+    assert_eq!(emitted, ["ledger-0", "ledger-2", "ledger-3"]);
+    assert_eq!(ids(&response, "succeeded"), emitted);
     for event in &events[1..] {
         assert_eq!(event["correlation_id"], correlation, "{event}");
         assert_eq!(
@@ -212,7 +212,7 @@ async fn rule_46_spent_with_another_action_is_refused_whatever_matches() {
 }
 
 #[tokio::test]
-async fn a_reset_of_what_is_spent_tells_whether_it_was_given() {
+async fn a_reset_of_spent_reports_whether_a_figure_was_given() {
     let (app, fixture) = stocked(2).await;
     set(
         &fixture,

@@ -1,4 +1,4 @@
-//! Bulk actions on ledgers: which of them match, and that a row is what the single operation makes of a ledger.
+//! Bulk actions on ledgers: which ledgers match, and that a row does what the single operation does.
 
 use std::collections::BTreeMap;
 
@@ -70,8 +70,8 @@ async fn filters_must_all_hold() {
     }
 }
 
-/// What an event tells, without what names the ledger and the request.
-fn told(event: &Value) -> Value {
+/// An event without the members that name the ledger and the request.
+fn emitted(event: &Value) -> Value {
     let mut event = event.clone();
     for name in [
         "event_id",
@@ -149,7 +149,7 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
             .events("umbra")
             .split_off(events)
             .iter()
-            .map(told)
+            .map(emitted)
             .collect();
         let (one, many) = events.split_at(events.len() / 2);
         assert_eq!(one, many, "{action}");
@@ -158,7 +158,7 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
 }
 
 #[tokio::test]
-async fn the_books_are_right_after_bulk_actions_of_every_kind() {
+async fn the_ledgers_are_right_after_bulk_actions_of_every_kind() {
     let (app, fixture) = stocked(30).await;
     for (n, action) in ["CREDIT", "DEBIT", "RESET", "RESET_SPENT", "REPAY_DEBT"]
         .iter()

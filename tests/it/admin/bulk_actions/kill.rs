@@ -1,4 +1,4 @@
-//! Whoever does a bulk action dies, at every point of it: each row is done once, and the answer can be had.
+//! Crashes at every point of a bulk action: each row is done once, and the response is still available.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -109,17 +109,17 @@ pub(crate) async fn check(fixture: &AdminFixture, count: usize, amount: i64) {
             "ledger {n}"
         );
     }
-    let mut told = BTreeMap::<String, usize>::new();
+    let mut emitted = BTreeMap::<String, usize>::new();
     for event in fixture.events("umbra") {
         if event["event_type"] == "budget.funded" {
-            *told
+            *emitted
                 .entry(event["data"]["ledger_id"].to_string())
                 .or_default() += 1;
         }
     }
     assert!(
-        told.len() == count && told.values().all(|times| *times == 1),
-        "{told:?}"
+        emitted.len() == count && emitted.values().all(|times| *times == 1),
+        "{emitted:?}"
     );
     let booked = fixture.tenant_audit("umbra").into_iter();
     let booked: Vec<_> = booked
@@ -146,7 +146,7 @@ async fn die_after(fixture: &AdminFixture, claim: &BulkClaim, steps: usize) -> b
 }
 
 #[tokio::test]
-async fn a_death_after_any_number_of_scripts_is_made_up_for_by_the_same_call() {
+async fn the_same_call_finishes_after_a_crash_at_any_script() {
     let mut steps = 0;
     loop {
         let (app, fixture) = stocked(COUNT).await;
@@ -174,7 +174,7 @@ async fn a_death_after_any_number_of_scripts_is_made_up_for_by_the_same_call() {
 }
 
 #[tokio::test]
-async fn a_death_after_any_number_of_scripts_is_made_up_for_by_a_dispatcher() {
+async fn a_dispatcher_finishes_after_a_crash_at_any_script() {
     for steps in 0..=COUNT.div_ceil(10) {
         let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 7, "k");
@@ -229,7 +229,7 @@ async fn what_failed_before_a_death_stays_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_number_who_die_anywhere_at_the_same_time_do_no_row_twice() {
+async fn any_number_of_crashes_at_once_do_no_row_twice() {
     for round in 0..8 {
         let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 3, "k");

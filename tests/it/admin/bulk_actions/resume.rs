@@ -1,4 +1,4 @@
-//! Bulk actions on subscriptions whoever dies, and such as find something broken on their way.
+//! Bulk actions on subscriptions after crashes and with damaged records.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ const RETRIES: &str =
     r#"{"max_retries":5,"initial_delay_ms":1000,"backoff_multiplier":2.0,"max_delay_ms":60000}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
+async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
     for round in 0..8 {
         let fixture = AdminFixture::new();
         let rows = subscriptions(&fixture).await;
@@ -109,8 +109,11 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
             assert_eq!(found, ["ACTIVE", "2", "0"], "round {round}: {row:?}");
         }
         for (owner, count) in [("umbra", 13), ("bolt", 4)] {
-            let told = fixture.event_types(owner).into_iter();
-            assert_eq!(told.filter(|kind| kind == "webhook.resumed").count(), count);
+            let emitted = fixture.event_types(owner).into_iter();
+            assert_eq!(
+                emitted.filter(|kind| kind == "webhook.resumed").count(),
+                count
+            );
             let thresholds = ["HGET", &fixture.tenant_key(owner), "thresholds"];
             let watched: String = fixture.redis().run(&thresholds);
             assert_eq!(watched, "250000 800000 950000 1000000");
@@ -120,7 +123,7 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_whoever_dies() {
 }
 
 #[tokio::test]
-async fn rows_whose_events_cannot_be_told_fail_and_change_nothing() {
+async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
     let (app, fixture) = stocked(COUNT).await;
     let events = fixture
         .store

@@ -1,4 +1,4 @@
-//! Bulk actions on tenants: what becomes of each row, and of what a closed one owned.
+//! Bulk actions on tenants: the outcome of each row, and the close of what a tenant owned.
 
 use budget_authority::admin::bulk_actions::run::{Runner, Turn};
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, TenantAction};
@@ -106,7 +106,7 @@ async fn each_row_goes_by_the_live_status_of_its_tenant() {
 }
 
 #[tokio::test]
-async fn each_change_is_told_with_the_action_and_its_request() {
+async fn each_change_emits_an_event_with_the_action_and_its_request() {
     let (app, fixture) = with_tenants(&["row-a"]).await;
     let response = app
         .post_as_admin(TENANTS, &ask("row", "SUSPEND", "1"))
@@ -127,13 +127,13 @@ async fn each_change_is_told_with_the_action_and_its_request() {
 #[tokio::test]
 async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_the_cascade() {
     let app = TestApp::spawn().await;
-    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
     let before = tenant.account().await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
         .await;
-    assert_eq!(ids(&response, "succeeded"), ["estate"], "{response:?}");
+    assert_eq!(ids(&response, "succeeded"), ["owner"], "{response:?}");
     let request_id = response.header("x-request-id").expect("an id");
     let account = tenant.account().await;
     assert_eq!(
@@ -141,7 +141,7 @@ async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_th
         4 + 2 + 2,
         "an entry a child, none for the request"
     );
-    let events = tenant.events("estate");
+    let events = tenant.events("owner");
     let (parent, rest) = events.split_last().expect("events");
     assert_eq!(parent["event_type"], "tenant.closed");
     assert_eq!(
@@ -158,7 +158,7 @@ async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_th
     for child in children {
         assert_eq!(
             child["correlation_id"],
-            format!("tenant_close_cascade:estate:{request_id}")
+            format!("tenant_close_cascade:owner:{request_id}")
         );
         assert_eq!(child["request_id"], request_id);
     }
@@ -167,77 +167,75 @@ async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_th
 #[tokio::test]
 async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
     let app = TestApp::spawn().await;
-    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
-    app.post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+    app.post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
         .await;
     tenant.set_budget("/agent:a", &["status", "ACTIVE"]).await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "2"))
         .await;
-    assert_eq!(ids(&response, "succeeded"), ["estate"]);
+    assert_eq!(ids(&response, "succeeded"), ["owner"]);
     assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
-    let told = tenant.event_types("estate").into_iter();
-    assert_eq!(told.filter(|kind| kind == "tenant.closed").count(), 1);
+    let emitted = tenant.event_types("owner").into_iter();
+    assert_eq!(emitted.filter(|kind| kind == "tenant.closed").count(), 1);
 }
 
 #[tokio::test]
 async fn a_close_that_cannot_end_all_fails_though_the_tenant_is_closed() {
     let app = TestApp::spawn().await;
-    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
     tenant
         .set_budget("/agent:b", &["remaining", "no figure"])
         .await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
         .await;
     assert_eq!(
         words(&response, "failed"),
-        rows(&[("estate", "INTERNAL_ERROR")])
+        rows(&[("owner", "INTERNAL_ERROR")])
     );
     assert!(
         response
             .text("/failed/0/message")
-            .contains("budget:tenant:estate/agent:b"),
+            .contains("budget:tenant:owner/agent:b"),
         "{response:?}"
     );
     let record = tenant.admin.get_tenant(&tenant.id).await.expect("a tenant");
     assert_eq!(record.status.as_str(), "CLOSED");
-    // The next action goes on with it, rather than to wait for the next attempt.
+    // The next action resumes it and does not wait for the next attempt.
     tenant.set_budget("/agent:b", &["remaining", "9899"]).await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "2"))
         .await;
-    assert_eq!(ids(&response, "succeeded"), ["estate"]);
+    assert_eq!(ids(&response, "succeeded"), ["owner"]);
 }
 
 #[tokio::test]
 async fn a_close_that_another_request_is_at_is_skipped() {
     let app = TestApp::spawn().await;
-    let tenant = TenantFixture::on(app.store.clone(), "estate").await;
+    let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
     let soon = (tenant.store.clock().now_ms() + 9_000).to_string();
-    tenant
-        .run::<()>(&["ZADD", &closings, &soon, "estate"])
-        .await;
+    tenant.run::<()>(&["ZADD", &closings, &soon, "owner"]).await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "1"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
         .await;
     assert_eq!(
         words(&response, "skipped"),
-        rows(&[("estate", "CASCADE_IN_PROGRESS")])
+        rows(&[("owner", "CASCADE_IN_PROGRESS")])
     );
     assert!(tenant.is_closing().await);
-    tenant.run::<()>(&["ZADD", &closings, "1", "estate"]).await;
+    tenant.run::<()>(&["ZADD", &closings, "1", "owner"]).await;
     let response = app
-        .post_as_admin(TENANTS, &ask("estate", "CLOSE", "2"))
+        .post_as_admin(TENANTS, &ask("owner", "CLOSE", "2"))
         .await;
     assert_eq!(
         ids(&response, "succeeded"),
-        ["estate"],
+        ["owner"],
         "nobody was at it any more"
     );
 }
@@ -269,7 +267,7 @@ async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) ->
 }
 
 #[tokio::test]
-async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without_the_action() {
+async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_action() {
     let tenant = TenantFixture::new().await;
     tenant.furnish().await;
     let before = tenant.account().await;
@@ -295,7 +293,7 @@ async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without
         ids.iter().find_map(|name| booked[0].get(name)),
         Some(r#"["acme"]"#)
     );
-    // A dispatcher goes on at once.
+    // A dispatcher resumes at once.
     crate::admin::closing::resume::reconcile(&tenant).await;
     let after = tenant.account().await;
     assert!(!tenant.is_closing().await);
@@ -308,7 +306,7 @@ async fn when_the_time_is_over_tenants_are_closed_and_their_closes_go_on_without
 }
 
 #[tokio::test]
-async fn a_death_between_the_flip_and_its_close_is_made_up_for() {
+async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
     for steps in 0..4 {
         let tenant = TenantFixture::new().await;
         tenant.furnish().await;
@@ -332,9 +330,9 @@ async fn a_death_between_the_flip_and_its_close_is_made_up_for() {
             answer.body
         );
         assert!(!tenant.is_closing().await);
-        let told = tenant.event_types("acme").into_iter();
+        let emitted = tenant.event_types("acme").into_iter();
         assert_eq!(
-            told.filter(|kind| kind == "tenant.closed").count(),
+            emitted.filter(|kind| kind == "tenant.closed").count(),
             1,
             "after {steps} steps"
         );

@@ -1,4 +1,4 @@
-//! Bulk actions on webhook subscriptions: what becomes of each row, and what they watch afterwards.
+//! Bulk actions on webhook subscriptions: the outcome of each row, and what is watched afterwards.
 
 use budget_authority::domain::ids::{Partition, TenantId};
 use reqwest::Method;
@@ -137,8 +137,8 @@ async fn what_is_deleted_is_gone_and_watches_nothing() {
     let booked = fixture.audit(Partition::FIRST, "__admin__").into_iter();
     let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
     assert_eq!(booked.count(), 1, "a filter without a tenant");
-    let told = fixture.event_types("umbra").into_iter();
-    assert_eq!(told.filter(|kind| kind == "webhook.deleted").count(), 4);
+    let emitted = fixture.event_types("umbra").into_iter();
+    assert_eq!(emitted.filter(|kind| kind == "webhook.deleted").count(), 4);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The close of a tenant: what becomes of all that it owns, what is told of it, and what it refuses.
+//! The close of a tenant: the end of all that it owns, the events, and what is refused afterwards.
 
 use budget_authority::admin::AdminError;
 use budget_authority::admin::tenants::closing::Turn;
@@ -20,7 +20,7 @@ use crate::harness::admin_fixture::{
 use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
-async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
+async fn a_close_ends_all_that_the_tenant_owns_and_emits_one_event_each() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let updated = tenant.close().await;
@@ -61,7 +61,7 @@ async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
     }
     let request = &TenantFixture::requests(&after);
     assert_eq!(request.len(), 1);
-    let told = |name: &str| request[0][&format!("metadata.cascade.{name}")].as_str();
+    let counted = |name: &str| request[0][&format!("metadata.cascade.{name}")].as_str();
     assert_eq!(
         [
             "budgets_closed",
@@ -71,7 +71,7 @@ async fn a_close_ends_all_that_the_tenant_owns_and_tells_of_each_once() {
             "in_progress",
             "failures_count"
         ]
-        .map(told),
+        .map(counted),
         ["4", "2", "2", "606", "false", "0"]
     );
     assert_eq!(request[0]["status"], "200");
@@ -152,7 +152,7 @@ async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_th
 }
 
 #[tokio::test]
-async fn rule_77_and_invariant_6_closing_again_changes_and_tells_nothing() {
+async fn rule_77_and_invariant_6_closing_again_changes_and_emits_nothing() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let first = tenant.close().await;

@@ -1,4 +1,4 @@
-//! Tenants on all masters of a Redis Cluster are closed: by the request, and by dispatchers where the request died, while
+//! Tenants on all masters of a Redis Cluster are closed: by the request, and by dispatchers after a crash, while
 //! slots move and one of the dispatchers is killed.
 
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ async fn the_request_closes_tenants_on_every_master() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dispatchers_finish_what_died_while_slots_move() {
+async fn dispatchers_finish_interrupted_closes_while_slots_move() {
     let cluster = Arc::new(block_in_place(RedisCluster::start));
     let mut tenants = tenants(&cluster).await;
     for tenant in &mut tenants {

@@ -1,4 +1,4 @@
-//! A damaged intent of a close: nobody goes on with it, and nothing is half done.
+//! A damaged intent of a close is not resumed, and nothing is half done.
 
 use std::time::Duration;
 
@@ -38,12 +38,12 @@ async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
         let went = Closer::new(&tenant.store, &tenant.id, None)
             .run(Duration::from_secs(5))
             .await;
-        let told = match went {
+        let outcome = match went {
             Ok(Turn::Incomplete { failed, .. }) => failed.join(" "),
             Ok(turn) => panic!("{phase} {field}: {turn:?}"),
             Err(error) => error.to_string(),
         };
-        assert!(told.contains(says), "{phase} {field}: {told}");
+        assert!(outcome.contains(says), "{phase} {field}: {outcome}");
         let after = tenant.account().await;
         assert_eq!(after.ledgers, before.ledgers, "{phase} {field}");
         assert_eq!(after.webhooks, before.webhooks, "{phase} {field}");

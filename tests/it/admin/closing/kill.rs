@@ -1,4 +1,4 @@
-//! Whoever goes on with a close dies, at every point of it and for real: the close comes to its end, each child once.
+//! Crashes at every point of a close, in process and for real: the close ends, with each child closed once.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::tenant_snapshot::TenantSnapshot;
 use crate::harness::within;
 
-/// An estate whose close takes several steps in each phase, its tenant flipped.
+/// A tenant whose close takes several steps in each phase, its tenant flipped.
 async fn flipped() -> (TenantFixture, TenantSnapshot) {
     let tenant = TenantFixture::new().await;
     tenant.furnish().await;
@@ -49,7 +49,7 @@ async fn die_after(tenant: &TenantFixture, steps: usize) -> bool {
 }
 
 #[tokio::test]
-async fn a_death_after_any_number_of_steps_is_made_up_for() {
+async fn the_next_attempt_finishes_after_a_crash_at_any_step() {
     let mut steps = 0;
     loop {
         let (tenant, before) = flipped().await;
@@ -70,10 +70,10 @@ async fn a_death_after_any_number_of_steps_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_death_after_every_single_step_is_made_up_for() {
+async fn a_close_finishes_although_each_step_is_followed_by_a_crash() {
     let (tenant, before) = flipped().await;
     let mut deaths = 0;
-    // One step tells the newcomer the phase, the next does something.
+    // The first step only reads the phase, the next does something.
     while !die_after(&tenant, 2).await {
         deaths += 1;
         assert!(deaths < 200);
@@ -83,7 +83,7 @@ async fn a_death_after_every_single_step_is_made_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_go_on_at_once_do_nothing_twice() {
+async fn many_who_resume_at_once_do_nothing_twice() {
     let (tenant, before) = flipped().await;
     let mut closers = tokio::task::JoinSet::new();
     for _ in 0..6 {
@@ -105,7 +105,7 @@ async fn many_who_go_on_at_once_do_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_time_is_over_books_its_request_and_hands_over() {
+async fn a_pass_out_of_time_audits_its_request_and_hands_over() {
     let (tenant, before) = flipped().await;
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     closer.step().await.expect("Redis answers");

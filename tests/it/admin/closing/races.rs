@@ -1,4 +1,4 @@
-//! A close against everything else at once: each request either happened before it, and is part of what is closed, or was
+//! A close against all other requests at once: each either happened before it, and is part of what is closed, or was
 //! refused. Nothing comes in between.
 
 use std::collections::BTreeMap;
@@ -30,9 +30,9 @@ use crate::harness::tenant_snapshot::TenantSnapshot;
 
 const PLACES: [&str; 3] = ["/agent:a", "/agent:b", "/workspace:w"];
 
-/// What one of those at work was told.
+/// What one of the workers was granted.
 #[derive(Default)]
-struct Told {
+struct Done {
     /// By place.
     charged: BTreeMap<&'static str, i64>,
     funded: BTreeMap<&'static str, i64>,
@@ -61,7 +61,7 @@ fn on_ledger<T>(outcome: Result<T, LedgerError>) -> Option<T> {
     }
 }
 
-fn on_desk<T>(outcome: Result<T, AdminError>) -> Option<T> {
+fn on_admin<T>(outcome: Result<T, AdminError>) -> Option<T> {
     match outcome {
         Ok(granted) => Some(granted),
         Err(AdminError::Refused(AdminRefusal::TenantClosed)) => None,
@@ -70,21 +70,21 @@ fn on_desk<T>(outcome: Result<T, AdminError>) -> Option<T> {
 }
 
 /// Does everything in turn until the tenant is closed, and some more.
-async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
-    let mut told = Told::default();
+async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
+    let mut done = Done::default();
     let place = PLACES[number % PLACES.len()];
     let by = Caller::Tenant(tenant.caller.clone());
     let mut refused = 0;
     while refused <= 3 {
-        let round = told.granted + refused;
+        let round = done.granted + refused;
         let name = format!("{number}-{round}");
         let cause = cause(Actor::Admin);
         let Some(id) = on_ledger(tenant.hold(&name, place, 10).await) else {
             refused += 1;
             continue;
         };
-        told.reserved.push(id.clone());
-        told.granted += 1;
+        done.reserved.push(id.clone());
+        done.granted += 1;
         let (idempotency_key, payload_hash) = (key(&name), hash());
         match round % 6 {
             0 => {
@@ -98,8 +98,8 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
                 };
                 if on_ledger(tenant.ledger.commit(&tenant.caller, &commit, &cause).await).is_some()
                 {
-                    *told.charged.entry(place).or_default() += 7;
-                    told.committed += 1;
+                    *done.charged.entry(place).or_default() += 7;
+                    done.committed += 1;
                 }
             }
             1 => {
@@ -110,7 +110,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
                     reason: None,
                 };
                 if on_ledger(tenant.ledger.release(&by, &release, &cause).await).is_some() {
-                    told.released += 1;
+                    done.released += 1;
                 }
             }
             2 => {
@@ -130,20 +130,20 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
                     .admin
                     .fund_budget(&admin_key(), &credit, &ask().request())
                     .await;
-                if on_desk(funded).is_some() {
-                    *told.funded.entry(place).or_default() += 5;
+                if on_admin(funded).is_some() {
+                    *done.funded.entry(place).or_default() += 5;
                 }
             }
             4 => {
                 let path = format!("tenant:acme/agent:n{name}");
                 let new = new_budget(Some("acme"), &path, 10);
-                on_desk(
+                on_admin(
                     tenant
                         .admin
                         .create_budget(&admin_key(), &new, &scope(&new.scope), &ask().request())
                         .await,
                 );
-                on_desk(
+                on_admin(
                     tenant
                         .admin
                         .create_api_key(&new_key("acme"), &ask().request())
@@ -160,14 +160,14 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Told {
                     .admin
                     .update_budget(&of, Unit::Tokens, &update, &ask().request())
                     .await;
-                on_desk(updated);
+                on_admin(updated);
             }
         }
     }
-    told
+    done
 }
 
-/// What must have been there right before the flip, told by what is there now.
+/// What must have been stored right before the flip, computed from what is stored now.
 fn before_of(after: &TenantSnapshot) -> TenantSnapshot {
     let mut before = TenantSnapshot {
         ledgers: after.ledgers.clone(),
@@ -213,16 +213,16 @@ async fn race(closes: usize, pause_ms: u64) {
         .map(|closed| closed.tenant.closed_at)
         .collect();
     assert_eq!(moments.len(), 1, "it closed once");
-    let told = workers.join_all().await;
+    let done = workers.join_all().await;
     reconcile(&tenant).await;
 
     let before = before_of(&tenant.account().await);
     let after = tenant.check_closed(&before).await;
-    let granted: usize = told.iter().map(|told| told.granted).sum();
+    let granted: usize = done.iter().map(|done| done.granted).sum();
     assert!(granted > 0, "some came before the close");
-    let mut known: Vec<_> = told
+    let mut known: Vec<_> = done
         .iter()
-        .flat_map(|told| &told.reserved)
+        .flat_map(|done| &done.reserved)
         .map(|id| id.as_str().to_owned())
         .collect();
     known.sort_unstable();
@@ -240,20 +240,20 @@ async fn race(closes: usize, pause_ms: u64) {
     };
     assert_eq!(
         ended("COMMITTED", false),
-        told.iter().map(|told| told.committed).sum::<usize>()
+        done.iter().map(|done| done.committed).sum::<usize>()
     );
     assert_eq!(
         ended("RELEASED", false),
-        told.iter().map(|told| told.released).sum::<usize>()
+        done.iter().map(|done| done.released).sum::<usize>()
     );
     // Rule 78: what was granted is part of the closing balance, to the last unit.
     let mut charged_in_all = 0;
     for place in PLACES {
         let ledger = &after.ledgers[&(format!("tenant:acme{place}"), "TOKENS".to_owned())];
-        let sum = |of: fn(&Told) -> &BTreeMap<&'static str, i64>| -> i64 {
-            told.iter().filter_map(|told| of(told).get(place)).sum()
+        let sum = |of: fn(&Done) -> &BTreeMap<&'static str, i64>| -> i64 {
+            done.iter().filter_map(|done| of(done).get(place)).sum()
         };
-        let (charged, funded) = (sum(|told| &told.charged), sum(|told| &told.funded));
+        let (charged, funded) = (sum(|done| &done.charged), sum(|done| &done.funded));
         charged_in_all += charged;
         assert_eq!(ledger["spent"], charged.to_string(), "{place}");
         assert_eq!(

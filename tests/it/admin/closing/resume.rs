@@ -1,4 +1,4 @@
-//! Who goes on with a close, when, and what stands against it.
+//! Who resumes a close, when, and what blocks it.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub async fn reconcile(tenant: &TenantFixture) {
 }
 
 #[tokio::test]
-async fn rule_79_a_close_whose_request_died_is_brought_to_its_end_by_a_dispatcher() {
+async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     tenant.flip().await;
@@ -62,7 +62,7 @@ async fn rule_79_a_close_whose_request_died_is_brought_to_its_end_by_a_dispatche
 }
 
 #[tokio::test]
-async fn while_the_request_goes_on_with_its_close_no_dispatcher_does() {
+async fn no_dispatcher_resumes_a_close_while_its_request_continues() {
     let (tenant, _) = TenantFixture::furnished().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
@@ -99,7 +99,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_closed_is_told_and_tried_again_and_the_rest_goes_on() {
+async fn what_cannot_be_closed_is_reported_and_retried_and_the_rest_is_closed() {
     let (tenant, _) = TenantFixture::furnished().await;
     let sound = tenant.account().await;
     tenant.set_budget("/workspace:w", &["spent", "much"]).await;
@@ -204,7 +204,7 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
 }
 
 #[tokio::test]
-async fn a_repeated_close_under_its_key_answers_again_and_goes_on() {
+async fn a_repeated_close_under_its_key_answers_again_and_continues() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let ask = asking(Some("close"), "{}");

@@ -1,4 +1,4 @@
-//! The follower of outboxes: the view of events over all tenants holds each event once, whatever happens to whoever
+//! The follower of outboxes: the view of events over all tenants holds each event once, whatever happens to the process that
 //! keeps it.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::harness::{eventually, store};
 const TENANTS: [&str; 5] = ["acme", "bolt", "cask", "dune", "__system__"];
 
 #[tokio::test]
-async fn events_of_all_tenants_are_followed_and_the_watermark_tells_how_far() {
+async fn events_of_all_tenants_are_followed_up_to_the_watermark() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let before = event_log.now_ms().await;
@@ -57,7 +57,7 @@ async fn events_of_all_tenants_are_followed_and_the_watermark_tells_how_far() {
 }
 
 #[tokio::test]
-async fn partitions_that_nobody_has_looked_at_hold_the_watermark_back() {
+async fn partitions_that_no_follower_has_read_hold_the_watermark_back() {
     let store = store(&shared().url());
     let mut leases = everywhere();
     let last = leases.pop().expect("a partition");
@@ -95,7 +95,7 @@ async fn happen(event_log: &mut EventLog, rounds: usize) {
     }
 }
 
-/// Lets a future go on so many times, then drops it: whoever ran it is dead.
+/// Polls a future so many times, then drops it, as a crash would.
 async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut polls) = (pin!(future), 0);
     std::future::poll_fn(|context| {
@@ -198,7 +198,7 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
     .await;
     for (number, tenant) in TENANTS[..3].iter().enumerate() {
         fixture.tenant(tenant).await;
-        let told = Instant::now();
+        let begun = Instant::now();
         let at_ms = EventLog::on(&store).now_ms().await;
         eventually("the event is served", || async {
             let served = store.watermark(View::Events).await.expect("a time") > at_ms;
@@ -207,12 +207,12 @@ async fn with_a_dispatcher_running_an_event_is_in_the_view_within_about_a_second
         .await;
         // Half a second to the next look; the rest is for a busy machine.
         assert!(
-            told.elapsed() < Duration::from_millis(2_500),
+            begun.elapsed() < Duration::from_millis(2_500),
             "{:?}",
-            told.elapsed()
+            begun.elapsed()
         );
     }
-    // Killed and started again, it goes on where it was.
+    // Killed and started again, it continues where it was.
     dispatcher.kill();
     fixture.tenant("late").await;
     dispatcher.restart();

@@ -156,7 +156,7 @@ async fn the_ten_highest_debts_come_first() {
 }
 
 #[tokio::test]
-async fn failing_webhooks_are_shown_until_they_are_resumed() {
+async fn failing_webhooks_are_listed_until_they_are_resumed() {
     let app = umbra_on(TestApp::spawn_reaching(public_names(), &[]).await).await;
     let mut ids = Vec::new();
     let store = app.store.clone();
@@ -208,7 +208,7 @@ async fn failing_webhooks_are_shown_until_they_are_resumed() {
 }
 
 #[tokio::test]
-async fn events_of_the_last_hour_are_counted_and_denials_told_by_reason() {
+async fn events_of_the_last_hour_are_counted_and_denials_by_reason() {
     let app = umbra_on(TestApp::spawn().await).await;
     let mut event_log = EventLog::on(&app.store);
     let now = event_log.now_ms().await;

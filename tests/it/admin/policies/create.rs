@@ -1,4 +1,4 @@
-//! Making and changing policies: what is checked and in which order, what is recorded, told and booked.
+//! Creating and changing policies: checks and their order, records, events, audit entries.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Resp
 }
 
 /// The first tenant's policy events: type, scope and data.
-fn told(app: &TestApp) -> Vec<(String, Value)> {
+fn emitted(app: &TestApp) -> Vec<(String, Value)> {
     let events = app.admin_fixture().events("acme").into_iter();
     events
         .map(|event| {
@@ -43,7 +43,7 @@ fn told(app: &TestApp) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
+async fn a_policy_is_returned_as_created_with_one_event_and_one_audit_entry() {
     let app = TestApp::spawn().await;
     let members = json!({
         "description": "for \"agents\"", "priority": 9_223_372_036_854_775_807_i64,
@@ -69,7 +69,7 @@ async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
     assert_eq!(plain.at("/caps"), &Value::Null);
 
     let data = json!({"policy_id": id, "name": "agents", "scope_pattern": "tenant:acme/agent:*", "changed_fields": []});
-    assert_eq!(told(&app)[0], ("policy.created".to_owned(), data));
+    assert_eq!(emitted(&app)[0], ("policy.created".to_owned(), data));
     let event = &app.admin_fixture().events("acme")[0];
     assert_eq!(
         (&event["source"], &event["actor"]["type"]),
@@ -92,7 +92,7 @@ async fn a_policy_is_shown_as_it_was_made_told_and_booked_once() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none() {
+async fn a_change_emits_the_changed_members_and_a_repetition_emits_nothing() {
     let app = TestApp::spawn().await;
     let caps = json!({"max_tokens": 5, "cooldown_ms": 1});
     let id = app
@@ -116,7 +116,7 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
             "{body}"
         );
     }
-    assert_eq!(told(&app).len(), 1, "nothing has changed");
+    assert_eq!(emitted(&app).len(), 1, "nothing has changed");
     assert_eq!(version().await, first);
 
     let body = json!({"name": "q", "status": "DISABLED", "caps": {"cooldown_ms": 1}, "rate_limits": null,
@@ -147,7 +147,7 @@ async fn a_change_is_told_with_the_members_that_changed_and_a_repetition_is_none
     ]);
     let data =
         json!({"policy_id": id, "name": "q", "scope_pattern": ROOT, "changed_fields": changed});
-    assert_eq!(told(&app)[1], ("policy.updated".to_owned(), data));
+    assert_eq!(emitted(&app)[1], ("policy.updated".to_owned(), data));
     let booked = app.admin_fixture().tenant_audit("acme");
     assert_eq!(booked.len(), 5, "each request is booked");
     let last = booked.last().expect("an entry");
@@ -315,7 +315,7 @@ async fn a_repeated_request_makes_or_changes_once() {
     let changed = send(Method::PATCH, &path, &json!({"priority": 4})).await;
     assert_eq!(changed.at("/priority"), &json!(4));
     let (events, booked) = (
-        told(&app).len(),
+        emitted(&app).len(),
         app.admin_fixture().tenant_audit("acme").len(),
     );
     app.set_tenant(&[("status", "CLOSED")]).await;
@@ -328,7 +328,7 @@ async fn a_repeated_request_makes_or_changes_once() {
     );
     assert_eq!(
         (
-            told(&app).len(),
+            emitted(&app).len(),
             app.admin_fixture().tenant_audit("acme").len()
         ),
         (events, booked)

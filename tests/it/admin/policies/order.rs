@@ -1,4 +1,4 @@
-//! In which order the operations on policies check what they are asked.
+//! The order in which the operations on policies check their requests.
 
 use reqwest::Method;
 use serde_json::{Value, json};

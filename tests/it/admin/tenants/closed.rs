@@ -1,4 +1,4 @@
-//! The status of a tenant: what closed, suspended and unreadable tenants may still do, and in which order it is told.
+//! The status of a tenant: what closed, suspended and unreadable tenants may still do, and the order of the checks.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::harness::runtime_calls::{ask_body, event_body, ledger, with};
 const ROOT: &str = "tenant:acme";
 
 /// Status and code of an answer, or the reason of a 200 that denies.
-fn told(response: &Response) -> (u16, String) {
+fn outcome(response: &Response) -> (u16, String) {
     let reason = response.at("/reason_code").as_str();
     (
         response.status,
@@ -75,7 +75,7 @@ async fn the_status_of_a_tenant_decides_over_each_operation() {
                 _ => code,
             };
             assert_eq!(
-                told(response),
+                outcome(response),
                 (status, word.to_owned()),
                 "{state}, operation {number}: {response:?}"
             );
@@ -109,7 +109,7 @@ async fn reads_stay_open_whatever_the_status() {
 }
 
 #[tokio::test]
-async fn an_unreadable_tenant_is_told_before_anything_is_written() {
+async fn an_unreadable_tenant_is_refused_before_anything_is_written() {
     for state in ["closed", "text"] {
         let app = TestApp::spawn().await;
         app.budget(ROOT, 1_000, 0).await;
@@ -159,7 +159,7 @@ async fn the_guard_stands_before_the_state_of_reservations() {
 }
 
 #[tokio::test]
-async fn existence_and_ownership_are_told_before_the_guard_and_missing_budgets_after_it() {
+async fn existence_and_ownership_are_checked_before_the_guard_and_missing_budgets_after_it() {
     let app = TestApp::spawn().await;
     app.budget_of(1, "tenant:bolt", 500).await;
     let response = app

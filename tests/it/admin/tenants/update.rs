@@ -86,14 +86,14 @@ async fn each_change_has_one_event_that_names_what_changed() {
         ),
         ("Acme three", None, Some(5_000), Some(0))
     );
-    let told: Vec<_> = fixture.events("acme")[1..]
+    let emitted: Vec<_> = fixture.events("acme")[1..]
         .iter()
         .map(|event| (event["event_type"].clone(), event["data"].clone()))
         .collect();
     let data = |fields: &[&str]| json!({"tenant_id": "acme", "changed_fields": fields});
     let moved = |from: &str, to: &str, fields: &[&str]| json!({"tenant_id": "acme", "previous_status": from, "new_status": to, "changed_fields": fields});
     assert_eq!(
-        told,
+        emitted,
         [
             (
                 json!("tenant.settings_changed"),
@@ -163,7 +163,7 @@ async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
 }
 
 #[tokio::test]
-async fn rule_17_a_change_of_nothing_is_booked_but_no_event() {
+async fn rule_17_a_change_of_nothing_is_audited_and_emits_no_event() {
     let fixture = fixture().await;
     let tenant = update(
         &fixture,

@@ -1,4 +1,4 @@
-//! Who may do what with webhook subscriptions, and what is booked of it.
+//! Who may do what with webhook subscriptions, and its audit entries.
 
 use std::net::IpAddr;
 
@@ -232,7 +232,7 @@ async fn a_suspended_tenants_keys_change_nothing_but_the_operator_does() {
 }
 
 #[tokio::test]
-async fn each_operation_is_booked_once_where_it_belongs() {
+async fn each_operation_is_audited_once_under_its_owner() {
     let app = hooked().await;
     let key = key(&app).await;
     let own = app.by_key(&key, Method::POST, OWN, &hook(URL)).await;

@@ -1,4 +1,4 @@
-//! Webhook subscriptions are changed and removed.
+//! Changing and deleting webhook subscriptions.
 
 use budget_authority::domain::ids::TenantId;
 use reqwest::Method;
@@ -8,8 +8,8 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patc
 use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 
-/// The types of the owner's events of today that are about webhooks, with what they tell.
-fn told(app: &TestApp) -> Vec<Value> {
+/// The owner's webhook events of today: type and data.
+fn emitted(app: &TestApp) -> Vec<Value> {
     let fixture = app.admin_fixture();
     let events = fixture.events("umbra").into_iter();
     events
@@ -18,7 +18,7 @@ fn told(app: &TestApp) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_change_is_told_once_with_what_has_changed() {
+async fn a_change_emits_one_event_with_the_changed_fields() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let steps = [
@@ -65,11 +65,11 @@ async fn a_change_is_told_once_with_what_has_changed() {
         ),
     ];
     for (body, expected) in steps {
-        let before = told(&app).len();
+        let before = emitted(&app).len();
         let response = patch(&app, &id, body.clone()).await;
         assert_eq!(response.status, 200, "{body}: {response:?}");
         assert!(response.at("/signing_secret").is_null() && response.at("/updated_at").is_string());
-        let news = told(&app).split_off(before);
+        let news = emitted(&app).split_off(before);
         let Some((event_type, changed)) = expected else {
             assert!(news.is_empty(), "{body}: {news:?}");
             continue;
@@ -118,7 +118,7 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
             "https",
         ),
         (
-            json!({"url": "https://nowhere.test/"}),
+            json!({"url": "https://missing.test/"}),
             "WEBHOOK_URL_INVALID",
             "resolve",
         ),
@@ -182,7 +182,7 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
         &json!(0),
         "{resumed:?}"
     );
-    let news = told(&app).pop().expect("an event");
+    let news = emitted(&app).pop().expect("an event");
     assert_eq!(
         (&news["event_type"], &news["data"]["previous_status"]),
         (&json!("webhook.resumed"), &json!("DISABLED"))
@@ -214,7 +214,7 @@ async fn what_is_removed_is_gone_from_everywhere() {
     };
     let removed = remove().await;
     assert_eq!((removed.status, &removed.body), (204, &Value::Null));
-    let event = told(&app).pop().expect("an event");
+    let event = emitted(&app).pop().expect("an event");
     assert_eq!(event["correlation_id"], format!("webhook_delete:{id}"));
     assert_eq!(
         event["data"],
@@ -271,5 +271,5 @@ async fn changes_at_the_same_time_are_all_made() {
     ] {
         assert!(!shown.body[member].is_null(), "{member}: {shown:?}");
     }
-    assert_eq!(told(&app).len(), 6);
+    assert_eq!(emitted(&app).len(), 6);
 }

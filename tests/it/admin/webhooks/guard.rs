@@ -1,5 +1,5 @@
-//! The guard of addresses over HTTP, and the configuration that it judges by. No address outside this machine is asked
-//! for anything: names are resolved by the tests.
+//! The check of addresses over HTTP, and its configuration. No address outside this machine is contacted: the tests
+//! resolve the names.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub(crate) async fn open(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn addresses_are_judged_when_a_webhook_is_made_and_when_it_is_changed() {
+async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
     let resolve = |host: &str| -> Vec<IpAddr> {
         let texts: &[&str] = match host {
             "good.example" => &["93.184.216.34", "2606:2800:220:1::1"],
@@ -79,7 +79,7 @@ async fn addresses_are_judged_when_a_webhook_is_made_and_when_it_is_changed() {
         "https://zero.example/",
         "https://ula.example/",
         "https://local.example/",
-        "https://nowhere.example/",
+        "https://missing.example/",
     ] {
         let query = format!("{HOOKS}?tenant_id=umbra");
         for response in [
@@ -93,10 +93,10 @@ async fn addresses_are_judged_when_a_webhook_is_made_and_when_it_is_changed() {
             );
             assert_eq!(response.text("/details/field"), "url");
             let message = response.text("/message");
-            let told = ["10.0.0.1", "169.254.169.254"]
+            let revealed = ["10.0.0.1", "169.254.169.254"]
                 .iter()
                 .any(|inside| message.contains(inside));
-            assert!(!told, "what a name resolves to is not told: {message}");
+            assert!(!revealed, "what a name resolves to is not told: {message}");
         }
     }
     // What is refused by its form is not resolved.
@@ -133,7 +133,7 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
         ("https://[fe80::1]/", 400),
         ("https://224.0.0.1/", 400),
         // Names come and go in development.
-        ("https://nowhere.test/", 201),
+        ("https://missing.test/", 201),
     ] {
         assert_eq!(try_out(url).await, status, "{url}");
     }
@@ -151,7 +151,7 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
+async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
     let app = hooked().await;
     let default = app.get_as_admin(SECURITY).await;
     assert_eq!(
@@ -213,9 +213,9 @@ async fn the_configuration_is_replaced_as_a_whole_and_judged_first() {
     );
 }
 
-/// A name that has a good address the first time it is asked, and loopback from then on.
+/// A name that resolves to a good address the first time, and to loopback from then on.
 #[tokio::test]
-async fn a_name_that_changes_its_mind_is_asked_once_and_connected_to_as_it_was_judged() {
+async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let turn = AtomicUsize::new(0);
     let (way_out, asked) = egress(move |_| {
@@ -246,7 +246,7 @@ async fn a_name_that_changes_its_mind_is_asked_once_and_connected_to_as_it_was_j
 }
 
 #[tokio::test]
-async fn a_webhook_whose_name_turns_inwards_is_not_sent_to() {
+async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let turn = AtomicUsize::new(0);
     let (way_out, asked) = egress(move |_| {

@@ -111,7 +111,7 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
 }
 
 #[tokio::test]
-async fn more_than_was_asked_for_is_not_queued_at_all() {
+async fn a_replay_above_its_limit_queues_nothing() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     fund(&app, 4).await;

@@ -1,4 +1,4 @@
-//! Signing secrets and headers: shown once, sealed at rest, and never anywhere else.
+//! Signing secrets and headers: returned once, sealed at rest, and never anywhere else.
 
 use std::net::IpAddr;
 
@@ -237,7 +237,7 @@ async fn keys_rotate_while_what_is_stored_stays_readable() {
         );
         assert_eq!(request.header("authorization"), Some(TOKEN));
     }
-    // Without the key nothing is sent, least of all unsigned; the rest goes on, and a new secret heals it.
+    // Without the key nothing is sent, least of all unsigned; the rest works, and a new secret repairs it.
     let lost = spawn(OLD_KEY.to_owned(), false).await;
     test(&lost, &id).await.refused(500, "INTERNAL_ERROR");
     assert_eq!(receiver.arrived().len(), arrived.len());

@@ -1,4 +1,4 @@
-//! Webhook subscriptions on both planes: made, shown, listed, changed, removed.
+//! Webhook subscriptions on both planes: create, read, list, change, delete.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(crate) async fn key(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_subscription_is_made_shown_and_listed_on_both_planes() {
+async fn a_subscription_is_created_read_and_listed_on_both_planes() {
     let app = hooked().await;
     let key = key(&app).await;
     let body = json!({

@@ -1,4 +1,4 @@
-//! The test of a webhook: one signed request, bounded, to the address that was judged.
+//! The test of a webhook: one signed request, bounded, to the address that was checked.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -238,7 +238,7 @@ async fn a_webhook_is_tested_ten_times_a_minute_at_most() {
 }
 
 #[tokio::test]
-async fn the_operators_own_webhook_is_tested_and_booked_as_such() {
+async fn the_operators_own_webhook_is_tested_and_audited_as_such() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});

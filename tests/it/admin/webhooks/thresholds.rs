@@ -53,7 +53,7 @@ async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
 }
 
 #[tokio::test]
-async fn the_next_operation_tells_of_a_threshold_that_a_subscription_asks_for() {
+async fn the_next_operation_emits_a_threshold_that_a_subscription_asks_for() {
     let app = hooked().await;
     let crossed = |app: &TestApp| {
         let fixture = app.admin_fixture();
@@ -124,7 +124,7 @@ async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
     app.post_as_admin(HOOKS, watching(&[0.7])).await;
     let partition = TenantId::parse("umbra").expect("an id").partition();
     let (fixture, keys) = (app.admin_fixture(), app.store.keys());
-    // As if the replica had died before it told this partition.
+    // As if the replica had died before it wrote to this partition.
     fixture
         .redis()
         .run::<i64>(&["DEL", &keys.thresholds(partition)]);

@@ -1,4 +1,4 @@
-//! Texts of a client that must stay what they are: values, never names, lines or commands.
+//! Texts of a client stay values: never names, lines or commands.
 
 use serde_json::json;
 

@@ -271,7 +271,7 @@ async fn an_unknown_member_at_any_closed_level_is_refused_by_its_path() {
 }
 
 #[tokio::test]
-async fn several_mistakes_are_told_in_one_message_and_a_flood_of_them_is_counted() {
+async fn several_mistakes_stand_in_one_message_and_a_flood_of_them_is_counted() {
     let target = Target::new().await;
     let create = &target.operations[0];
     let mut body = create.body.clone();

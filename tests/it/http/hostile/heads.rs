@@ -166,7 +166,7 @@ async fn a_key_of_any_characters_names_one_request() {
 #[tokio::test]
 async fn credentials_of_any_bytes_are_401_and_never_repeated() {
     let target = Target::new().await;
-    // The first bad key of a minute is told in an event; those after it are counted by the replica alone.
+    // The first bad key of a minute emits an event; those after it are counted by the replica alone.
     let store = &target.app.store;
     target
         .app
@@ -175,8 +175,8 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
     target.app.get_with("first", "/v1/reservations").await;
     let outbox = store.keys().outbox(Partition::FIRST);
     eventually("the first is told", async || {
-        let told: i64 = target.app.run(&["XLEN", &outbox]).await;
-        told > 0
+        let text: i64 = target.app.run(&["XLEN", &outbox]).await;
+        text > 0
     })
     .await;
     target.take_state().await;
@@ -208,8 +208,8 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
                 .await
                 .refused(401, "UNAUTHORIZED");
             target.check_echo("a credential", response.text("/message"));
-            let told = response.body.to_string();
-            assert!(!told.contains("jndi") && !told.contains("kkkk"), "{told}");
+            let text = response.body.to_string();
+            assert!(!text.contains("jndi") && !text.contains("kkkk"), "{text}");
             target.unchanged("a credential").await;
         }
     }
@@ -237,7 +237,7 @@ async fn no_header_of_a_request_comes_back_in_the_answer() {
         let request = request.header(target.app.names.key, &target.app.keys[0]);
         let response = target.app.send(request.header(name, "boomerang")).await;
         assert_eq!(response.status, 400, "{name}: {response:?}");
-        let told = format!("{:?} {}", response.headers, response.body);
-        assert!(!told.contains("boomerang"), "{name}: {told}");
+        let text = format!("{:?} {}", response.headers, response.body);
+        assert!(!text.contains("boomerang"), "{name}: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that nobody should send: each is refused as documented, says where it is wrong, echoes nothing dangerous, and
+//! Malformed requests: each is refused as documented, names the fault, echoes nothing dangerous, and
 //! changes nothing at all.
 
 mod bodies;

@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn good_bodies_with_pieces_put_in_or_cut_out_are_read_without_harm(
+    fn mutated_bodies_do_no_harm(
         body in good(),
         changes in vec((any::<prop::sample::Index>(), 0..4_usize, proptest::sample::select(&PIECES[..])), 0..3),
     ) {
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn good_bodies_with_other_members_are_read_without_harm(
+    fn unknown_members_do_no_harm_in_good_bodies(
         body in good(),
         member in any::<prop::sample::Index>(),
         value in json(),

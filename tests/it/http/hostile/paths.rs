@@ -77,7 +77,7 @@ async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations(
 }
 
 #[tokio::test]
-async fn an_id_that_cannot_be_is_told_after_the_body_and_before_the_key_of_the_header() {
+async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_key() {
     let target = Target::new().await;
     let id = "x".repeat(129);
     let (name, key) = (target.app.names.key, &target.app.keys[0]);

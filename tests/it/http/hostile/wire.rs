@@ -1,4 +1,4 @@
-//! Connections that do not keep to the protocol, or to as much of it as they please.
+//! Connections that break the protocol.
 
 use std::time::Duration;
 

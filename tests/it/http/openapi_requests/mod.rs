@@ -1,4 +1,4 @@
-//! What the description says about requests is what is enforced: every bound, word and type of every member.
+//! What the OpenAPI description says about requests is enforced: every bound, word and type of every member.
 
 mod samples;
 

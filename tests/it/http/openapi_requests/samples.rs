@@ -1,4 +1,4 @@
-//! Values that satisfy a schema, and such as just do not.
+//! Values that satisfy a schema, and values that just fail it.
 
 use serde_json::{Map, Value, json};
 

@@ -107,7 +107,7 @@ async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_key_is_told_only_to_who_knows_its_secret() {
+async fn what_is_wrong_with_a_key_is_revealed_only_with_its_secret() {
     let app = TestApp::spawn().await;
     let (good, revoked) = (
         app.add_key(0, &[]).await,
@@ -281,7 +281,7 @@ async fn without_a_configured_admin_key_none_is_right() {
 }
 
 #[tokio::test]
-async fn a_replay_is_judged_by_the_key_as_it_is_now() {
+async fn a_replay_is_authorized_by_the_key_as_it_is_now() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let key = app.add_key(0, &[]).await;

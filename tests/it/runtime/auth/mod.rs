@@ -1,4 +1,4 @@
-//! Who is let in, and to what: API keys, the admin key, permissions, foreign reservations.
+//! Authentication and permissions: API keys, the admin key, reservations of other tenants.
 
 mod keys;
 mod permissions;

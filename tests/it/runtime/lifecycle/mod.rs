@@ -1,4 +1,4 @@
-//! A reservation's life over HTTP, told once and then lived on every kind of Redis.
+//! The life of a reservation over HTTP, written once and run on every Redis topology.
 
 mod overage;
 
@@ -203,7 +203,7 @@ async fn lists(tenant: &ThreeScopes) {
     tenant.audit().await;
 }
 
-/// A hold whose time is over stands in nobody's way, though no sweeper runs.
+/// An expired hold blocks no other request, although no sweeper runs.
 async fn dead_holds(tenant: &ThreeScopes) {
     tenant.ledgers([[1_000, 0], [800, 0], [500, 0]]).await;
     let mut dying = tenant.asked("dead", "estimate", 450);

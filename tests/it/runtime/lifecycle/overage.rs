@@ -6,7 +6,7 @@ use super::on;
 use crate::harness::random_clients::{action, tokens};
 use crate::harness::three_scopes::ThreeScopes;
 
-/// Overage policy, overdraft limits, and what becomes of it.
+/// Overage policy, overdraft limits, and the expected outcome.
 pub struct Case {
     policy: &'static str,
     limits: [i64; 3],

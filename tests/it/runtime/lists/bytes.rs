@@ -1,4 +1,4 @@
-//! How much a list moves: what its rows show, and no more.
+//! How many bytes a list reads: what its rows return, and no more.
 
 use serde_json::json;
 
@@ -24,8 +24,8 @@ async fn heavy(redis: &RedisServer) -> Fixture {
     Fixture { app, ids }
 }
 
-/// The bytes that Redis has told in all.
-fn told(redis: &RedisServer) -> usize {
+/// The bytes that Redis has sent in all.
+fn sent_bytes(redis: &RedisServer) -> usize {
     let stats: String = redis.run(&["INFO", "stats"]);
     let line = stats
         .lines()
@@ -34,7 +34,7 @@ fn told(redis: &RedisServer) -> usize {
 }
 
 #[tokio::test]
-async fn metadata_is_read_only_where_it_is_shown() {
+async fn metadata_is_read_only_where_it_is_returned() {
     let redis = RedisServer::start();
     let list = heavy(&redis).await;
     let id = &list.ids[0];
@@ -53,25 +53,28 @@ async fn metadata_is_read_only_where_it_is_shown() {
         "status=ACTIVE&sort_by=expires_at_ms",
         "idempotency_key=k1",
     ] {
-        let before = told(&redis);
+        let before = sent_bytes(&redis);
         assert!(!rows(&list.get(query).await).is_empty(), "{query}");
-        let moved = told(&redis) - before;
+        let moved = sent_bytes(&redis) - before;
         assert!(moved < 60_000, "{query}: {moved} bytes");
     }
-    let before = told(&redis);
+    let before = sent_bytes(&redis);
     let again = list.app.post(&path, commit).await;
     assert_eq!(
         (again.status, &again.body),
         (committed.status, &committed.body)
     );
-    assert!(told(&redis) - before < 60_000, "a replay needs no metadata");
+    assert!(
+        sent_bytes(&redis) - before < 60_000,
+        "a replay needs no metadata"
+    );
     // Beside the two that it shows, no third.
-    let before = told(&redis);
+    let before = sent_bytes(&redis);
     list.app
         .get(&format!("/v1/reservations/{id}"))
         .await
         .expect(200);
-    assert!(told(&redis) - before < 2 * NOTE + 60_000);
+    assert!(sent_bytes(&redis) - before < 2 * NOTE + 60_000);
 }
 
 #[tokio::test]
@@ -130,7 +133,7 @@ async fn however_many_a_tenant_allows_a_record_keeps_so_many_extensions() {
 }
 
 #[tokio::test]
-async fn a_page_with_much_metadata_is_short_and_its_cursor_goes_on() {
+async fn a_page_with_much_metadata_is_short_and_its_cursor_continues() {
     let redis = RedisServer::start();
     let list = heavy(&redis).await;
     for query in [

@@ -242,7 +242,7 @@ async fn the_permission_to_list_comes_before_the_cursor() {
 
 #[tokio::test]
 async fn a_sort_without_an_index_gathers_so_many_and_no_more() {
-    // The bound on rows is what is asked for here; without optimisation the one on time would come first.
+    // The bound on rows is what is tested here; without optimisation the one on time would come first.
     let app = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
     let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("now");

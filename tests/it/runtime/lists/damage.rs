@@ -1,4 +1,4 @@
-//! One damaged record takes nothing from a list but itself.
+//! A damaged record removes nothing from a list but itself.
 
 use serde_json::json;
 
@@ -91,11 +91,11 @@ async fn a_damaged_ledger_is_left_out_of_balances_and_found_by_a_verification() 
         assert_eq!(seen, [scopes[0], scopes[2]], "{damage:?}");
         let report = budget_authority::tools::verify::verify(&fixture.store, None, |_| {}).await;
         let report = report.expect("Redis answers");
-        let told = report
+        let reported = report
             .differences
             .iter()
             .any(|d| d.id.contains("agent:a") && d.detail.contains("corrupt"));
-        assert!(told, "{damage:?}: {:?}", report.differences);
+        assert!(reported, "{damage:?}: {:?}", report.differences);
         // The others are as good as before.
         let response = app.get("/v1/balances?agent=b").await;
         assert_eq!(

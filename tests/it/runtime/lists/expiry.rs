@@ -1,4 +1,4 @@
-//! Active reservations by expiry: along their due times, however many there are.
+//! Active reservations sorted by expiry, however many there are.
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::TestApp;
@@ -72,7 +72,7 @@ async fn more_than_can_be_gathered_are_listed_by_expiry_in_both_directions() {
 }
 
 #[tokio::test]
-async fn a_minute_with_more_than_a_page_looks_at_is_listed_all_the_same() {
+async fn a_minute_with_more_rows_than_a_page_reads_is_listed_completely() {
     let app = TestApp::spawn().await;
     let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let now = now_ms(&app.store).await;

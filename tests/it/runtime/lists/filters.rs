@@ -1,4 +1,4 @@
-//! Which rows a list has, and what of them it shows.
+//! Which rows a list has, and which members of them.
 
 use budget_authority::domain::moment::Moment;
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ async fn a_window_that_ends_before_it_begins_is_refused_naming_both_bounds() {
 }
 
 #[tokio::test]
-async fn optional_members_are_shown_on_request_and_committed_always() {
+async fn optional_members_are_returned_on_request_and_committed_always() {
     let list = Fixture::new().await;
     for (include, shown) in [
         ("", &[][..]),

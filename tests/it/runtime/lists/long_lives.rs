@@ -1,4 +1,4 @@
-//! Reservations that were extended for longer than lists usually look back.
+//! Reservations that were extended beyond the time that lists usually cover.
 
 use serde_json::json;
 

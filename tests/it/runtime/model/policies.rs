@@ -1,4 +1,4 @@
-//! Policies in plain words: a look at all of them for each request.
+//! Policies, modelled: every request considers all of them.
 
 use std::collections::BTreeMap;
 

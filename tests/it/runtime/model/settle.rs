@@ -1,4 +1,4 @@
-//! What becomes of reservations, in plain arithmetic.
+//! The end of reservations, in plain arithmetic.
 
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;

@@ -1,4 +1,4 @@
-//! What funding does to the figures of a ledger, and once.
+//! Funding: its effect on the figures of a ledger, once.
 
 use reqwest::Method;
 use serde_json::json;
@@ -44,7 +44,7 @@ async fn rule_27_a_reset_below_what_is_spent_leaves_less_than_nothing() {
 }
 
 #[tokio::test]
-async fn rule_28_a_new_period_keeps_what_is_held_and_owed_and_tells_whether_spent_was_given() {
+async fn rule_28_a_new_period_keeps_holds_and_debt_and_reports_whether_spent_was_given() {
     let app = in_debt().await;
     for (more, given) in [(json!({}), false), (json!({"spent": tokens(0)}), true)] {
         fund(&app, "RESET_SPENT", 12_000, more).await.expect(200);
@@ -69,10 +69,13 @@ async fn rule_29_only_repaying_ends_being_over_the_limit_and_equality_is_enough(
     fund(&app, "REPAY_DEBT", 1, json!({})).await;
     assert!(!is_over(&app).await);
     fund(&app, "REPAY_DEBT", 1, json!({})).await;
-    let told = events(&app, "budget.over_limit_exited");
-    assert_eq!(told.len(), 1, "{told:?}");
+    let emitted = events(&app, "budget.over_limit_exited");
+    assert_eq!(emitted.len(), 1, "{emitted:?}");
     assert_eq!(
-        (&told[0]["data"]["debt"], &told[0]["data"]["is_over_limit"]),
+        (
+            &emitted[0]["data"]["debt"],
+            &emitted[0]["data"]["is_over_limit"]
+        ),
         (&json!(500), &json!(false))
     );
 }
@@ -114,9 +117,9 @@ async fn rule_32_the_law_of_the_ledger_holds_after_every_operation() {
             allocated - spent - reserved - debt,
             "{operation} {amount}"
         );
-        let told = |name: &str| response.at(&format!("/new_{name}/amount")).as_i64();
+        let figure = |name: &str| response.at(&format!("/new_{name}/amount")).as_i64();
         assert_eq!(
-            (told("allocated"), told("remaining")),
+            (figure("allocated"), figure("remaining")),
             (Some(allocated), Some(remaining))
         );
     }
@@ -183,7 +186,7 @@ async fn rule_35_a_refused_funding_may_be_repeated_under_its_key() {
     assert_eq!(fund(&app, "DEBIT", 150, by_key).await.body, response.body);
 }
 
-/// Spends while an operator moves funds: the books are those of some order of both, and nothing is oversubscribed.
+/// Spends while an operator moves funds: the ledger is that of some order of both, and nothing is oversubscribed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn funding_that_races_with_reservations_loses_and_oversubscribes_nothing() {
     let app = umbra().await;

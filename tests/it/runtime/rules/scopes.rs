@@ -1,4 +1,4 @@
-//! Budgets and the scopes that they hang on.
+//! Budgets and their scopes.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn rule_23_a_scope_has_one_ledger_of_each_unit() {
 }
 
 #[tokio::test]
-async fn rule_24_an_amount_of_another_unit_is_told_before_the_ledger_that_exists() {
+async fn rule_24_an_amount_of_another_unit_is_refused_before_the_ledger_that_exists() {
     let app = umbra().await;
     for member in ["allocated", "overdraft_limit"] {
         let mut wrong = budget("tenant:umbra");
@@ -101,7 +101,7 @@ async fn rule_24_an_amount_of_another_unit_is_told_before_the_ledger_that_exists
 }
 
 #[tokio::test]
-async fn rule_25_whether_another_tenant_has_a_ledger_is_not_told() {
+async fn rule_25_whether_another_tenant_has_a_ledger_is_not_revealed() {
     let app = umbra().await;
     app.post_as_admin(TENANTS, json!({"tenant_id": "penumbra", "name": "P"}))
         .await;

@@ -1,4 +1,4 @@
-//! Webhook subscriptions: what becomes of them, what is told of it, and the end of their tenant.
+//! Webhook subscriptions: their states, their events, and the close of their tenant.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::harness::receiver::{Receiver, Reply, egress};
 const CLOSED: (u16, &str) = (409, "TENANT_CLOSED");
 
 /// The webhook events of the tenant so far: type and changed fields.
-fn told(app: &TestApp) -> Vec<(String, Value)> {
+fn emitted(app: &TestApp) -> Vec<(String, Value)> {
     let events = app.admin_fixture().events("umbra");
     let of_webhooks = events.iter().filter(|event| event["category"] == "webhook");
     of_webhooks
@@ -30,16 +30,16 @@ fn told(app: &TestApp) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn rule_61_a_change_to_what_is_stored_already_is_not_told() {
+async fn rule_61_a_change_to_what_is_stored_already_emits_nothing() {
     let app = hooked().await;
     let mut body = hook(URL);
     body["name"] = json!("n");
     let id = made(&app, body).await;
-    let before = told(&app).len();
+    let before = emitted(&app).len();
     let same =
         json!({"name": "n", "url": URL, "event_types": ["budget.funded"], "status": "ACTIVE"});
     patch(&app, &id, same).await.expect(200);
-    assert_eq!(told(&app).len(), before);
+    assert_eq!(emitted(&app).len(), before);
     patch(
         &app,
         &id,
@@ -47,7 +47,7 @@ async fn rule_61_a_change_to_what_is_stored_already_is_not_told() {
     )
     .await;
     assert_eq!(
-        told(&app)[before..],
+        emitted(&app)[before..],
         [("webhook.updated".to_owned(), json!(["signing_secret"]))]
     );
 }
@@ -56,16 +56,16 @@ async fn rule_61_a_change_to_what_is_stored_already_is_not_told() {
 async fn rule_62_a_pause_with_a_change_is_one_event_that_names_it() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
-    let before = told(&app).len();
+    let before = emitted(&app).len();
     patch(&app, &id, json!({"status": "PAUSED", "name": "new"})).await;
     assert_eq!(
-        told(&app)[before..],
+        emitted(&app)[before..],
         [("webhook.paused".to_owned(), json!(["name"]))]
     );
 }
 
 #[tokio::test]
-async fn rule_63_nobody_disables_by_hand_and_resuming_starts_anew() {
+async fn rule_63_no_request_disables_and_resuming_resets_the_failures() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     assert_eq!(
@@ -94,14 +94,14 @@ async fn rule_63_nobody_disables_by_hand_and_resuming_starts_anew() {
             .text("/status"),
         "DISABLED"
     );
-    let before = told(&app).len();
+    let before = emitted(&app).len();
     let resumed = patch(&app, &id, json!({"status": "ACTIVE"})).await;
     assert_eq!(
         (resumed.text("/status"), resumed.at("/consecutive_failures")),
         ("ACTIVE", &json!(0))
     );
     assert_eq!(
-        told(&app)[before..],
+        emitted(&app)[before..],
         [("webhook.resumed".to_owned(), json!([]))]
     );
 }
@@ -240,7 +240,7 @@ async fn invariant_8_the_events_of_a_close_are_for_the_operators_subscriptions_a
         !watched.values().any(|value| value.contains(&own)) && !watched.contains_key(&own),
         "{watched:?}"
     );
-    // And what a delivery queued before would be told, a test is told too.
+    // A test gets the same refusal as a delivery that was queued before.
     let test = app
         .as_admin(Method::POST, &format!("{HOOKS}/{own}/test"), &json!({}))
         .await;

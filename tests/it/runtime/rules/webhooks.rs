@@ -1,4 +1,4 @@
-//! Webhook subscriptions: what they may select, who sees them, where they may lead.
+//! Webhook subscriptions: what they may select, who sees them, which addresses they may have.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ async fn rule_65_a_replay_takes_all_of_its_window_or_nothing_and_none_while_paus
     );
     let all = replay(json!({"max_events": 101})).await;
     assert_eq!((all.status, all.at("/events_queued")), (202, &json!(101)));
-    // What two at once are told has a test of its own, one_replay_of_a_subscription_at_a_time: here one is too fast.
+    // Two at once have a test of their own, one_replay_of_a_subscription_at_a_time: here one is too fast.
     patch(&app, &id, json!({"status": "PAUSED"})).await;
     let paused = replay(json!({"max_events": 101})).await;
     assert_eq!(

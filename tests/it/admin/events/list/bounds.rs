@@ -50,7 +50,7 @@ async fn walk(events: &Events, mut query: EventQuery) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn a_page_that_finds_little_is_short_and_its_cursor_goes_on() {
+async fn a_page_that_finds_little_is_short_and_its_cursor_continues() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;
@@ -136,7 +136,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
 }
 
 #[tokio::test]
-async fn over_http_the_bound_is_told_with_the_way_out() {
+async fn over_http_the_bound_is_refused_with_the_remedy() {
     let fixture = EventsFixture::new().await;
     let now = fixture.event_log.now_ms().await;
     let log = fixture.event_log.log("alpha", now);
@@ -157,7 +157,7 @@ async fn over_http_the_bound_is_told_with_the_way_out() {
     );
     let narrowed = "tenant_id=alpha&sort_by=event_type&to=2020-01-01T00:00:00Z";
     assert!(rows(&fixture.admin(narrowed).await).is_empty());
-    // In order of time a page looks at 5,000 at most, and its cursor goes on.
+    // In order of time a page reads at most 5,000, and its cursor continues.
     let mut pages = 0;
     let mut cursor = String::new();
     loop {
@@ -225,7 +225,7 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
         };
         EventQuery::new(filter, EventSort::Timestamp, descending, 3)
     };
-    let mut told = 0;
+    let mut listed = 0;
     for round in 0..4 {
         for _ in 0..7 {
             let now = event_log.now_ms().await;
@@ -235,9 +235,9 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
             event_log
                 .emit("acme", now, &[("request_id", "another")])
                 .await;
-            told += 1;
+            listed += 1;
         }
-        // The view goes on between the pages of the same list.
+        // The view grows between the pages of the same list.
         for descending in [true, false] {
             let (mut query, mut found, mut pages) = (by_request(descending), Vec::new(), 0);
             loop {
@@ -250,16 +250,16 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
                 let Some(next) = page.next else { break };
                 query.after = Some(next);
             }
-            assert_eq!(found.len(), told, "{round} {descending}");
+            assert_eq!(found.len(), listed, "{round} {descending}");
             found.sort();
             found.dedup();
-            assert_eq!(found.len(), told, "{round} {descending}");
+            assert_eq!(found.len(), listed, "{round} {descending}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_event_whose_entry_is_later_than_its_time_is_told_once() {
+async fn an_event_whose_entry_is_later_than_its_time_is_listed_once() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;

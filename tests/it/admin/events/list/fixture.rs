@@ -93,7 +93,7 @@ impl EventsFixture {
     /// Events of several kinds of all tenants, on several days, many of them at the same time.
     pub async fn emit_many(&mut self) {
         let now = self.event_log.now_ms().await;
-        // The logs of today have begun, and go on with what is later.
+        // The logs of today have begun: only later times can follow.
         let rounds = [-40 * DAY_MS, -3 * DAY_MS, -DAY_MS, 1, 20];
         for (round, later) in rounds.iter().enumerate() {
             for number in 0..4 {
@@ -144,7 +144,7 @@ impl EventsFixture {
         self.event_log.until_ms(now + 40).await;
     }
 
-    /// More events of now that nobody has followed.
+    /// More events of now, which no follower has read.
     pub async fn emit_more(&mut self) {
         let now = self.event_log.now_ms().await + 1;
         for tenant in TENANTS {

@@ -154,7 +154,7 @@ async fn over_all_tenants_every_sort_has_its_order_both_ways() {
 async fn in_one_tenant_every_filter_and_sort_is_current() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
-    // Half of it is in the view, half is not: that matters to nobody.
+    // Half of it is in the view, half is not: the lists are the same.
     follow(&fixture.app.store).await;
     fixture.emit_more().await;
     check(&fixture, Some("alpha"), "timestamp", &[5, 100]).await;

@@ -315,7 +315,7 @@ async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
 }
 
 #[tokio::test]
-async fn a_cursor_goes_on_when_the_event_that_it_names_is_gone() {
+async fn a_cursor_continues_when_the_event_that_it_names_is_gone() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;

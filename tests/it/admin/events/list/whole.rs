@@ -64,7 +64,7 @@ async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn over_all_tenants_nothing_is_shown_that_some_partition_may_still_precede() {
+async fn over_all_tenants_nothing_is_listed_that_a_partition_may_still_precede() {
     let fixture = EventsFixture::new().await;
     let store = &fixture.app.store;
     let page = fixture.admin("").await;
@@ -80,7 +80,7 @@ async fn over_all_tenants_nothing_is_shown_that_some_partition_may_still_precede
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_over_all_tenants_lacks_nothing_of_before_the_time_that_it_tells() {
+async fn a_list_over_all_tenants_is_complete_up_to_its_as_of_time() {
     let store = store(&shared().url());
     let over = Arc::new(AtomicBool::new(false));
     let followers: Vec<_> = (0..2)
