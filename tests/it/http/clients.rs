@@ -12,14 +12,14 @@ fn folder() -> PathBuf {
 }
 
 /// Where `prepare` puts what it makes.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"));
     target.join("clients")
 }
 
 /// Runs a program to its end; it must succeed, or all that it said is shown.
-async fn succeed(mut command: Command) {
+pub(crate) async fn succeed(mut command: Command) {
     let shown = format!("{command:?}");
     let run = tokio::task::spawn_blocking(move || command.output());
     let output = run.await.expect("no panic").expect("it starts");
@@ -33,7 +33,7 @@ async fn succeed(mut command: Command) {
 }
 
 /// Installs what a client needs, unless it is there.
-async fn prepare(client: &str) {
+pub(crate) async fn prepare(client: &str) {
     let mut command = Command::new(folder().join("prepare"));
     command.arg(client);
     succeed(command).await;

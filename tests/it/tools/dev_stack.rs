@@ -13,15 +13,15 @@ use crate::harness::http;
 use crate::harness::redis::RedisServer;
 
 /// A running stack, and what it has said.
-struct Stack {
+pub(super) struct Stack {
     child: Child,
     said: String,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Stack {
     /// Starts one in a folder and waits until it says that it is ready.
-    async fn start(folder: &WorkFolder, settings: &[&str]) -> Self {
+    pub(super) async fn start(folder: &WorkFolder, settings: &[&str]) -> Self {
         let output = folder.path(&format!("output-{:08x}", rand::random::<u32>()));
         let file = File::create(&output).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
@@ -143,10 +143,10 @@ impl Drop for Stack {
 }
 
 /// A folder for a stack to be started in (`home`), and one for its temporary files (`tmp`). Removed in the end.
-struct WorkFolder(PathBuf);
+pub(super) struct WorkFolder(PathBuf);
 
 impl WorkFolder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let name = format!("budget-authority-dev-{:016x}", rand::random::<u64>());
         let folder = Self(std::env::temp_dir().join(name));
         for name in ["home", "tmp"] {
@@ -155,7 +155,7 @@ impl WorkFolder {
         folder
     }
 
-    fn path(&self, inside: &str) -> PathBuf {
+    pub(super) fn path(&self, inside: &str) -> PathBuf {
         self.0.join(inside)
     }
 

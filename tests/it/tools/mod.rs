@@ -4,5 +4,6 @@ pub(crate) mod bench;
 pub(crate) mod dev_stack;
 pub(crate) mod operator;
 pub(crate) mod operator_looks;
+pub(crate) mod readme;
 pub(crate) mod verify;
 pub(crate) mod verify_counts;
