@@ -4,7 +4,6 @@ pub mod access_log;
 pub mod admin;
 pub mod auth;
 pub mod body;
-pub mod cursor;
 pub mod dialect;
 pub mod errors;
 pub mod extract;
@@ -18,7 +17,6 @@ pub mod refusals;
 pub mod response;
 mod routes;
 pub mod runtime;
-pub mod sort;
 pub mod state;
 pub mod trace;
 

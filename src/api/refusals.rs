@@ -10,7 +10,7 @@ use crate::domain::ids::ReservationId;
 use crate::domain::printable::printable;
 use crate::domain::refusal::{BadCredential, Denial, Refusal};
 use crate::domain::scope::ScopePath;
-use crate::ledger::{LedgerError, ListError};
+use crate::ledger::LedgerError;
 use crate::store::StoreError;
 
 /// What an error message may name of the request.
@@ -32,14 +32,6 @@ pub fn error_of(error: LedgerError, context: ErrorContext<'_>) -> ApiError {
         LedgerError::Record(error) => ApiError::internal(error),
     };
     error.after_check()
-}
-
-/// The error of a list.
-pub fn list_error(error: ListError) -> ApiError {
-    match error {
-        ListError::TooMany { .. } => ApiError::invalid(error.to_string()).after_check(),
-        ListError::Ledger(error) => error_of(error, ErrorContext::default()),
-    }
 }
 
 /// 503 where a retry may help, else 500.
@@ -116,6 +108,7 @@ fn refused(refusal: Refusal, context: ErrorContext<'_>) -> ApiError {
         R::OverageRejected { scope, reserved } => {
             overage_rejected(&scope, reserved, context.amount)
         }
+        R::TooManyToSort(refusal) => ApiError::invalid(refusal.to_string()),
         R::Corrupt(what) => ApiError::internal(format!("the record `{what}` is corrupt")),
     }
 }

@@ -1,5 +1,8 @@
 //! What a text must contain to be found.
 
+/// Most characters of a text that a client searches for.
+pub const SEARCH_CHARS_MAX: usize = 128;
+
 /// A search: finds texts that contain it, whatever the case. Blanks around it do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search(String);

@@ -1,37 +1,28 @@
-//! Reading a tenant's ledgers, page by page.
+//! Lists a tenant's ledgers.
 
-use tracing::error;
-
-use super::walk::STEP_ROWS;
 use super::{Ledger, LedgerError, done};
-use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::scope::{ScopePath, SegmentFilter};
+use crate::domain::scope::SegmentFilter;
+use crate::listing::{
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
+};
 use crate::store::ExtraTrip;
 
-/// Ledgers that are asked for.
-#[derive(Debug)]
-pub struct BalanceQuery {
-    /// Segments that a scope must have.
+/// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
+const STEP_LEDGERS: usize = 201;
+
+/// Which ledgers are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BalanceFilter {
+    /// The tenant as the client named it; the ledgers are the caller's own.
+    pub tenant: Option<String>,
+    /// Segments that the scope must have.
     pub segments: SegmentFilter,
-    /// Entries at most.
-    pub limit: usize,
-    /// Scope and unit where the last page ended.
-    pub after: Option<(ScopePath, Unit)>,
 }
 
-/// A page of ledgers in canonical order: by scope, then by unit.
-#[derive(Debug)]
-pub struct BalancePage {
-    /// The ledgers.
-    pub balances: Vec<Balance>,
-    /// Scope and unit of the last one that was looked at, when there may be more.
-    pub next: Option<(ScopePath, Unit)>,
-}
-
-/// Rows that one page looks at; with a sparse filter a page may be short, and its cursor goes on.
-const PAGE_ROWS_MAX: usize = 5_000;
+/// What is asked of the list of ledgers. Its order is canonical, by scope and then by unit; a position is an entry of the index.
+pub type BalanceQuery = ListQuery<BalanceFilter, OneOrder>;
 
 impl Ledger {
     /// A page of the caller's ledgers.
@@ -42,70 +33,57 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         query: &BalanceQuery,
-    ) -> Result<BalancePage, LedgerError> {
-        let (mut found, mut examined) = (Vec::new(), 0);
-        let mut last = query.after.clone();
-        let mut after = last
-            .as_ref()
-            .map(|(scope, unit)| format!("{scope} {} {unit}", unit.index()));
-        // One more than the page, to know whether another follows. How many rows match a filter is not known before.
-        let mut step = match query.segments.is_within_tenant() {
-            true => STEP_ROWS,
-            false => STEP_ROWS.min(query.limit + 1),
+    ) -> Result<Page<Balance, OneOrder>, LedgerError> {
+        let segments = &query.filter.segments;
+        let mut walk = BalanceWalk {
+            ledger: self,
+            caller,
+            segments,
+            after: query.after.as_ref().map(|after| after.id.clone()),
+            rows: query.first_step(segments.is_within_tenant(), STEP_LEDGERS),
+            has_begun: false,
         };
-        loop {
-            let answer = self
-                .store
-                .list_balances(caller, after.as_deref(), step)
-                .await?;
-            step = STEP_ROWS;
-            let page = done(answer)?;
-            let complete = page.complete;
-            for (entry, balance) in page.ledgers {
-                examined += 1;
-                after = Some(entry.clone());
-                let Some(balance) = balance else {
-                    // One damaged ledger must not take a tenant's whole list away.
-                    error!(
-                        ledger = entry,
-                        "the ledger `{entry}` is corrupt and left out of balances"
-                    );
-                    last = place(&entry).or(last);
-                    continue;
-                };
-                let shown = query.segments.matches(&balance.scope)
-                    && page.scope_filter.admits(&balance.scope);
-                if shown && found.len() == query.limit {
-                    return Ok(BalancePage {
-                        balances: found,
-                        next: last,
-                    });
-                }
-                last = Some((balance.scope.clone(), balance.unit));
-                if shown {
-                    found.push(balance);
-                }
-            }
-            if complete {
-                return Ok(BalancePage {
-                    balances: found,
-                    next: None,
-                });
-            }
-            if examined >= PAGE_ROWS_MAX {
-                return Ok(BalancePage {
-                    balances: found,
-                    next: last,
-                });
-            }
-            self.store.metrics().extra_trip(ExtraTrip::Paging);
-        }
+        page_along(&mut walk, query, OneOrder, Bounds::default()).await
     }
 }
 
-/// Scope and unit of an index entry.
-fn place(entry: &str) -> Option<(ScopePath, Unit)> {
-    let (scope, unit) = entry.split_once(' ')?;
-    let (_, unit) = unit.split_once(' ')?;
-    Some((ScopePath::parse(scope)?, Unit::parse(unit)?))
+/// A walk along the ledgers of one tenant.
+struct BalanceWalk<'a> {
+    ledger: &'a Ledger,
+    caller: &'a RuntimeCaller,
+    segments: &'a SegmentFilter,
+    /// The last entry that was looked at.
+    after: Option<String>,
+    /// Ledgers of the next step.
+    rows: usize,
+    has_begun: bool,
+}
+
+impl Walk for BalanceWalk<'_> {
+    type Row = Balance;
+    type Error = LedgerError;
+
+    async fn step(&mut self) -> Result<Step<Balance>, LedgerError> {
+        let store = &self.ledger.store;
+        if std::mem::replace(&mut self.has_begun, true) {
+            store.metrics().extra_trip(ExtraTrip::Paging);
+        }
+        let rows = std::mem::replace(&mut self.rows, STEP_LEDGERS);
+        let found = store
+            .list_balances(self.caller, self.after.as_deref(), rows)
+            .await?;
+        let found = done(found)?;
+        self.after = found.ledgers.last().map(|(entry, _)| entry.clone());
+        let is_listed = |balance: &Balance| {
+            self.segments.matches(&balance.scope) && found.scope_filter.admits(&balance.scope)
+        };
+        let entries = found.ledgers.into_iter().map(|(entry, balance)| {
+            let balance = readable("ledger", &entry, balance).flatten();
+            Entry {
+                position: Position::of_id(entry),
+                row: balance.filter(is_listed),
+            }
+        });
+        Ok(Step::new(entries.collect(), found.complete))
+    }
 }

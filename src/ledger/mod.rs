@@ -5,32 +5,31 @@ mod commit;
 mod decide;
 mod event;
 mod extend;
-pub mod facts;
-mod gather;
+mod facts;
+mod get;
 mod list;
 mod policies;
 mod release;
 mod reserve;
-mod walk;
 
-pub use balances::{BalancePage, BalanceQuery};
+pub use balances::{BalanceFilter, BalanceQuery};
 pub use commit::{Commit, Committed};
 pub use decide::{Decide, DecidedFor, Decision};
 pub use event::{Post, Posted};
 pub use extend::{Extend, Extended};
-pub use list::{ListError, Position, ReservationPage, ReservationQuery, ReservationRow};
+pub use get::Reservation;
+pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery};
 pub use release::{Release, Released};
 pub use reserve::{Reserve, Reserved};
 
 use std::sync::Arc;
 
-use crate::domain::caller::{Caller, Reader, RuntimeCaller};
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::policy::PolicySelection;
-use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Refusal;
-use crate::domain::reservation::Status;
+use crate::domain::record::RecordError;
+use crate::domain::refusal::{Refusal, TooManyToSort};
 use crate::domain::scope::ScopePath;
 use crate::store::runtime::Answer;
 use crate::store::runtime::expire::expire_tenant;
@@ -60,6 +59,12 @@ pub enum LedgerError {
     Record(#[from] RecordError),
 }
 
+impl From<TooManyToSort> for LedgerError {
+    fn from(refusal: TooManyToSort) -> Self {
+        Self::Refused(Refusal::TooManyToSort(refusal))
+    }
+}
+
 /// How often an operation is repeated for reasons that a repetition cures; more would hide a bug.
 const REPETITIONS_MAX: usize = 64;
 
@@ -75,36 +80,6 @@ impl Ledger {
         }
     }
 
-    /// Reads a reservation.
-    ///
-    /// # Errors
-    /// [`Refusal`] among them: not found, foreign, expired (also when no sweep has said so yet).
-    pub async fn get(
-        &self,
-        caller: &Caller,
-        reservation_id: &ReservationId,
-    ) -> Result<(Record, Status), LedgerError> {
-        let partition = match caller {
-            Caller::Tenant(caller) => {
-                self.refuse_foreign(caller, reservation_id, "reservations:list")
-                    .await?;
-                caller.partition
-            }
-            Caller::Admin(_) => named_partition(reservation_id)?,
-        };
-        let mut fields = walk::ROW_FIELDS.to_vec();
-        fields.extend(["metadata", "committed_metadata"]);
-        let answer = self
-            .store
-            .get_reservation(caller.into(), partition, reservation_id, &fields)
-            .await?;
-        let found = done(answer)?;
-        match found.record.effective_status(found.now_ms)? {
-            Status::Expired => Err(LedgerError::Refused(Refusal::Expired)),
-            status => Ok((found.record, status)),
-        }
-    }
-
     /// Checks an API key on its own, for a request that fails before its script.
     ///
     /// # Errors
@@ -116,36 +91,6 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         done(self.store.authenticate(caller, permission).await?)
     }
-
-    /// An id that names another partition than the caller's belongs to another tenant, or to nobody: it is read where it
-    /// lies, which no script of the caller's can do.
-    async fn refuse_foreign(
-        &self,
-        caller: &RuntimeCaller,
-        reservation_id: &ReservationId,
-        permission: &str,
-    ) -> Result<(), LedgerError> {
-        let Some(partition) = reservation_id
-            .partition()
-            .filter(|p| *p != caller.partition)
-        else {
-            return Ok(());
-        };
-        self.authenticate(caller, permission).await?;
-        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
-        let answer = self
-            .store
-            .get_reservation(Reader::Trusted, partition, reservation_id, &["status"])
-            .await?;
-        done(answer)?;
-        Err(LedgerError::Refused(Refusal::ForeignReservation))
-    }
-}
-
-/// Where an id without a caller's partition to fall back on is looked for.
-fn named_partition(reservation_id: &ReservationId) -> Result<Partition, LedgerError> {
-    let partition = reservation_id.partition();
-    partition.ok_or(LedgerError::Refused(Refusal::NotFound))
 }
 
 /// The outcome of a script that asks for no other call.

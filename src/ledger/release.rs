@@ -1,6 +1,7 @@
 //! Releasing: the hold returns without a charge.
 
-use super::{Ledger, LedgerError, done, named_partition};
+use super::get::named_partition;
+use super::{Ledger, LedgerError, done};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, Reader};

@@ -4,14 +4,17 @@ use serde_json::{Value, json};
 
 use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
-use crate::api::query::{PAGE_LIMIT_DEFAULT, Query, SEARCH_CHARS_MAX};
+use crate::api::operation::parameters::{query as description, text, words, words_or};
+use crate::api::query::Query;
 use crate::domain::moment::{Moment, Window};
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};
-use crate::domain::search::Search;
+use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::domain::words::Word;
 use crate::listing::SortKey;
 
+/// Rows on a page when the request names no limit.
+const PAGE_LIMIT_DEFAULT: usize = 50;
 /// Most values of a parameter that is a list.
 pub const LIST_VALUES_MAX: usize = 25;
 
@@ -102,7 +105,7 @@ impl<'q> Parameters<'q> {
         name: &'static str,
         about: &str,
     ) -> Result<Option<String>, ApiError> {
-        self.describe(name, about, || json!({"type": "string"}));
+        self.describe(name, about, text);
         Ok(self.query.get(name)?.map(str::to_owned))
     }
 
@@ -128,7 +131,7 @@ impl<'q> Parameters<'q> {
         about: &str,
         allowed: &[&str],
     ) -> Result<Option<W>, ApiError> {
-        let schema = || json!({"type": "string", "enum": W::WORDS});
+        let schema = || words(W::WORDS);
         let wanted = format!("allowed: {}", allowed.join(", "));
         let read = |text: &str| W::parse(text).filter(|word| allowed.contains(&word.as_str()));
         self.parsed(name, about, schema, (read, &wanted), |word| {
@@ -190,8 +193,7 @@ impl<'q> Parameters<'q> {
     /// 400 above [`LIST_VALUES_MAX`] values.
     pub fn list(&mut self, name: &'static str, about: &str) -> Result<Vec<String>, ApiError> {
         self.describe_as(|| {
-            let items = json!({"type": "string"});
-            let schema = json!({"type": "array", "items": items, "maxItems": LIST_VALUES_MAX});
+            let schema = json!({"type": "array", "items": text(), "maxItems": LIST_VALUES_MAX});
             let mut described = description(name, about, schema);
             described["explode"] = json!(false);
             described
@@ -280,6 +282,17 @@ impl<'q> Parameters<'q> {
         Ok((tenant, filter))
     }
 
+    /// Refuses a combination of values where a condition does not hold. The description has none.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn require(&self, holds: bool, refusal: impl FnOnce() -> ApiError) -> Result<(), ApiError> {
+        match holds || self.described.is_some() {
+            true => Ok(()),
+            false => Err(refusal()),
+        }
+    }
+
     /// Describes a parameter that selects no rows; the query string, to read it from.
     pub fn other(&mut self, described: impl FnOnce() -> Value) -> &Query<'q> {
         self.describe_as(described);
@@ -361,14 +374,6 @@ impl<'q> Parameters<'q> {
             described.push(parameter());
         }
     }
-}
-
-fn description(name: &str, about: &str, schema: Value) -> Value {
-    json!({"name": name, "in": "query", "required": false, "description": about, "schema": schema})
-}
-
-fn words_or(words: &[&str], default: &str) -> Value {
-    json!({"type": "string", "enum": words, "default": default})
 }
 
 /// Digits alone: no sign.

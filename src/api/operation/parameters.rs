@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::api::dialect::headers;
-use crate::api::query::{ADMIN_PAGE_LIMIT_MAX, PAGE_LIMIT_DEFAULT, SEARCH_CHARS_MAX};
 
 /// An OpenAPI parameter object.
 pub type Parameter = Value;
@@ -46,56 +45,9 @@ fn idempotency_header(description: &str) -> Parameter {
     })
 }
 
-/// The cursor of a list.
-pub fn cursor() -> Parameter {
-    query(
-        "cursor",
-        "The `next_cursor` of the page before, under the same filters.",
-        text(),
-    )
-}
-
-/// The bound of a page on the admin plane.
-pub fn page_limit() -> Parameter {
-    limit(
-        ADMIN_PAGE_LIMIT_MAX,
-        "Most rows on the page; what is outside the bounds is cut to them.",
-    )
-}
-
-/// The bound of a page of at most `max` rows.
-pub fn limit(max: usize, description: &str) -> Parameter {
-    let schema =
-        json!({"type": "integer", "minimum": 1, "maximum": max, "default": PAGE_LIMIT_DEFAULT});
-    query("limit", description, schema)
-}
-
-/// What a list is sorted by, and in which direction.
-pub fn sort(description: &str, keys: &[&str], default: &str) -> [Parameter; 2] {
-    let direction = words_or(&["asc", "desc"], "desc");
-    [
-        query("sort_by", description, words_or(keys, default)),
-        query("sort_dir", "Which come first.", direction),
-    ]
-}
-
-/// A text that rows must contain.
-pub fn search(description: &str) -> Parameter {
-    query(
-        "search",
-        description,
-        json!({"type": "string", "maxLength": SEARCH_CHARS_MAX}),
-    )
-}
-
 /// Any text.
 pub fn text() -> Value {
     json!({"type": "string"})
-}
-
-/// A time in RFC 3339.
-pub fn moment() -> Value {
-    json!({"type": "string", "format": "date-time"})
 }
 
 /// One of some words.

@@ -4,6 +4,7 @@ pub mod funding;
 pub mod ledger;
 
 use super::amount::Unit;
+use super::record::{Record, RecordError};
 use super::scope::ScopePath;
 
 /// One ledger at one moment. At every moment `remaining = allocated - spent - reserved - debt`.
@@ -52,8 +53,36 @@ impl Balance {
             overdraft_limit,
             is_over_limit,
         };
-        i64::try_from(balance.exact_remaining()).ok()?;
-        words.next().is_none().then_some(balance)
+        words.next().is_none().then_some(balance)?.consistent()
+    }
+
+    /// Reads the figures of a ledger's record. None of them is negative.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field; `remaining` where no int64 is left over.
+    pub fn from_record(scope: ScopePath, unit: Unit, record: &Record) -> Result<Self, RecordError> {
+        let figure = |name: &str| match record.integer(name)? {
+            ..0 => Err(RecordError::of(name)),
+            figure => Ok(figure),
+        };
+        let balance = Self {
+            scope,
+            unit,
+            allocated: figure("allocated")?,
+            spent: figure("spent")?,
+            reserved: figure("reserved")?,
+            debt: figure("debt")?,
+            overdraft_limit: figure("overdraft_limit")?,
+            is_over_limit: record.get("is_over_limit") == Some("1"),
+        };
+        let remaining = || RecordError::of("remaining");
+        balance.consistent().ok_or_else(remaining)
+    }
+
+    /// `None` when no int64 is left over.
+    fn consistent(self) -> Option<Self> {
+        i64::try_from(self.exact_remaining()).ok()?;
+        Some(self)
     }
 
     /// What is left to reserve; negative in debt, or after the allocation was cut.

@@ -241,4 +241,6 @@ pub enum Refusal {
     },
     /// A record cannot be read; named by its key.
     Corrupt(String),
+    /// The order that a list should have has no index, and there are too many rows to sort.
+    TooManyToSort(TooManyToSort),
 }

@@ -5,7 +5,7 @@ use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::Partition;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{ScopeFilter, ScopePath};
 use crate::driver::node::Lane;
 use crate::store::signature::{Fields, signature};
@@ -36,15 +36,15 @@ signature! {
     writes "Nothing."
 }
 
-/// A page of a tenant's ledgers.
+/// Some of a tenant's ledgers, in canonical order.
 #[derive(Debug)]
 pub struct Ledgers {
     /// The restriction of the caller's key.
     pub scope_filter: ScopeFilter,
     /// Whether no ledger is left.
     pub complete: bool,
-    /// The index entry of each ledger, and its figures; `None` where they cannot be read.
-    pub ledgers: Vec<(String, Option<Balance>)>,
+    /// The index entry of each ledger, and its figures: `None` where the index names a ledger that is not there.
+    pub ledgers: Vec<(String, Result<Option<Balance>, RecordError>)>,
 }
 
 impl Store {
@@ -73,16 +73,13 @@ impl Store {
                         ..
                     }| {
             let ledger = |(entry, fields): (String, Fields)| {
-                let ledger = fields_of(&LEDGER_FIELDS, fields.0);
-                // One that the index names before it is there, or after it is gone.
-                let gone = ledger.as_ref().is_some_and(Record::is_empty);
-                let balance = ledger.and_then(|ledger| balance_of(&entry, &ledger));
-                (!gone).then_some((entry, balance))
+                let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));
+                (entry, balance)
             };
             Ok(Ledgers {
                 scope_filter,
                 complete,
-                ledgers: rows.into_iter().filter_map(ledger).collect(),
+                ledgers: rows.into_iter().map(ledger).collect(),
             })
         };
         self.answer_on(Lane::Background, &call, None, read).await
@@ -102,18 +99,18 @@ const LEDGER_FIELDS: [&str; 8] = [
 ];
 
 /// Reads an index entry `scope unit_index UNIT` and the record of its ledger.
-fn balance_of(entry: &str, ledger: &Record) -> Option<Balance> {
-    let (scope, rest) = entry.split_once(' ')?;
-    let (_, unit) = rest.split_once(' ')?;
-    ledger.text("status").ok()?;
-    ledger.integer("remaining").ok()?;
-    let figures = ["allocated", "spent", "reserved", "debt", "overdraft_limit"];
-    let figures: Option<Vec<_>> = figures.iter().map(|name| ledger.get(name)).collect();
-    let over = if ledger.get("is_over_limit") == Some("1") {
-        "1"
-    } else {
-        "0"
-    };
-    let snapshot = format!("{} {over}", figures?.join(" "));
-    Balance::from_snapshot(ScopePath::parse(scope)?, Unit::parse(unit)?, &snapshot)
+fn balance_of(entry: &str, record: Option<Record>) -> Result<Option<Balance>, RecordError> {
+    // A key that holds no hash has no field at all.
+    let record = record.ok_or_else(|| RecordError::of("status"))?;
+    if record.is_empty() {
+        return Ok(None);
+    }
+    record.text("status")?;
+    record.integer("remaining")?;
+    let mut words = entry.split(' ');
+    let scope = words.next().and_then(ScopePath::parse);
+    let unit = words.nth(1).and_then(Unit::parse);
+    let scope = scope.ok_or_else(|| RecordError::of("scope"))?;
+    let unit = unit.ok_or_else(|| RecordError::of("unit"))?;
+    Balance::from_record(scope, unit, &record).map(Some)
 }

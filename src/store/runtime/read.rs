@@ -107,20 +107,20 @@ pub struct Found {
 
 /// An index of a tenant's reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Index {
+pub enum ReservationIndex {
     /// The reservations of one day, by creation.
     Created(crate::store::Day),
     /// The active reservations, by due time (expiry and grace).
     Due,
 }
 
-/// A walk over indexes, from a position on.
+/// Some of a tenant's reservations: what lies in indexes, from a position on.
 #[derive(Debug)]
-pub struct Walk<'a> {
+pub struct ReservationRange<'a> {
     /// Whose reservations.
     pub tenant: &'a TenantId,
     /// In walking order.
-    pub indexes: &'a [Index],
+    pub indexes: &'a [ReservationIndex],
     /// Largest score first.
     pub descending: bool,
     /// Rows at most.
@@ -133,9 +133,9 @@ pub struct Walk<'a> {
     pub fields: &'a [&'a str],
 }
 
-/// One step of a walk.
+/// What was found in a range.
 #[derive(Debug)]
-pub struct Rows {
+pub struct ListedReservations {
     /// The script's clock, in milliseconds.
     pub now_ms: i64,
     /// The restriction of the caller's key.
@@ -146,13 +146,13 @@ pub struct Rows {
     /// Whether no row is left in any index.
     pub complete: bool,
     /// What was found, in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ListedReservation>,
 }
 
-/// One reservation of a walk.
+/// One reservation of a range.
 #[derive(Debug)]
-pub struct Row {
-    /// Place of the index in [`Walk::indexes`].
+pub struct ListedReservation {
+    /// Place of the index in [`ReservationRange::indexes`].
     pub index: usize,
     /// Which reservation.
     pub reservation_id: String,
@@ -227,34 +227,34 @@ impl Store {
         .await
     }
 
-    /// One step of a walk over a tenant's reservations.
+    /// Some of a tenant's reservations, in the order of their indexes.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn list_reservations(
         &self,
         caller: &Caller,
-        walk: &Walk<'_>,
-    ) -> Result<Answer<Rows>, StoreError> {
-        let (partition, tenant) = (walk.tenant.partition(), walk.tenant.as_str());
+        range: &ReservationRange<'_>,
+    ) -> Result<Answer<ListedReservations>, StoreError> {
+        let (partition, tenant) = (range.tenant.partition(), range.tenant.as_str());
         let (key_id, key_hash, _) = caller_words(caller);
         let keys = self.keys().of(partition);
-        let index = |index: &Index| match index {
-            Index::Created(day) => keys.reservations(tenant, *day),
-            Index::Due => keys.due(tenant),
+        let index = |index: &ReservationIndex| match index {
+            ReservationIndex::Created(day) => keys.reservations(tenant, *day),
+            ReservationIndex::Due => keys.due(tenant),
         };
         let call = List {
             partition,
             key_id,
-            indexes: walk.indexes.iter().map(index).collect(),
+            indexes: range.indexes.iter().map(index).collect(),
             key_hash,
             tenant,
-            direction: if walk.descending { "desc" } else { "asc" },
-            rows: walk.rows,
-            low: walk.scores.0,
-            high: walk.scores.1,
-            after_id: walk.after_id,
-            names: walk.fields,
+            direction: if range.descending { "desc" } else { "asc" },
+            rows: range.rows,
+            low: range.scores.0,
+            high: range.scores.1,
+            after_id: range.after_id,
+            names: range.fields,
         };
         let read = |ListReply::Listed {
                         now_ms,
@@ -263,13 +263,13 @@ impl Store {
                         complete,
                         index_id_score_fields: rows,
                     }| {
-            let row = |((index, reservation_id, score), fields): (_, Fields)| Row {
+            let row = |((index, reservation_id, score), fields): (_, Fields)| ListedReservation {
                 index: usize::try_from(index - 1_i64).unwrap_or(0),
                 reservation_id,
                 score,
-                record: fields_of(walk.fields, fields.0),
+                record: fields_of(range.fields, fields.0),
             };
-            Ok(Rows {
+            Ok(ListedReservations {
                 now_ms,
                 scope_filter,
                 longest_life_ms,

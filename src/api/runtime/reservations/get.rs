@@ -31,7 +31,6 @@ async fn get_reservation(
         ..ErrorContext::default()
     };
     let found = state.ledger.get(&caller, &reservation_id).await;
-    let (record, status) = found.map_err(|error| error_of(error, context))?;
-    let reservation = Reservation::of_record(reservation_id, status, &record, None)?;
-    Ok(CheckedJson(StatusCode::OK, reservation))
+    let reservation = found.map_err(|error| error_of(error, context))?;
+    Ok(CheckedJson(StatusCode::OK, reservation.into()))
 }

@@ -3,215 +3,87 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
+use serde_json::json;
 
-use super::{Reservation, ReservationListResponse, level_filters};
+use super::Reservation;
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
-use crate::api::operation::parameters::{self, Parameter, moment, words};
-use crate::api::operation::{Declaration, Operation, json};
-use crate::api::query::{self, PAGE_LIMIT_MAX, Query};
-use crate::api::refusals::{ErrorContext, error_of, list_error, store_error};
+use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
+use crate::api::operation::{Declaration, Operation, Plane, json as json_response};
+use crate::api::refusals::{ErrorContext, error_of, store_error};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
-use crate::api::sort::{Last, OrderQuery, Sort, SortKey, Start};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::ids::{DeploymentSecret, IdempotencyKey, ReservationId, TenantId};
-use crate::domain::moment::Window;
-use crate::domain::record::RecordError;
-use crate::domain::reservation::{ReservationSort, Status};
-use crate::domain::scope::SegmentFilter;
-use crate::ledger::{self, Position, ReservationPage};
+use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::reservation::ReservationSort;
+use crate::ledger::{Include, ReservationFilter};
 
-const LIST: &str = "reservations";
-
-impl SortKey for ReservationSort {
-    const DEFAULT: Self = Self::CreatedAtMs;
-    const WORDS: &'static [&'static str] = Self::WORDS;
-
-    fn word(self) -> &'static str {
-        self.as_str()
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        Self::parse(text)
+list_response! {
+    /// A page of reservations.
+    #[serde(deny_unknown_fields)]
+    ReservationListResponse {
+        /// The reservations.
+        reservations: Reservation,
+        #[schema(required = false)]
+        has_more,
     }
 }
 
-/// Members of a row that are shown only on request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Include {
-    /// `metadata`.
-    pub metadata: bool,
-    /// `committed_metadata`.
-    pub committed_metadata: bool,
-    /// `evidence`.
-    pub evidence: bool,
-}
+/// The list of reservations. Its cursors are bound to the tenant besides.
+#[derive(Debug)]
+struct Reservations;
 
-impl Include {
-    /// Reads comma-separated names; what it does not know it ignores.
-    fn parse<'q>(values: impl Iterator<Item = &'q str>) -> Self {
-        let mut include = Self::default();
-        for name in values.flat_map(|value| value.split(',')) {
-            match name.trim() {
-                "metadata" => include.metadata = true,
-                "committed_metadata" => include.committed_metadata = true,
-                "evidence" => include.evidence = true,
-                _ => {}
-            }
-        }
-        include
-    }
-}
+impl List for Reservations {
+    const NAME: &'static str = "reservations";
+    const PLANE: Plane = Plane::Runtime;
+    const LIMIT: Limit = Limit::UpTo(200);
+    const ABOUT_SORT: &'static str =
+        "What the rows are sorted by; equal ones stand by ascending id.";
+    type Filter = ReservationFilter;
+    type Sort = ReservationSort;
 
-/// Which reservations a client asks for, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReservationListQuery {
-    /// The tenant as it was sent. With an API key the key's own if absent; with the admin key it must be there.
-    pub tenant: Option<String>,
-    /// Segments that the scope must contain, below the tenant.
-    pub segments: SegmentFilter,
-    /// The key of the create.
-    pub idempotency_key: Option<IdempotencyKey>,
-    /// The status as of now.
-    pub status: Option<Status>,
-    /// Bounds on the time of creation.
-    pub created: Window,
-    /// Bounds on the time at which the hold lapses.
-    pub expires: Window,
-    /// Bounds on the time of commit or release; rows that have none are outside as soon as one bound is given.
-    pub finalized: Window,
-    /// Members to show beside the usual.
-    pub include: Include,
-    /// Rows on a page.
-    pub limit: usize,
-    order: OrderQuery<ReservationSort>,
-}
-
-impl ReservationListQuery {
-    /// What an admin is told who names no tenant.
-    pub const TENANT_REQUIRED: &str =
-        "tenant query parameter is required when using admin key authentication";
-
-    /// Reads the query string.
-    ///
-    /// # Errors
-    /// 400 naming the parameter, its value and what is allowed.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
-        let query = Query::parse(query);
-        Ok(Self {
-            tenant: query.get("tenant")?.map(str::to_owned),
-            segments: query::segments(&query)?,
-            idempotency_key: query.parsed(
+    fn filter(parameters: &mut Parameters<'_>) -> Result<ReservationFilter, ApiError> {
+        let about = "The tenant. With an API key only the key's own; required with the admin key.";
+        let (tenant, segments) = parameters.levels(about)?;
+        let about = "The key under which the reservation was created.";
+        let schema = || json!({"type": "string", "minLength": 1, "maxLength": 256});
+        let key = (IdempotencyKey::parse, "it must be 1 to 256 characters long");
+        Ok(ReservationFilter {
+            tenant,
+            segments,
+            idempotency_key: parameters.parsed(
                 "idempotency_key",
-                IdempotencyKey::parse,
-                "it must be 1 to 256 characters long",
+                about,
+                schema,
+                key,
+                IdempotencyKey::to_string,
             )?,
-            status: query.word("status", Status::parse, Status::WORDS)?,
-            created: query::window(&query, "from", "to")?,
-            expires: query::window(&query, "expires_from", "expires_to")?,
-            finalized: query::window(&query, "finalized_from", "finalized_to")?,
-            include: Include::parse(query.all("include")),
-            limit: query::page_limit(&query)?,
-            order: OrderQuery::parse(&query)?,
+            status: parameters.word("status", "The status as of now.")?,
+            created: parameters.ordered_window(
+                ["from", "to"],
+                ["Not created before.", "Not created after."],
+            )?,
+            expires: parameters.ordered_window(
+                ["expires_from", "expires_to"],
+                ["Not lapsing before.", "Not lapsing after."],
+            )?,
+            finalized: parameters.ordered_window(
+                ["finalized_from", "finalized_to"],
+                [
+                    "Not committed or released before.",
+                    "Not committed or released after.",
+                ],
+            )?,
+            include: include(parameters),
         })
     }
-
-    /// The order, and the place after which the page starts. Equal values stand by ascending id, in either direction.
-    ///
-    /// `tenant` is the one whose reservations are listed.
-    ///
-    /// # Errors
-    /// 400 when the cursor was not made for this query and tenant.
-    pub fn start(
-        &self,
-        tenant: &TenantId,
-        secret: &DeploymentSecret,
-    ) -> Result<Start<ReservationSort>, ApiError> {
-        self.order.start(LIST, &self.bound(tenant), secret)
-    }
-
-    /// The cursor of the page after a row.
-    pub fn next_cursor(
-        &self,
-        tenant: &TenantId,
-        sort: Sort<ReservationSort>,
-        last: Last,
-        secret: &DeploymentSecret,
-    ) -> String {
-        sort.cursor_after(last, LIST, &self.bound(tenant), secret)
-    }
-
-    /// All that selects rows. Neither `include` nor `limit`: they may change from page to page.
-    fn bound(&self, tenant: &TenantId) -> Vec<(&'static str, String)> {
-        let ms = |ms: Option<i64>| ms.map(|ms| ms.to_string()).unwrap_or_default();
-        let key = self.idempotency_key.as_ref().map(ToString::to_string);
-        let segments: Vec<String> = self.segments.segments().collect();
-        vec![
-            ("tenant", tenant.to_string()),
-            ("segments", segments.join("/")),
-            ("idempotency_key", key.unwrap_or_default()),
-            (
-                "status",
-                self.status
-                    .map(Status::as_str)
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
-            ("from", ms(self.created.from_ms)),
-            ("to", ms(self.created.to_ms)),
-            ("expires_from", ms(self.expires.from_ms)),
-            ("expires_to", ms(self.expires.to_ms)),
-            ("finalized_from", ms(self.finalized.from_ms)),
-            ("finalized_to", ms(self.finalized.to_ms)),
-        ]
-    }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists reservations",
-    parameters,
-    request: None,
-    responses: &[json::<ReservationListResponse>(
-        200,
-        "A page of reservations.",
-    )],
-    errors: &[],
-    handler: |method| on(method, list_reservations),
-};
-
-fn parameters() -> Vec<Parameter> {
-    let mut parameters = vec![
-        parameters::query(
-            "idempotency_key",
-            "The key under which the reservation was created.",
-            serde_json::json!({"type": "string", "minLength": 1, "maxLength": 256}),
-        ),
-        parameters::query("status", "The status as of now.", words(Status::WORDS)),
-    ];
-    parameters.extend(level_filters(
-        "The tenant. With an API key only the key's own; required with the admin key.",
-    ));
-    parameters.extend([
-        parameters::query("from", "Not created before.", moment()),
-        parameters::query("to", "Not created after.", moment()),
-        parameters::query("expires_from", "Not lapsing before.", moment()),
-        parameters::query("expires_to", "Not lapsing after.", moment()),
-        parameters::query(
-            "finalized_from",
-            "Not committed or released before.",
-            moment(),
-        ),
-        parameters::query("finalized_to", "Not committed or released after.", moment()),
-    ]);
-    parameters.extend(parameters::sort(
-        "What the rows are sorted by; equal ones stand by ascending id.",
-        ReservationSort::WORDS,
-        ReservationSort::DEFAULT.word(),
-    ));
-    parameters.extend([
-        serde_json::json!({
+/// Comma-separated names; unknown ones are ignored.
+fn include(parameters: &mut Parameters<'_>) -> Include {
+    let query = parameters.other(|| {
+        json!({
             "name": "include",
             "in": "query",
             "required": false,
@@ -219,12 +91,31 @@ fn parameters() -> Vec<Parameter> {
             "style": "form",
             "explode": false,
             "schema": {"type": "array", "items": {"type": "string"}},
-        }),
-        parameters::limit(PAGE_LIMIT_MAX, "Most rows on the page."),
-        parameters::cursor(),
-    ]);
-    parameters
+        })
+    });
+    let mut include = Include::default();
+    for name in query.all("include").flat_map(|value| value.split(',')) {
+        match name.trim() {
+            "metadata" => include.metadata = true,
+            "committed_metadata" => include.committed_metadata = true,
+            "evidence" => include.evidence = true,
+            _ => {}
+        }
+    }
+    include
 }
+
+pub(in crate::api) const DECLARATION: Declaration = Declaration {
+    summary: "Lists reservations",
+    parameters: parameters::<Reservations>,
+    request: None,
+    responses: &[json_response::<ReservationListResponse>(
+        200,
+        "A page of reservations.",
+    )],
+    errors: &[],
+    handler: |method| on(method, list_reservations),
+};
 
 async fn list_reservations(
     State(state): State<AppState>,
@@ -232,129 +123,78 @@ async fn list_reservations(
     caller: Caller,
     RawQuery(query): RawQuery,
 ) -> Returns<ReservationListResponse> {
-    let query = ReservationListQuery::parse(&query)?;
-    let Some(tenant) = tenant_of(&caller, &query)? else {
+    let mut list = ListRequest::<Reservations>::parse(&query)?;
+    let named = list.filter.tenant.as_deref();
+    let Some(tenant) = tenant_of(&caller, named)? else {
         let nothing = ReservationListResponse::new(Vec::new(), None);
         return Ok(CheckedJson(StatusCode::OK, nothing));
     };
     if let Caller::Tenant(caller) = &caller {
-        own_tenant(&state, caller, query.tenant.as_deref()).await?;
+        own_tenant(&state, caller, named).await?;
     }
+    list.bind("tenant", &tenant);
     let secret = state.store.secret().await.map_err(store_error)?;
-    let start = query.start(&tenant, secret);
+    let wanted = list.query(secret);
+    let refused = |error| error_of(error, ErrorContext::default());
     // Without the permission to list, the client does not learn what is wrong with a cursor either.
-    if start.is_err()
-        && let Caller::Tenant(caller) = &caller
-    {
+    if let (Err(_), Caller::Tenant(caller)) = (&wanted, &caller) {
         let permission = operation.callers.permission();
         let checked = state.ledger.authenticate(caller, permission).await;
-        checked.map_err(|error| error_of(error, ErrorContext::default()))?;
+        checked.map_err(refused)?;
     }
-    let Start { sort, after } = start?;
-    let wanted = ledger_query(&query, &tenant, sort, after);
-    let page = state.ledger.list(&caller, &wanted).await;
-    let page = page.map_err(list_error)?;
-    let next = page.next.clone().map(|next| {
-        let last = Last {
-            value: next.value,
-            id: next.reservation_id,
-        };
-        query.next_cursor(&tenant, sort, last, secret)
-    });
-    let rows = rows(page, query.include)?;
-    Ok(CheckedJson(
-        StatusCode::OK,
-        ReservationListResponse::new(rows, next),
-    ))
+    let page = state.ledger.list(&caller, &tenant, &wanted?).await;
+    let page = page.map_err(refused)?;
+    let next = list.next_cursor(&page, secret);
+    let rows = page.rows.into_iter().map(Reservation::from).collect();
+    let response = ReservationListResponse::new(rows, next);
+    Ok(CheckedJson(StatusCode::OK, response))
 }
 
 /// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.
-fn tenant_of(caller: &Caller, query: &ReservationListQuery) -> Result<Option<TenantId>, ApiError> {
-    match (caller, query.tenant.as_deref()) {
+fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, ApiError> {
+    match (caller, named) {
         (Caller::Tenant(caller), _) => Ok(Some(caller.tenant.clone())),
         (Caller::Admin(_), Some(named)) => Ok(TenantId::parse(named)),
-        (Caller::Admin(_), None) => Err(ApiError::invalid(ReservationListQuery::TENANT_REQUIRED)),
+        (Caller::Admin(_), None) => Err(ApiError::invalid(
+            "tenant query parameter is required when using admin key authentication",
+        )),
     }
-}
-
-fn ledger_query(
-    query: &ReservationListQuery,
-    tenant: &TenantId,
-    sort: Sort<ReservationSort>,
-    after: Option<Last>,
-) -> ledger::ReservationQuery {
-    ledger::ReservationQuery {
-        tenant: tenant.clone(),
-        segments: query.segments.clone(),
-        idempotency_key: query.idempotency_key.clone(),
-        status: query.status,
-        created: query.created,
-        expires: query.expires,
-        finalized: query.finalized,
-        sort: sort.by,
-        descending: sort.descending,
-        limit: query.limit,
-        after: after.map(|last| Position {
-            value: last.value,
-            reservation_id: last.id,
-        }),
-        further_fields: further_fields(query.include),
-    }
-}
-
-fn further_fields(include: Include) -> Vec<&'static str> {
-    let mut fields = Vec::new();
-    if include.metadata {
-        fields.push("metadata");
-    }
-    if include.committed_metadata {
-        fields.push("committed_metadata");
-    }
-    fields
-}
-
-fn rows(page: ReservationPage, include: Include) -> Result<Vec<Reservation>, ApiError> {
-    let rows = page.rows.into_iter().map(|row| {
-        let id = ReservationId::parse(&row.reservation_id);
-        let id = id.ok_or_else(|| ApiError::internal(RecordError::of("reservation_id")))?;
-        Reservation::of_record(id, row.status, &row.record, Some(include))
-    });
-    rows.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::DeploymentSecret;
+    use crate::listing::{Page, Position, Sort};
 
-    fn parse(query: &str) -> ReservationListQuery {
-        ReservationListQuery::parse(query)
-            .unwrap_or_else(|error| panic!("{query}: {}", error.message()))
+    fn parse(query: &str) -> ListRequest<Reservations> {
+        ListRequest::parse(query).unwrap_or_else(|error| panic!("{query}: {}", error.message()))
+    }
+
+    fn filter(query: &str) -> ReservationFilter {
+        parse(query).filter
     }
 
     fn refusal(query: &str) -> String {
-        ReservationListQuery::parse(query)
-            .expect_err(query)
-            .message()
+        let refused = ListRequest::<Reservations>::parse(query);
+        refused.expect_err(query).message()
     }
 
     #[test]
     fn without_parameters_or_with_blank_ones_the_defaults_hold() {
-        let none = parse("");
-        assert_eq!(none.limit, 50);
+        let secret = DeploymentSecret::generate();
         let blank = "tenant=&status=%20&from=&to=&sort_by=&sort_dir=&limit=&cursor=&include=&idempotency_key=&agent=%09";
-        assert_eq!(parse(blank), none);
-        assert_eq!(parse("surprise=1&has_action_quotas=true"), none);
-        let start = none
-            .start(
-                &TenantId::parse("acme").unwrap(),
-                &DeploymentSecret::generate(),
-            )
-            .unwrap();
-        let newest_first = Sort {
-            by: ReservationSort::CreatedAtMs,
-            descending: true,
-        };
-        assert_eq!((start.sort, start.after), (newest_first, None));
+        for query in ["", blank, "surprise=1&has_action_quotas=true"] {
+            let list = parse(query);
+            assert_eq!(list.filter, filter(""), "{query}");
+            let query = list.query(&secret).unwrap();
+            let newest_first = Sort {
+                by: ReservationSort::CreatedAtMs,
+                descending: true,
+            };
+            let order = (query.sort, query.after, query.limit);
+            assert_eq!(order, (newest_first, None, 50));
+        }
     }
 
     #[test]
@@ -404,13 +244,13 @@ mod tests {
 
     #[test]
     fn windows_take_offsets_escaped_or_not_and_equal_ends() {
-        let at = |query: &str| parse(query).created.from_ms;
+        let at = |query: &str| filter(query).created.from_ms;
         let expected = at("from=2026-07-04T12:00:00Z");
         assert!(expected.is_some());
         assert_eq!(at("from=2026-07-04T14:00:00%2B02:00"), expected);
         assert_eq!(at("from=2026-07-04T14:00:00+02:00"), expected);
         assert_eq!(at("from=2026-07-04T12:00:00.0009Z"), expected);
-        let same = parse("finalized_from=2026-07-04T12:00:00Z&finalized_to=2026-07-04T12:00:00Z")
+        let same = filter("finalized_from=2026-07-04T12:00:00Z&finalized_to=2026-07-04T12:00:00Z")
             .finalized;
         assert!(same.contains(expected.unwrap()) && !same.contains(expected.unwrap() + 1));
     }
@@ -435,19 +275,14 @@ mod tests {
             ),
             ("include=METADATA", Include::default()),
         ] {
-            assert_eq!(parse(query).include, include, "{query}");
+            assert_eq!(filter(query).include, include, "{query}");
         }
     }
 
     #[test]
     fn names_of_sorts_are_read_in_any_case() {
-        let sort = |query: &str| {
-            let (tenant, secret) = (
-                TenantId::parse("acme").unwrap(),
-                DeploymentSecret::generate(),
-            );
-            parse(query).start(&tenant, &secret).unwrap().sort
-        };
+        let secret = DeploymentSecret::generate();
+        let sort = |query: &str| parse(query).query(&secret).unwrap().sort;
         let ascending = Sort {
             by: ReservationSort::Reserved,
             descending: false,
@@ -465,13 +300,20 @@ mod tests {
             by: ReservationSort::Reserved,
             descending: false,
         };
-        let last = Last {
-            value: "300".to_owned(),
-            id: "r1".to_owned(),
+        let of = |query: &str, tenant: &TenantId| {
+            let mut list = parse(query);
+            list.bind("tenant", tenant);
+            list
         };
-        let cursor = parse(query).next_cursor(&acme, sort, last.clone(), &secret);
+        let last = Position::new(300, "r1");
+        let page = Page::<(), _> {
+            rows: Vec::new(),
+            sort,
+            next: Some(last.clone()),
+        };
+        let cursor = of(query, &acme).next_cursor(&page, &secret).unwrap();
         let start = |query: &str, tenant: &TenantId| {
-            parse(&format!("{query}&cursor={cursor}")).start(tenant, &secret)
+            of(&format!("{query}&cursor={cursor}"), tenant).query(&secret)
         };
         let open = "status=ACTIVE&agent=X&from=2026-01-01T01:00:00%2B01:00";
         for same in [
@@ -482,13 +324,7 @@ mod tests {
         ] {
             let found =
                 start(same, &acme).unwrap_or_else(|error| panic!("{same}: {}", error.message()));
-            assert_eq!(
-                found,
-                Start {
-                    sort,
-                    after: Some(last.clone())
-                }
-            );
+            assert_eq!((found.sort, found.after), (sort, Some(last.clone())));
         }
         for stale in [
             query.replace("sort_by=reserved", "sort_by=status"),

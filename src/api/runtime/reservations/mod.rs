@@ -3,25 +3,20 @@
 pub mod get;
 pub mod list;
 
-pub use list::{Include, ReservationListQuery};
-
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::evidence::ReservationEvidence;
-use crate::api::errors::ApiError;
-use crate::api::operation::parameters::{self, Parameter, text};
-use crate::api::response::amount;
+use crate::api::operation::parameters::{self, Parameter};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
 use crate::domain::json::FreeObject;
-use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::Status;
-use crate::domain::scope::{Level, ScopePath};
+use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::ledger::facts;
+use crate::ledger;
 
 /// A reservation, in full or as a row of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -75,74 +70,25 @@ pub struct Reservation {
     pub evidence: Option<ReservationEvidence>,
 }
 
-/// A page of reservations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationListResponse {
-    /// The reservations.
-    pub reservations: Vec<Reservation>,
-    /// Leads to the next page. Absent on the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
-    /// Whether there is a next page.
-    #[schema(required = false)]
-    pub has_more: bool,
-}
-
-impl ReservationListResponse {
-    /// With a cursor there is more; without one there is not.
-    pub fn new(reservations: Vec<Reservation>, next_cursor: Option<String>) -> Self {
+impl From<ledger::Reservation> for Reservation {
+    fn from(stored: ledger::Reservation) -> Self {
         Self {
-            reservations,
-            has_more: next_cursor.is_some(),
-            next_cursor,
-        }
-    }
-}
-
-impl Reservation {
-    /// A record as responses show it. `include`: what a list shows of the optional members; all of them elsewhere.
-    ///
-    /// # Errors
-    /// 500 when the record is corrupt.
-    fn of_record(
-        reservation_id: ReservationId,
-        status: Status,
-        record: &Record,
-        include: Option<Include>,
-    ) -> Result<Self, ApiError> {
-        let corrupt = |error: RecordError| ApiError::internal(error).after_check();
-        let unit = record.unit().map_err(corrupt)?;
-        let integer = |name: &str| record.integer(name).map_err(corrupt);
-        let committed = match status {
-            Status::Committed => Some(amount(unit, integer("charged")?)?),
-            Status::Active | Status::Released | Status::Expired => None,
-        };
-        let object = |name: &str, chosen: fn(Include) -> bool| match include.is_none_or(chosen) {
-            true => facts::object_of(record, name).map_err(corrupt),
-            false => Ok(None),
-        };
-        let scope_path = record.scope_path().map_err(corrupt)?;
-        Ok(Self {
-            reservation_id,
-            status,
-            idempotency_key: record.text("idempotency_key").map_err(corrupt)?.to_owned(),
-            subject: facts::subject_of(record).map_err(corrupt)?,
-            action: facts::action_of(record).map_err(corrupt)?,
-            reserved: amount(unit, integer("estimate")?)?,
-            committed,
-            created_at_ms: integer("created_at_ms")?,
-            expires_at_ms: integer("expires_at_ms")?,
-            finalized_at_ms: record
-                .optional_integer("finalized_at_ms")
-                .map_err(corrupt)?,
-            affected_scopes: scope_path.with_parents().collect(),
-            scope_path,
-            metadata: object("metadata", |include| include.metadata)?,
-            committed_metadata: object("committed_metadata", |include| include.committed_metadata)?,
+            reservation_id: stored.reservation_id,
+            status: stored.status,
+            idempotency_key: stored.idempotency_key,
+            subject: stored.subject,
+            action: stored.action,
+            reserved: stored.estimate,
+            committed: stored.charged,
+            created_at_ms: stored.created_at_ms,
+            expires_at_ms: stored.expires_at_ms,
+            finalized_at_ms: stored.finalized_at_ms,
+            affected_scopes: stored.scope_path.with_parents().collect(),
+            scope_path: stored.scope_path,
+            metadata: stored.metadata,
+            committed_metadata: stored.committed_metadata,
             evidence: None,
-        })
+        }
     }
 }
 
@@ -150,16 +96,4 @@ impl Reservation {
 pub(super) fn reservation_id() -> Parameter {
     let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
     parameters::path("reservation_id", "Names the reservation.", schema)
-}
-
-/// Filters by the levels of a scope. `tenant` describes that of the tenant.
-pub(super) fn level_filters(tenant: &str) -> Vec<Parameter> {
-    let filter = |level: Level| {
-        let description = match level {
-            Level::Tenant => tenant,
-            _ => "Only what lies at or below this value of the level, whatever the case.",
-        };
-        parameters::query(level.as_str(), description, text())
-    };
-    Level::ALL.into_iter().map(filter).collect()
 }

@@ -9,7 +9,8 @@ use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::refusal::Refusal;
 use budget_authority::domain::scope::{Level, SegmentFilter};
 use budget_authority::domain::subject::Subject;
-use budget_authority::ledger::{BalanceQuery, LedgerError};
+use budget_authority::ledger::{BalanceFilter, BalanceQuery, LedgerError};
+use budget_authority::listing::OneOrder;
 
 use super::draw::PLACES;
 use super::pure::{Book, Model, Outcome};
@@ -134,11 +135,12 @@ pub async fn lapse(fixture: &LedgerFixture, tenant: usize, id: &ReservationId) {
 /// Every ledger, as balances show it.
 pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), String> {
     for (tenant, caller) in fixture.callers.iter().enumerate() {
-        let query = BalanceQuery {
-            segments: SegmentFilter::new([(Level::Tenant, caller.tenant.as_str().to_owned())]),
-            limit: 100,
-            after: None,
+        let level = (Level::Tenant, caller.tenant.as_str().to_owned());
+        let filter = BalanceFilter {
+            segments: SegmentFilter::new([level]),
+            tenant: None,
         };
+        let query = BalanceQuery::new(filter, OneOrder, false, 100);
         let page = fixture
             .ledger
             .balances(caller, &query)
@@ -151,8 +153,8 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             .map(|((_, scope, unit), book)| ((scope.clone(), *unit), *book))
             .collect();
         expected.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let units = page.balances.iter().map(|balance| balance.unit);
-        let found: Vec<_> = books(&page.balances)
+        let units = page.rows.iter().map(|balance| balance.unit);
+        let found: Vec<_> = books(&page.rows)
             .into_iter()
             .zip(units)
             .map(|((scope, book), unit)| ((scope, unit), book))

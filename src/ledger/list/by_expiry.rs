@@ -1,0 +1,53 @@
+//! A page of active reservations in the order of their expiry.
+
+use std::cmp::Ordering;
+
+use super::too_many;
+use super::walk::{GRACE_MS_MAX, ReservationWalk};
+use super::{ReservationPage, ReservationQuery};
+use crate::domain::reservation::ReservationSort;
+use crate::ledger::LedgerError;
+use crate::listing::{Bounds, Position, Sorted, Walk};
+
+/// The index has due times, which lie up to the longest grace behind the expiry: a row comes onto the page once no row that
+/// was not seen can come before it.
+///
+/// # Errors
+/// [`crate::domain::refusal::Refusal::TooManyToSort`] where `bounds.rows` reservations are due within that time.
+pub(super) async fn page(
+    mut walk: ReservationWalk<'_>,
+    query: &ReservationQuery,
+    bounds: Bounds,
+) -> Result<ReservationPage, LedgerError> {
+    walk.start_by_expiry();
+    let (mut sorted, mut examined) = (Sorted::new(query), 0);
+    loop {
+        let step = walk.step().await?;
+        examined += step.entries.len();
+        let due_ms = step.entries.last().and_then(|last| last.position.number());
+        let rows = step.entries.into_iter().filter_map(|entry| entry.row);
+        sorted.extend(rows.map(|row| (row.position(ReservationSort::ExpiresAtMs), row)));
+        let due_ms = match due_ms {
+            Some(due_ms) if !step.complete => due_ms,
+            _ => return Ok(sorted.into_page()),
+        };
+        // Up to here, every row was seen.
+        let certain_ms = match query.sort.descending {
+            true => due_ms,
+            false => due_ms.saturating_sub(GRACE_MS_MAX),
+        };
+        let unseen = Position::new(certain_ms, "");
+        let certain = sorted.before(&unseen);
+        if certain > query.limit {
+            return Ok(sorted.into_page());
+        }
+        let is_behind = |after| query.sort.compare(&unseen, after) == Ordering::Greater;
+        let comes_further = certain > 0 || query.after.as_ref().is_some_and(is_behind);
+        if examined >= bounds.page_rows && comes_further {
+            return Ok(sorted.into_short_page(certain, unseen));
+        }
+        if examined > bounds.rows {
+            return Err(too_many(bounds.rows).into());
+        }
+    }
+}

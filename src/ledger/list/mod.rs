@@ -1,0 +1,224 @@
+//! Lists a tenant's reservations: along an index where there is one, else gathered and sorted within a bound.
+
+mod by_expiry;
+mod walk;
+
+use super::get::{FIELDS, Reservation};
+use super::{Ledger, LedgerError, done};
+use crate::domain::caller::Caller;
+use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
+use crate::domain::moment::Window;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::refusal::{Refusal, TooManyToSort};
+use crate::domain::reservation::{ReservationSort, Status};
+use crate::domain::scope::{Level, SegmentFilter};
+use crate::listing::{
+    Bounds, ListQuery, Page, Position, SortKey, Sorted, gather, page_along, readable,
+};
+use crate::store::ExtraTrip;
+use walk::ReservationWalk;
+
+impl SortKey for ReservationSort {
+    const DEFAULT: Self = Self::CreatedAtMs;
+    const TIES_ASCEND: bool = true;
+}
+
+/// Which reservations are asked for; all of it must hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationFilter {
+    /// The tenant as the client named it; whose reservations are listed is an argument of [`Ledger::list`].
+    pub tenant: Option<String>,
+    /// Segments that the scope must have.
+    pub segments: SegmentFilter,
+    /// The key of the create.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// The status as of now.
+    pub status: Option<Status>,
+    /// When it was created.
+    pub created: Window,
+    /// When its hold lapses or lapsed.
+    pub expires: Window,
+    /// When it was committed or released. Others are left out as soon as one end is given.
+    pub finalized: Window,
+    /// What rows have besides the usual. It selects none.
+    pub include: Include,
+}
+
+/// Members of a row that are shown only on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Include {
+    /// `metadata`.
+    pub metadata: bool,
+    /// `committed_metadata`.
+    pub committed_metadata: bool,
+    /// `evidence`.
+    pub evidence: bool,
+}
+
+/// What is asked of a list of reservations. A position has the value that they are sorted by, and the id.
+pub type ReservationQuery = ListQuery<ReservationFilter, ReservationSort>;
+/// A part of a list of reservations.
+pub type ReservationPage = Page<Reservation, ReservationSort>;
+
+impl ReservationFilter {
+    fn matches(&self, row: &Reservation) -> bool {
+        let finalized = row.finalized_at_ms;
+        self.status.is_none_or(|status| status == row.status)
+            && self.segments.matches(&row.scope_path)
+            && self.created.contains(row.created_at_ms)
+            && self.expires.contains(row.expires_at_ms)
+            && (self.finalized.is_open() || finalized.is_some_and(|at| self.finalized.contains(at)))
+    }
+
+    /// Whether one that was created within the bounds may still be left out.
+    fn leaves_out(&self) -> bool {
+        let times_open = self.expires.is_open() && self.finalized.is_open();
+        self.status.is_some() || self.segments.is_within_tenant() || !times_open
+    }
+}
+
+impl Include {
+    /// Fields of a record with data of the client's own.
+    fn objects(self) -> impl Iterator<Item = &'static str> {
+        let metadata = self.metadata.then_some("metadata");
+        let committed = self.committed_metadata.then_some("committed_metadata");
+        metadata.into_iter().chain(committed)
+    }
+
+    fn fields(self) -> Vec<&'static str> {
+        FIELDS.into_iter().chain(self.objects()).collect()
+    }
+}
+
+impl Reservation {
+    fn position(&self, by: ReservationSort) -> Position {
+        let id = &self.reservation_id;
+        match by {
+            ReservationSort::CreatedAtMs => Position::new(self.created_at_ms, id),
+            ReservationSort::ExpiresAtMs => Position::new(self.expires_at_ms, id),
+            ReservationSort::Reserved => Position::new(self.estimate.value(), id),
+            ReservationSort::ReservationId => Position::new(id.as_str(), id),
+            ReservationSort::ScopePath => Position::new(self.scope_path.as_str(), id),
+            ReservationSort::Status => Position::new(self.status.as_str(), id),
+            ReservationSort::Tenant => {
+                let tenant = self.subject.value(Level::Tenant);
+                Position::new(tenant.unwrap_or_default(), id)
+            }
+        }
+    }
+}
+
+/// Bytes of the records of one page, where they hold data of the client's own.
+const PAGE_BYTES_MAX: i64 = 4 << 20;
+
+impl Ledger {
+    /// A page of a tenant's reservations.
+    ///
+    /// # Errors
+    /// [`Refusal`]s of the caller; [`Refusal::TooManyToSort`] for an order that has no index.
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        query: &ReservationQuery,
+    ) -> Result<ReservationPage, LedgerError> {
+        let (filter, by, bounds) = (&query.filter, query.sort.by, Bounds::default());
+        if let Some(key) = &filter.idempotency_key {
+            return self.list_one(caller, tenant, query, key).await;
+        }
+        let mut walk = ReservationWalk::new(self, caller, tenant, query);
+        let page = match (by, filter.status) {
+            (ReservationSort::CreatedAtMs, _) => {
+                walk.start_by_creation();
+                page_along(&mut walk, query, by, bounds).await
+            }
+            (ReservationSort::ExpiresAtMs, Some(Status::Active)) => {
+                by_expiry::page(walk, query, bounds).await
+            }
+            _ => {
+                walk.start_anywhere();
+                gather(&mut walk, query, bounds, |row| row.position(by), too_many).await
+            }
+        };
+        self.with_objects(tenant, query, page?).await
+    }
+
+    /// The one reservation that a create key can have made: its id is derived from the key.
+    async fn list_one(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        query: &ReservationQuery,
+        key: &IdempotencyKey,
+    ) -> Result<ReservationPage, LedgerError> {
+        let (filter, by) = (&query.filter, query.sort.by);
+        let id = ReservationId::derive(self.store.secret().await?, tenant, key);
+        let fields = filter.include.fields();
+        let partition = tenant.partition();
+        let answer = self
+            .store
+            .get_reservation(caller.into(), partition, &id, &fields);
+        let found = match done(answer.await?) {
+            Err(LedgerError::Refused(Refusal::NotFound | Refusal::ScopeForbidden)) => {
+                return Ok(query.empty_page());
+            }
+            found => found?,
+        };
+        let row = Reservation::read(id.as_str(), &found.record, found.now_ms)?;
+        let mut sorted = Sorted::new(query);
+        let row = Some(row).filter(|row| filter.matches(row));
+        sorted.extend(row.map(|row| (row.position(by), row)));
+        Ok(sorted.into_page())
+    }
+
+    /// The page with the data of the client's own that the query includes: the rows are read again, each as it is now. Where
+    /// their bytes would pass a bound the page is short, and its cursor goes on.
+    async fn with_objects(
+        &self,
+        tenant: &TenantId,
+        query: &ReservationQuery,
+        page: ReservationPage,
+    ) -> Result<ReservationPage, LedgerError> {
+        let (filter, mut next) = (&query.filter, page.next);
+        if filter.include.objects().next().is_none() || page.rows.is_empty() {
+            return Ok(Page { next, ..page });
+        }
+        let ids = page.rows.iter().map(|row| row.reservation_id.as_str());
+        let ids: Vec<_> = ids.collect();
+        let (partition, fields) = (tenant.partition(), filter.include.fields());
+        self.store.metrics().extra_trip(ExtraTrip::Paging);
+        let (now_ms, records) = self
+            .store
+            .read_rows(partition, &ids, &fields, PAGE_BYTES_MAX)
+            .await?;
+        if let (Some(last), true) = (records.len().checked_sub(1), records.len() < ids.len()) {
+            next = Some(page.rows[last].position(page.sort.by));
+        }
+        let rows = ids.into_iter().zip(records);
+        let rows = rows.filter_map(|(id, record)| read_row(id, record, now_ms));
+        Ok(Page {
+            rows: rows.filter(|row| filter.matches(row)).collect(),
+            sort: page.sort,
+            next,
+        })
+    }
+}
+
+/// A row of a list; `None` where the record is damaged, or has just been purged.
+fn read_row(id: &str, record: Option<Record>, now_ms: i64) -> Option<Reservation> {
+    // A key that holds no hash has no field at all.
+    let record = record.ok_or_else(|| RecordError::of("status"));
+    let row = record.and_then(|record| match record.is_empty() {
+        true => Ok(None),
+        false => Reservation::read(id, &record, now_ms).map(Some),
+    });
+    readable("reservation", id, row).flatten()
+}
+
+fn too_many(bound: usize) -> TooManyToSort {
+    TooManyToSort {
+        rows: "reservations",
+        bound,
+        advice: "narrow the list with from and to, or sort by created_at_ms",
+    }
+}

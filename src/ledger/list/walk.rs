@@ -1,0 +1,266 @@
+//! Walks along a tenant's reservations: along the indexes of days, or along the due times of the active ones.
+
+use std::collections::VecDeque;
+
+use super::{ReservationQuery, read_row};
+use crate::domain::caller::Caller;
+use crate::domain::ids::TenantId;
+use crate::domain::reservation::Status;
+use crate::ledger::get::{FIELDS, Reservation};
+use crate::ledger::{Ledger, LedgerError, done};
+use crate::listing::{Entry, Position, Step, Walk};
+use crate::store::runtime::read::{ListedReservations, ReservationIndex, ReservationRange};
+use crate::store::{Day, ExtraTrip};
+
+/// Rows that one script call looks at: the longest page, and one more to know whether another follows.
+const STEP_ROWS: usize = 201;
+/// Days that one script call looks into.
+const STEP_DAYS: usize = 96;
+/// How much longer than retention a reservation is usually kept: its own life, extensions included. Where one lives longer,
+/// `extend.lua` keeps that with its tenant.
+const LIFE_DAYS: i64 = 42;
+const DAY_MS: i64 = 86_400_000;
+/// The longest grace, in milliseconds: how far a due time may lie behind the expiry.
+pub(super) const GRACE_MS_MAX: i64 = 60_000;
+/// No index has a larger score.
+const SCORE_MAX: i64 = i64::MAX >> 11;
+
+/// A walk along the reservations of one tenant. The position of an entry is its score in the index, and its id.
+pub(super) struct ReservationWalk<'a> {
+    ledger: &'a Ledger,
+    caller: &'a Caller,
+    tenant: &'a TenantId,
+    query: &'a ReservationQuery,
+    /// Those that are left, in walking order.
+    indexes: VecDeque<ReservationIndex>,
+    /// Smallest and largest score that are left, in milliseconds.
+    scores: (i64, i64),
+    after_id: Option<String>,
+    /// Rows of the next step.
+    rows: usize,
+    has_begun: bool,
+    look_back: Option<LookBack>,
+}
+
+/// How far a walk along the days looks back, until it is known how long the tenant's reservations live.
+struct LookBack {
+    /// Where the walk begins or ends by what it knows so far.
+    low: i64,
+    /// What ended before this time is gone.
+    kept_from: Day,
+    /// The bound of the query.
+    from_ms: Option<i64>,
+}
+
+impl LookBack {
+    fn low(&self, life_days: i64) -> i64 {
+        // Nothing is older than what retention keeps, so an earlier bound only costs empty days.
+        let oldest = self.kept_from.plus(-life_days).start_ms();
+        self.from_ms.unwrap_or(oldest).max(oldest)
+    }
+}
+
+impl<'a> ReservationWalk<'a> {
+    /// Along no index yet.
+    pub fn new(
+        ledger: &'a Ledger,
+        caller: &'a Caller,
+        tenant: &'a TenantId,
+        query: &'a ReservationQuery,
+    ) -> Self {
+        Self {
+            ledger,
+            caller,
+            tenant,
+            query,
+            indexes: VecDeque::new(),
+            scores: (0, SCORE_MAX),
+            after_id: None,
+            rows: STEP_ROWS,
+            has_begun: false,
+            look_back: None,
+        }
+    }
+
+    /// Starts in the order of creation, after the query's position.
+    pub fn start_by_creation(&mut self) {
+        self.start_at_days();
+        self.rows = self
+            .query
+            .first_step(self.query.filter.leaves_out(), STEP_ROWS);
+        let after = self.query.after.as_ref();
+        let Some((score, after)) = after.and_then(|after| Some((after.number()?, after))) else {
+            return;
+        };
+        self.after_id = Some(after.id.clone());
+        match self.query.sort.descending {
+            true => self.scores.1 = self.scores.1.min(score),
+            false => {
+                self.scores.0 = score;
+                self.look_back = None;
+            }
+        }
+        self.indexes = self.days();
+    }
+
+    /// Starts where the fewest rows are visited, in whatever order.
+    pub fn start_anywhere(&mut self) {
+        match self.query.filter.status {
+            Some(Status::Active) => self.start_at_due_times(None),
+            _ => self.start_at_days(),
+        }
+    }
+
+    /// Starts along the due times, where rows after the query's position may be.
+    pub fn start_by_expiry(&mut self) {
+        self.start_at_due_times(self.query.after.as_ref().and_then(Position::number));
+    }
+
+    fn start_at_days(&mut self) {
+        let (ledger, created) = (self.ledger, self.query.filter.created);
+        let today = Day::of_ms(ledger.store.clock().now_ms());
+        let mut look_back = LookBack {
+            low: 0,
+            kept_from: today.plus(-ledger.retention_days),
+            from_ms: created.from_ms,
+        };
+        look_back.low = look_back.low(LIFE_DAYS);
+        // The estimate of the store's clock may lag: look a day further.
+        let newest = today.plus(2).start_ms() - 1;
+        self.scores = (look_back.low, created.to_ms.unwrap_or(newest).min(newest));
+        self.look_back = Some(look_back);
+        self.indexes = self.days();
+    }
+
+    /// Along the active reservations that may expire from some time on, in the direction of the query.
+    fn start_at_due_times(&mut self, from_ms: Option<i64>) {
+        let expires = self.query.filter.expires;
+        let (mut low, mut high) = (
+            expires.from_ms.unwrap_or(0),
+            expires.to_ms.unwrap_or(SCORE_MAX),
+        );
+        match (from_ms, self.query.sort.descending) {
+            (Some(from), true) => high = high.min(from),
+            (Some(from), false) => low = low.max(from),
+            (None, _) => {}
+        }
+        self.scores = (low, high.saturating_add(GRACE_MS_MAX));
+        self.indexes = VecDeque::from([ReservationIndex::Due]);
+    }
+
+    /// The days between the scores, in walking order.
+    fn days(&self) -> VecDeque<ReservationIndex> {
+        let (low, high) = self.scores;
+        days(low, high, self.query.sort.descending)
+    }
+
+    /// Reads so many rows, in so many of the indexes.
+    async fn read(
+        &mut self,
+        rows: usize,
+        indexes: usize,
+    ) -> Result<ListedReservations, LedgerError> {
+        let store = &self.ledger.store;
+        if std::mem::replace(&mut self.has_begun, true) {
+            store.metrics().extra_trip(ExtraTrip::Paging);
+        }
+        let indexes: Vec<_> = self.indexes.iter().take(indexes).copied().collect();
+        let range = ReservationRange {
+            tenant: self.tenant,
+            indexes: &indexes,
+            descending: self.query.sort.descending,
+            rows,
+            scores: self.scores,
+            after_id: self.after_id.as_deref(),
+            fields: &FIELDS,
+        };
+        done(store.list_reservations(self.caller, &range).await?)
+    }
+
+    /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
+    /// days come first.
+    fn look_further_back(&mut self, longest_life_ms: Option<i64>) -> bool {
+        let (Some(back), Some(life_ms)) = (self.look_back.take(), longest_life_ms) else {
+            return false;
+        };
+        let low = back.low(LIFE_DAYS.max(life_ms / DAY_MS + 2));
+        if low >= back.low || self.scores.1 < low {
+            return false;
+        }
+        let descending = self.query.sort.descending;
+        let older = days(low, self.scores.1.min(back.low - 1), descending);
+        self.scores.0 = low;
+        match descending {
+            true => self.indexes.extend(older),
+            false => {
+                let newer = std::mem::replace(&mut self.indexes, older);
+                self.indexes.extend(newer);
+            }
+        }
+        !descending
+    }
+
+    /// Goes on behind what was read in so many of the indexes.
+    fn advance(&mut self, found: &ListedReservations, walked: usize) {
+        match found.rows.last() {
+            Some(last) if !found.complete => {
+                self.indexes.drain(..last.index.min(walked - 1));
+                self.after_id = Some(last.reservation_id.clone());
+                match self.query.sort.descending {
+                    true => self.scores.1 = last.score,
+                    false => self.scores.0 = last.score,
+                }
+            }
+            _ => {
+                self.indexes.drain(..walked);
+                if walked > 0 {
+                    self.after_id = None;
+                }
+            }
+        }
+    }
+}
+
+impl Walk for ReservationWalk<'_> {
+    type Row = Reservation;
+    type Error = LedgerError;
+
+    async fn step(&mut self) -> Result<Step<Reservation>, LedgerError> {
+        let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
+        let (found, walked) = loop {
+            let walked = self.indexes.len().min(STEP_DAYS);
+            let found = self.read(rows, walked).await?;
+            if !self.look_further_back(found.longest_life_ms) {
+                break (found, walked);
+            }
+        };
+        self.advance(&found, walked);
+        let filter = &self.query.filter;
+        let is_listed =
+            |row: &Reservation| found.scope_filter.admits(&row.scope_path) && filter.matches(row);
+        let entries = found.rows.into_iter().map(|listed| {
+            let id = listed.reservation_id;
+            let row = read_row(&id, listed.record, found.now_ms);
+            Entry {
+                position: Position::new(listed.score, id),
+                row: row.filter(is_listed),
+            }
+        });
+        let entries = entries.collect();
+        Ok(Step::new(entries, self.indexes.is_empty()))
+    }
+}
+
+/// The days between two times, both included, in walking order.
+fn days(low: i64, high: i64, descending: bool) -> VecDeque<ReservationIndex> {
+    let (mut days, mut day) = (VecDeque::new(), Day::of_ms(low));
+    while low <= high && day <= Day::of_ms(high) {
+        let index = ReservationIndex::Created(day);
+        match descending {
+            true => days.push_front(index),
+            false => days.push_back(index),
+        }
+        day = day.plus(1);
+    }
+    days
+}
