@@ -3,6 +3,6 @@ std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV", "cjson", "bit", "struct", "cmsgpack" }
 max_line_length = 140
 
--- A file alone lacks the parts that it includes, and a part alone does not use what it defines. Names are checked where
--- they meet: tests/it/redis/scripts.rs runs luacheck on the assembled scripts.
+-- A file alone lacks the fragments that it includes, and a fragment alone does not use what it defines. Names are checked
+-- where they meet: tests/it/redis/scripts.rs runs luacheck on the assembled scripts and fragments.
 ignore = { "113", "211", "231" }

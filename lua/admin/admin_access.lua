@@ -1,11 +1,24 @@
 #!lua flags=no-writes,allow-oom
---[[
-admin_access: whether a tenant's key may act through the admin plane, for a request that failed before its own script.
-KEYS[1] api_key hash    KEYS[2] tenant hash
-ARGV[1] key_hash    ARGV[2] tenant    ARGV[3] permission    ARGV[4] scope, '' where the request has named none yet
-Reply: unauthorized why | forbidden permission | scope_forbidden | granted
+--[[ Written by `make signatures`, from the declaration in src/store.
+Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+
+ARGV[1]  key_hash    text
+ARGV[2]  tenant      text
+ARGV[3]  permission  text
+ARGV[4]  scope       text  '' where the request has named none yet.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | granted
+Writes:
+  Nothing.
 ]]
+local api_key, tenant_key = unpack(KEYS)
+local key_hash, tenant, permission, scope = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access
-local refusal, why = admin_access_refusal(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4], now_ms())
+local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, permission, scope, now_ms())
 if refusal then return {refusal, why} end
 return {'granted'}

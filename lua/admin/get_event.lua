@@ -1,17 +1,29 @@
 #!lua flags=no-writes,allow-oom
---[[
-get_event: one event by what its id tells.
-KEYS[1] tenant_ids  hash  digest → tenant of the partition
-Keys built: by log_prefix, the logs of the tenant on some days, read only.
-ARGV[1] log_prefix    ARGV[3] entry
-ARGV[2] digest        ARGV[4] tenant, or '': the one of that digest    ARGV[5..] days yyyymmdd, the likeliest first
-Reply: not_found | found tenant, names and values…
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads one event by what its id says.
+
+KEYS[1]  read  tenant_ids  hash    tenantids
+built    read              stream  events:<tenant>:<day>
+
+ARGV[1]    event_log_prefix  prefix events:
+ARGV[2]    digest            text
+ARGV[3]    entry             text
+ARGV[4]    tenant            text            '' for the one of that digest.
+ARGV[5..]  days              to the end      Days, the likeliest first.
+
+Replies, the first that applies:
+  not_found | found tenant facts
+Writes:
+  Nothing.
 ]]
-local log_prefix, digest, entry, tenant = unpack(ARGV, 1, 4)
-if tenant == '' then tenant = redis.call('HGET', KEYS[1], digest) end
+local tenant_ids = KEYS[1]
+local event_log_prefix, digest, entry, tenant = unpack(ARGV, 1, 4)
+local days_from = 5
+-- End of the signature.
+if tenant == '' then tenant = redis.call('HGET', tenant_ids, digest) end
 if not tenant then return {'not_found'} end
-for i = 5, #ARGV do
-  local found = redis.call('XRANGE', log_prefix .. tenant .. ':' .. ARGV[i], entry, entry)
+for i = days_from, #ARGV do
+  local found = redis.call('XRANGE', event_log_prefix .. tenant .. ':' .. ARGV[i], entry, entry)
   if #found > 0 then return {'found', tenant, unpack(found[1][2])} end
 end
 return {'not_found'}

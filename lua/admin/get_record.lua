@@ -1,10 +1,18 @@
 #!lua flags=no-writes,allow-oom
---[[
-get_record: one record of the admin plane as it is.
-KEYS[1] record hash
-Reply: not_found | found now_ms record…
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads one record of the admin plane.
+
+KEYS[1]  read  record  hash  tenant:<tenant>  (if tenant)
+KEYS[1]  read  record  hash  policy:<policy_id>  (if policy_id)
+
+Replies, the first that applies:
+  not_found | found now_ms record
+Writes:
+  Nothing.
 ]]
+local record = KEYS[1]
+-- End of the signature.
 -- @include base/time
-local record = redis.call('HGETALL', KEYS[1])
-if #record == 0 then return {'not_found'} end
-return {'found', now_ms(), unpack(record)}
+local fields = redis.call('HGETALL', record)
+if #fields == 0 then return {'not_found'} end
+return {'found', now_ms(), unpack(fields)}

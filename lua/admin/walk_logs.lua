@@ -1,17 +1,32 @@
 #!lua flags=no-writes,allow-oom
---[[
-walk_logs: a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
 key alone.
-KEYS[1] api_key hash    KEYS[2] tenant hash    KEYS[3..] logs stream, of days, in walking order
-ARGV[1] key_hash, '' for the admin key    ARGV[4] direction asc | desc
-ARGV[2] tenant                            ARGV[5] low, ARGV[6] high: bounds of the entries, as XRANGE has them
-ARGV[3] scope that is asked for, or ''    ARGV[7] rows at most
-Reply: unauthorized why | forbidden permission | scope_forbidden
-  | listed scope_filter complete(1|0), then for each row: number of its log, entry, and an array of names and values
+
 complete: no row is left in any log. A key that holds no stream holds no entries.
+
+KEYS[1]    read  api_key     hash    apikey:<key_id>
+KEYS[2]    read  tenant_key  hash    tenant:<tenant>
+KEYS[3..]  read  logs        stream  events:<tenant>:<day> | audit:<tenant>:<day>
+
+ARGV[1]  key_hash   text   Empty for the admin key.
+ARGV[2]  tenant     text
+ARGV[3]  scope      text   What the request filters by, or ''.
+ARGV[4]  direction  text   asc or desc.
+ARGV[5]  low        text   Lowest entry, as XRANGE has it.
+ARGV[6]  high       text   Highest entry.
+ARGV[7]  rows       int64  At most.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | listed scope_filter complete log_entry_facts
+Writes:
+  Nothing.
 ]]
+local api_key, tenant_key = unpack(KEYS, 1, 2)
+local key_hash, tenant, scope, direction, low, high, rows = unpack(ARGV)
+local logs_from = 3
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access
-local key_hash, tenant, scope, direction, low, high, rows_text = unpack(ARGV)
 
 local function entries(log, count)
   local found
@@ -27,10 +42,10 @@ local function entries(log, count)
 end
 
 local refusal, why, filter =
-  admin_access_refusal(KEYS[1], KEYS[2], key_hash, tenant, 'events:read', scope, now_ms())
+  admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'events:read', scope, now_ms())
 if refusal then return {refusal, why} end
-local left, reply = tonumber(rows_text), {'listed', filter or '', 1}
-for i = 3, #KEYS do
+local left, reply = tonumber(rows), {'listed', filter or '', 1}
+for i = logs_from, #KEYS do
   if left == 0 then
     reply[3] = 0
     break
@@ -38,7 +53,7 @@ for i = 3, #KEYS do
   for _, entry in ipairs(entries(KEYS[i], left)) do
     left = left - 1
     local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3] = i - 2, entry[1], entry[2]
+    reply[n + 1], reply[n + 2], reply[n + 3] = i - logs_from + 1, entry[1], entry[2]
   end
 end
 if left == 0 then reply[3] = 0 end

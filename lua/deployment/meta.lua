@@ -1,16 +1,22 @@
 #!lua flags=allow-oom
---[[
-meta: starts a deployment, or tells how it was started. The first caller's values stay.
-KEYS[1] <prefix>:meta  hash    layout, partitions, secret, dialect
-ARGV[1] layout      int    newest layout of the caller, written by a first start
-ARGV[2] partitions  int
-ARGV[3] secret      32 random bytes, base64url
-ARGV[4] dialect     word
-Reply: {'meta', layout, partitions, secret, dialect}, each false where the field is missing
-Writes: all four fields at once, if the key does not exist
+--[[ Written by `make signatures`, from the declaration in src/store.
+Starts a deployment, or answers how it was started. The values of the first caller stay.
+
+KEYS[1]  write  meta  hash  meta
+
+ARGV[1]  layout      int64  The newest layout of the caller.
+ARGV[2]  partitions  int64
+ARGV[3]  secret      text   32 random bytes, base64url.
+ARGV[4]  dialect     text
+
+Replies, the first that applies:
+  meta layout partitions secret dialect
+Writes:
+  All four fields at once, if the key does not exist.
 ]]
 local meta = KEYS[1]
 local layout, partitions, secret, dialect = unpack(ARGV)
+-- End of the signature.
 
 -- Effects: none can fail.
 if redis.call('EXISTS', meta) == 0 then

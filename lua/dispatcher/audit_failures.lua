@@ -1,25 +1,39 @@
 #!lua flags=allow-oom
---[[
-audit_failures: appends the entry that sums up the refused requests of unknown callers in a past minute beyond those that
-were booked, where no later one did.
-KEYS[1] audit_failures  hash  of the sentinel    KEYS[4] chain     hash    KEYS[6] days   zset
-KEYS[2] audit_failures  zset                     KEYS[5] unsealed  set     KEYS[7] lease  hash
-KEYS[3] audit_log       stream  of the day
-ARGV[1] sentinel    ARGV[2] day yyyymmdd    ARGV[3] day_start_ms    ARGV[4] fencing_token
-Reply: clock now_ms | fenced | early | flushed entries
+--[[ Written by `make signatures`, from the declaration in src/store.
+Writes the rollup of the refused requests of unknown callers in a past minute beyond those that were written, where no
+later request did.
+
+KEYS[1]  read   lease               hash    lease
+KEYS[2]  write  audit_failures      hash    auditfail:<sentinel>
+KEYS[3]  write  audit_failures_due  zset    auditfail
+KEYS[4]  write  audit_log           stream  audit:<sentinel>:<day>
+KEYS[5]  write  chain               hash    chain:<sentinel>
+KEYS[6]  write  unsealed            set     unsealed
+KEYS[7]  write  days                zset    days
+
+ARGV[1]  day            yyyymmdd
+ARGV[2]  day_start_ms   int64
+ARGV[3]  sentinel       text
+ARGV[4]  fencing_token  int64
+
+Replies, the first that applies:
+  clock now_ms | fenced | early | flushed entries
+Writes:
+  On flushed: the audit entry; the count goes.
 ]]
--- @include base/time, access/tenant, base/days, log/audit, log/audit_failures
-local counter, index, audit_log, chain, unsealed, days, lease = unpack(KEYS)
-local sentinel, day, day_start_ms, token = unpack(ARGV)
+local lease, audit_failures, audit_failures_due, audit_log, chain, unsealed, days = unpack(KEYS)
+local day, day_start_ms, sentinel, fencing_token = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/audit, log/audit_failures
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
-if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
-local due_ms = redis.call('ZSCORE', index, sentinel)
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+local due_ms = redis.call('ZSCORE', audit_failures_due, sentinel)
 if due_ms and tonumber(due_ms) > now then return {'early'} end
-audit_failures_check(counter, index)
+audit_failures_check(audit_failures, audit_failures_due)
 local audit_append = audit_trail(sentinel, audit_log, chain, unsealed, days)
 
 -- Effects: none can fail.
-local appended = audit_failures_flush(counter, index, sentinel, audit_append, now)
+local appended = audit_failures_flush(audit_failures, audit_failures_due, sentinel, audit_append, now)
 if appended > 0 then day_register(days, nil, {}, sentinel, day, now) end
 return {'flushed', appended}

@@ -1,39 +1,56 @@
 #!lua flags=allow-oom
---[[
-auth_failed: tells of a refused API key, at most once per key and minute, and once for all keys that are nobody's. What
-comes beyond that is only counted, exactly, and told by the first call of a later minute: a replica's, or the
-dispatcher's, which has a fencing token and no failures to add. The event tells the first failure that it counts.
-KEYS[1] auth_failures  hash  of the key     KEYS[4] outbox  stream    KEYS[7] api_key  hash
-KEYS[2] auth_failures  zset                 KEYS[5] days    zset      KEYS[8] lease    hash
-KEYS[3] event_log      stream  of the day   KEYS[6] tenant  hash
-ARGV[1] tenant          ARGV[4] member of KEYS[2]       ARGV[7] context of the first failure, lines of name and value
-ARGV[2] day yyyymmdd    ARGV[5] fencing_token or ''     ARGV[8] failure_reason of the first failure
-ARGV[3] day_start_ms    ARGV[6] failures to add
-Reply: clock now_ms | fenced | early | flushed events
+--[[ Written by `make signatures`, from the declaration in src/store.
+Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
+failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
+has a fencing token and no failures to add. The event tells the first failure that it counts.
+
+KEYS[1]  read   api_key            hash    apikey:<key_id>
+KEYS[2]  read   lease              hash    lease
+KEYS[3]  write  auth_failures      hash    authfail:<member>
+KEYS[4]  write  auth_failures_due  zset    authfail
+KEYS[5]  write  event_log          stream  events:<tenant>:<day>
+KEYS[6]  write  outbox             stream  outbox
+KEYS[7]  write  days               zset    days
+KEYS[8]  write  tenant_key         hash    tenant:<tenant>
+
+ARGV[1]  day            yyyymmdd
+ARGV[2]  day_start_ms   int64
+ARGV[3]  tenant         text
+ARGV[4]  member         text         Of auth_failures_due.
+ARGV[5]  fencing_token  int64 or ''  '' for a replica.
+ARGV[6]  added          int64        Failures to be counted.
+ARGV[7]  context        text         The request cause of the first failure, lines of name and value.
+ARGV[8]  reason         text         failure_reason of the first failure.
+
+Replies, the first that applies:
+  clock now_ms | fenced | early | flushed events
+Writes:
+  On flushed: the event, or the count.
 ]]
--- @include base/time, access/tenant, base/days, log/events
-local counter, index, event_log, outbox, days, tenant_key, api_key, lease = unpack(KEYS)
-local tenant, day, day_start_ms, member, token, added, context, reason = unpack(ARGV)
+local api_key, lease, auth_failures, auth_failures_due, event_log, outbox, days, tenant_key = unpack(KEYS)
+local day, day_start_ms, tenant, member, fencing_token, added, context, reason = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events
 local now = now_ms()
-if now < tonumber(day_start_ms) or now >= day_start_ms + DAY_MS then return {'clock', now} end
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local minute = now - now % 60000
-local kept = redis.call('HMGET', counter, 'minute_ms', 'count', 'context', 'reason')
-local told = tonumber(kept[1] or 0) == minute
-if told and token ~= '' then return {'early'} end
+local kept = redis.call('HMGET', auth_failures, 'minute_ms', 'count', 'context', 'reason')
+local emitted = tonumber(kept[1] or 0) == minute
+if emitted and fencing_token ~= '' then return {'early'} end
 local count = tonumber(added) + (kept[2] or 0)
 context, reason = kept[3] or context, kept[4] or reason
 local name = redis.call('HGET', api_key, 'name')
 local _, settings = tenant_refusal(tenant_key)
 
 -- Effects: none can fail.
-if told then
-  redis.call('HSET', counter, 'count', count, 'context', context, 'reason', reason)
-  redis.call('PERSIST', counter)
-  redis.call('ZADD', index, minute + 60000, member)
+if emitted then
+  redis.call('HSET', auth_failures, 'count', count, 'context', context, 'reason', reason)
+  redis.call('PERSIST', auth_failures)
+  redis.call('ZADD', auth_failures_due, minute + 60000, member)
   return {'flushed', 0}
 end
-redis.call('ZREM', index, member)
+redis.call('ZREM', auth_failures_due, member)
 if count == 0 then return {'flushed', 0} end
 local data = {'data.failure_reason', reason, 'metadata.count', count}
 if name then data[5], data[6] = 'data.key_name', name end
@@ -41,8 +58,8 @@ local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.auth_failed', nil, data)
 events_point(events)
 -- What is left says that this minute has had its event; after it, nothing needs to be known.
-redis.call('DEL', counter)
-redis.call('HSET', counter, 'minute_ms', minute)
-redis.call('PEXPIRE', counter, 60000)
+redis.call('DEL', auth_failures)
+redis.call('HSET', auth_failures, 'minute_ms', minute)
+redis.call('PEXPIRE', auth_failures, 60000)
 if not settings.err then day_register(days, tenant_key, settings, tenant, day, now) end
 return {'flushed', 1}

@@ -35,7 +35,7 @@ local lease, tenant_key, due, due_tenants, event_log, outbox, days, quarantine =
 local day, day_start_ms, tenant, rows, reservation_prefix, budget_prefix, context, before_ms, fencing_token
   = unpack(ARGV)
 -- End of the signature.
--- @include base/time, access/tenant, base/days, base/int64, ledger/thresholds, ledger/budgets, log/events
+-- @include base/time, access/tenant, log/days, base/int64, ledger/thresholds, ledger/budgets, log/events
 -- @include base/hash_fields, ledger/ledger_hold
 -- @include ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
 local now = now_ms()

@@ -1,30 +1,46 @@
 #!lua
---[[
-index_view: adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came
-from, both or neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing
-of it is written. Adding a row again changes nothing. A cursor that is no id counts as none.
-KEYS[1] cursors  hash  partition → id of the last outbox entry that was followed    KEYS[2..] indexes  zset  of a day or a minute each
-ARGV[1..] when each index ends, ms; then in turn: partition ('': rows that need no cursor), its cursor as it was read or '',
-its cursor to be, a number of rows, and for each row: the number of its index, from 1; score, or
-`+` and by how much the score rises if the row before it was not there yet; member
-Reply: indexed, then for each partition its cursor as it is now
+--[[ Written by `make signatures`, from the declaration in src/store.
+Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
+neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
+written. Adding a row again changes nothing. A cursor that is no id counts as none.
+
 Raises where a key of another type stands in the place of an index.
+
+KEYS[1]    write  cursors  hash  {all}:cursors
+KEYS[2..]  write  indexes  zset  {all}:<view>:<day> | {all}:<view>:<kind>:<day> | {all}:<view>_ids:<day> | {all}:denials:<minute>
+
+ARGV[1]                 ends_ms   n, then n more  When each index ends.
+ARGV[ends_ms_to + 1..]  followed  to the end
+    In turn: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
+    places; and in these for each row the number of its index, from 1; its score, or + and by how much the score rises
+    if the row before it was not there yet; its member.
+
+Replies, the first that applies:
+  indexed cursors
+Writes:
+  The indexes and the cursors.
 ]]
-local cursors, reply, added, moved = KEYS[1], {'indexed'}, {}, {}
-local at = #KEYS
+local cursors = KEYS[1]
+local indexes_from = 2
+local ends_ms_from = 2
+local ends_ms_to = 1 + ARGV[1]
+local followed_from = ends_ms_to + 1
+-- End of the signature.
+local reply, added, moved = {'indexed'}, {}, {}
+local at = followed_from
 while at <= #ARGV do
-  local partition, read, next, rows = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local partition, read, next, rows_to = ARGV[at], ARGV[at + 1], ARGV[at + 2], at + 3 + ARGV[at + 3]
   local stored = partition ~= '' and redis.call('HGET', cursors, partition) or ''
   if not stored:find('^%d+%-%d+$') then stored = '' end
   if stored == read then
-    for row = at + 4, at + 3 + 3 * rows, 3 do added[#added + 1] = row end
+    for row = at + 4, rows_to, 3 do added[#added + 1] = row end
     if partition ~= '' then moved[#moved + 1], moved[#moved + 2] = partition, next end
     stored = next
   end
   reply[#reply + 1] = stored
-  at = at + 4 + 3 * rows
+  at = rows_to + 1
 end
-for i = 2, #KEYS do
+for i = indexes_from, #KEYS do
   local kind = redis.call('TYPE', KEYS[i]).ok
   if kind ~= 'zset' and kind ~= 'none' then error(KEYS[i] .. ': a ' .. kind .. ' stands in the place of an index') end
 end
@@ -32,7 +48,7 @@ end
 -- Effects: none can fail.
 local new = 0
 for _, row in ipairs(added) do
-  local index, score, member = KEYS[ARGV[row] + 1], ARGV[row + 1], ARGV[row + 2]
+  local index, score, member = KEYS[ARGV[row] + indexes_from - 1], ARGV[row + 1], ARGV[row + 2]
   local by = score:match('^%+(%d+)$')
   if not by then
     new = redis.call('ZADD', index, score, member)
@@ -40,6 +56,6 @@ for _, row in ipairs(added) do
     redis.call('ZINCRBY', index, by, member)
   end
 end
-for i = 2, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[i - 1]) end
+for i = indexes_from, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[ends_ms_from + i - indexes_from]) end
 for i = 1, #moved, 2 do redis.call('HSET', cursors, moved[i], moved[i + 1]) end
 return reply

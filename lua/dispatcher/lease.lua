@@ -1,16 +1,27 @@
 #!lua flags=allow-oom
---[[
-lease: makes one dispatcher the owner of a partition for a while, or renews its lease.
-KEYS[1] lease hash
-ARGV[1] owner          ARGV[3] action: take | release                     ARGV[5] young_ms: a lease renewed within it
-ARGV[2] duration_ms    ARGV[4] dispatchers known to be alive, by blanks           stands, its owner may have just come
-Reply: leased token now_ms | held now_ms until_ms | released
+--[[ Written by `make signatures`, from the declaration in src/store.
+Makes one dispatcher the owner of a partition for a while, or renews its lease.
+
 A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new
 owner: whoever writes under the lease presents it, so that a former owner that wakes up late is refused (fencing).
+
+KEYS[1]  write  lease  hash  lease
+
+ARGV[1]  owner        text
+ARGV[2]  duration_ms  int64
+ARGV[3]  action       text   take or release.
+ARGV[4]  alive        text   Dispatchers, blanks between.
+ARGV[5]  young_ms     int64  A lease that was renewed within it stands: its owner may have just started.
+
+Replies, the first that applies:
+  held now_ms until_ms | leased token now_ms | released
+Writes:
+  On leased and released: the lease.
 ]]
--- @include base/time
 local lease = KEYS[1]
 local owner, duration_ms, action, alive, young_ms = unpack(ARGV)
+-- End of the signature.
+-- @include base/time
 local now = now_ms()
 local holder, token, until_ms = unpack(redis.call('HMGET', lease, 'owner', 'token', 'until_ms'))
 local known = (' ' .. alive .. ' '):find(' ' .. (holder or '') .. ' ', 1, true)

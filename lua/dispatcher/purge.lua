@@ -1,20 +1,36 @@
 #!lua flags=allow-oom
---[[
-purge: removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had
-charged moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
-KEYS[1] index  zset of the day: reservations or posts    KEYS[2] lease  hash
-Keys built: the records that the index names and the budgets that they name, read before the first write.
-ARGV[1] record_prefix    ARGV[3] ended_before_ms    ARGV[5] fencing_token
-ARGV[2] budget_prefix    ARGV[4] rows at most       ARGV[6] kept_before: rows of the index that earlier calls kept
-Reply: fenced | purged examined removed kept first_ended_ms|'' next_created_ms|''
-Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there are
-no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
-not examined.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
+moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
+
+Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there
+are no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that
+was not examined.
+
+KEYS[1]  read   lease  hash  lease
+KEYS[2]  write  index  zset  rsvs:<tenant>:<of_day>  (if reservations)
+KEYS[2]  write  index  zset  usage_events:<tenant>:<of_day>  (if usage_events)
+built    write         hash  rsv:<reservation_id>
+built    write         hash  usage_event:<event_id>
+built    write         hash  budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  record_prefix    text                     Of reservations or of usage events.
+ARGV[2]  budget_prefix    prefix budget:<tenant>:
+ARGV[3]  ended_before_ms  int64
+ARGV[4]  rows             int64                    At most.
+ARGV[5]  fencing_token    int64
+ARGV[6]  kept_before      int64                    Rows of the index that earlier calls kept.
+
+Replies, the first that applies:
+  fenced | purged examined removed kept first_ended_ms next_created_ms
+Writes:
+  On purged: the records and their rows go; the bases of the ledgers.
 ]]
+local lease, index = unpack(KEYS)
+local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, kept_before = unpack(ARGV)
+-- End of the signature.
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields
-local index, lease = unpack(KEYS)
-local record_prefix, budget_prefix, ended_before_ms, rows, token, kept_before = unpack(ARGV)
-if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
 -- Reads: every record and every ledger.
 local ids = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ended_before_ms, 'LIMIT', kept_before, rows)

@@ -1,23 +1,43 @@
 #!lua flags=allow-oom
---[[
-retire: ends a look of retention at one day of a tenant. Logs whose time is over go; a day of which nothing is left
-leaves the registry; else the registry learns when to look again.
-KEYS[1] reservations  zset  of the day    KEYS[4] audit_log  stream  of the day    KEYS[7] days   zset
-KEYS[2] posts         zset  of the day    KEYS[5] seals      hash    of the day    KEYS[8] lease  hash
-KEYS[3] event_log     stream of the day   KEYS[6] chain      hash
-ARGV[1] member of days: tenant:yyyymmdd    ARGV[4] drop_events 1|0    ARGV[6..9] when to look again while there still
-ARGV[2] day_start_ms                       ARGV[5] drop_audit  0..2              are reservations, posts, events, audit
-ARGV[3] fencing_token                                                            entries; ms
-Reply: fenced | retired events audit | kept events audit next_ms; events and audit: entries dropped
-drop_audit: 1: if it is the oldest of its chain; 2: also if older entries are missing, for they will not come any more. One
-that is not sealed stays in any case, and is looked at again in an hour. The chain keeps number and hash of the last entry
-that went, from which on it can be checked, and how many went in all.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
+registry; else the registry learns when to look again.
+
+events and audit: entries removed. drop_audit 1: if the log is the oldest of its chain; 2: also if older entries are
+missing, for they will not come any more. A log that is not sealed stays in any case, and is looked at again in an hour.
+The chain keeps number and hash of the last entry that went, from which on it can be checked, and how many went in all.
+
+KEYS[1]  read   lease         hash    lease
+KEYS[2]  read   reservations  zset    rsvs:<tenant>:<of_day>
+KEYS[3]  read   usage_events  zset    usage_events:<tenant>:<of_day>
+KEYS[4]  write  event_log     stream  events:<tenant>:<of_day>
+KEYS[5]  write  audit_log     stream  audit:<tenant>:<of_day>
+KEYS[6]  write  seals         hash    seals:<tenant>:<of_day>
+KEYS[7]  write  chain         hash    chain:<tenant>
+KEYS[8]  write  days          zset    days
+
+ARGV[1]  member                 text    Of days.
+ARGV[2]  of_day_start_ms        int64
+ARGV[3]  fencing_token          int64
+ARGV[4]  drop_events            1 or 0
+ARGV[5]  drop_audit             int64   0, 1 or 2.
+ARGV[6]  reservations_again_ms  int64   When to look again while there are reservations.
+ARGV[7]  usage_events_again_ms  int64
+ARGV[8]  events_again_ms        int64
+ARGV[9]  audit_again_ms         int64
+
+Replies, the first that applies:
+  fenced | retired events audit | kept events audit next_ms
+Writes:
+  The logs that go, the chain, the registry.
 ]]
+local lease, reservations, usage_events, event_log, audit_log, seals, chain, days = unpack(KEYS)
+local member, of_day_start_ms, fencing_token, drop_events, drop_audit, reservations_again_ms, usage_events_again_ms,
+  events_again_ms, audit_again_ms = unpack(ARGV)
+-- End of the signature.
 -- @include base/time
-local reservations, posts, event_log, audit_log, seals, chain, days, lease = unpack(KEYS)
 local HOUR_MS = 3600000
-local member, day_start_ms, token, drop_events, drop_audit = unpack(ARGV, 1, 5)
-if redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local now = now_ms()
 
 -- The number of an entry in its chain.
@@ -45,13 +65,13 @@ local function anchor_after(entries)
 end
 
 -- Reads.
-local events, audit, anchored, audit_again_ms = 0, 0, nil, tonumber(ARGV[9])
+local events, audit, anchored, sealed_again_ms = 0, 0, nil, tonumber(audit_again_ms)
 if drop_events == '1' and redis.call('EXISTS', event_log) == 1 then events = redis.call('XLEN', event_log) end
 if drop_audit ~= '0' and redis.call('EXISTS', audit_log) == 1 then
   audit = redis.call('XLEN', audit_log)
   anchored = audit > 0 and anchor_after(audit)
   if audit > 0 and not anchored then
-    audit, drop_audit, audit_again_ms = 0, '0', now + HOUR_MS
+    audit, drop_audit, sealed_again_ms = 0, '0', now + HOUR_MS
   end
 end
 
@@ -60,12 +80,13 @@ if anchored then redis.call('HSET', chain, unpack(anchored)) end
 if drop_events == '1' then redis.call('UNLINK', event_log) end
 if drop_audit ~= '0' then redis.call('UNLINK', audit_log, seals) end
 local next_ms = nil
-for i, key in ipairs({reservations, posts, event_log, audit_log}) do
-  local again = key == audit_log and audit_again_ms or tonumber(ARGV[5 + i])
-  if redis.call('EXISTS', key) == 1 and (not next_ms or again < next_ms) then next_ms = again end
+for _, kept in ipairs({{reservations, reservations_again_ms}, {usage_events, usage_events_again_ms}, {event_log, events_again_ms},
+  {audit_log, sealed_again_ms}}) do
+  local again = tonumber(kept[2])
+  if redis.call('EXISTS', kept[1]) == 1 and (not next_ms or again < next_ms) then next_ms = again end
 end
 -- The tenant's record says that the present day is registered, so that row stays until the day is well over.
-local over_ms = day_start_ms + 2 * DAY_MS
+local over_ms = of_day_start_ms + 2 * DAY_MS
 if not next_ms and now >= over_ms then
   redis.call('ZREM', days, member)
   return {'retired', events, audit}

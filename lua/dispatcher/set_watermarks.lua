@@ -1,15 +1,25 @@
 #!lua
---[[
-set_watermarks: notes up to when some partitions are in a view over all tenants. What was further stays.
-KEYS[1] watermarks  hash  ms → the partitions whose watermark that is: all that happened before is in the view; a bit each,
-in 256 hexadecimal digits, the first partition first; and `all`: the same for all partitions
-ARGV[1..] ms and partitions, in turn
-Reply: noted all, 0 while a partition has none
-A partition stands under one time only. Dispatchers tell one for all partitions that they have followed to the end, so
-there are few of them, and a note is short however many partitions it is about.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records how far some partitions are in a view over all tenants. What was further stays.
+
+A partition stands under one time only. Dispatchers report one time for all partitions that they have followed to the
+end, so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has
+no time.
+
+KEYS[1]  write  watermarks  hash  {all}:watermarks:<view>
+
+ARGV[1..]  reached  to the end
+    Times in ms, and for each its partitions: a bit each, in 256 hexadecimal digits, the first partition first.
+
+Replies, the first that applies:
+  noted all
+Writes:
+  On noted: the watermarks.
 ]]
-local WORDS = 32
 local watermarks = KEYS[1]
+local reached_from = 1
+-- End of the signature.
+local WORDS = 32
 
 local function words_of(digits)
   local words = {}
@@ -37,7 +47,7 @@ local fields = redis.call('HGETALL', watermarks)
 for i = 1, #fields, 2 do
   if fields[i] ~= 'all' then noted[fields[i]], was[fields[i]] = words_of(fields[i + 1]), fields[i + 1] end
 end
-for i = 1, #ARGV, 2 do
+for i = reached_from, #ARGV, 2 do
   local ms, set = ARGV[i], words_of(ARGV[i + 1])
   for other, partitions in pairs(noted) do
     if tonumber(other) > tonumber(ms) then change(set, without, partitions) end

@@ -128,7 +128,7 @@ if counts then
   rates_count(counts, 1)
 end
 if beyond or not eventless then
-  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, base/days, ledger/over_limit_or_in_debt
+  -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, log/days, ledger/over_limit_or_in_debt
   local events = events_new(event_log, outbox, tenant, day, now, context,
     redis.call('HGET', reservation, 'action_kind') or '*')
   if beyond then

@@ -51,7 +51,7 @@ local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amoun
 local budgets_from = 10
 local facts_from = 19
 -- End of the signature.
--- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, base/days, base/int64
+-- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
 -- @include ledger/evaluate_other_units, ledger/evaluate_dead_holds, log/events, log/denials
 

@@ -1,12 +1,23 @@
 #!lua flags=no-writes,allow-oom
---[[
-load_policies: a number of a tenant's policies and the version that they are at, for a replica to choose among them.
-KEYS[1] tenant hash    KEYS[2] policies zset, lexical
-Keys built: the policies that it names, read only.
-ARGV[1] policy_prefix    ARGV[2] after: an id, or ''    ARGV[3] rows at most
-Reply: loaded version last complete(1|0), then the record of each; last is the id of the last one looked at
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads a number of a tenant's policies and their version, for a replica to choose among them. last: the last id that was
+looked at.
+
+KEYS[1]  read  tenant_key  hash  tenant:<tenant>
+KEYS[2]  read  policies    zset  policies:<tenant>
+built    read              hash  policy:<policy_id>
+
+ARGV[1]  policy_prefix  prefix policy:
+ARGV[2]  after          text            An id, or ''.
+ARGV[3]  rows           int64           At most.
+
+Replies, the first that applies:
+  loaded version last complete records
+Writes:
+  Nothing.
 ]]
--- @include ledger/policies_read
 local tenant_key, policies = unpack(KEYS)
-local prefix, after, rows = unpack(ARGV)
-return policies_read({'loaded', redis.call('HGET', tenant_key, 'policies') or ''}, policies, prefix, after, rows)
+local policy_prefix, after, rows = unpack(ARGV)
+-- End of the signature.
+-- @include ledger/policies_read
+return policies_read({'loaded', redis.call('HGET', tenant_key, 'policies') or ''}, policies, policy_prefix, after, rows)

@@ -41,7 +41,7 @@ local kept_from = 12
 local kept_to = 11 + ARGV[11]
 local audit_from = kept_to + 1
 -- End of the signature.
--- @include base/time, access/access, access/scope_filter, access/tenant, base/days, base/int64, ledger/thresholds
+-- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
 -- @include ledger/budgets, ledger/budgets_of_record
 -- @include ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation
 

@@ -65,7 +65,7 @@ local budgets_from = 12
 local facts_from = 23
 local facts_to = 22 + ARGV[22]
 -- End of the signature.
--- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, base/days, base/int64
+-- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
 -- @include ledger/overage_policy, ledger/ledger_hold, ledger/no_threshold_crossed
 local action_kind = ARGV[facts_from + 1]

@@ -53,7 +53,7 @@ local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actua
 local budgets_from = 10
 local kept_from = 19
 -- End of the signature.
--- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, base/days, base/int64
+-- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys
 -- @include ledger/evaluate_dead_holds, ledger/overage_policy, ledger/overage, ledger/ledger_hold, ledger/ledger_charge
 -- @include ledger/no_threshold_crossed

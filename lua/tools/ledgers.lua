@@ -1,21 +1,35 @@
 #!lua flags=no-writes,allow-oom
---[[
-ledgers: ledgers of one partition at one moment of the store's clock.
-KEYS[1] over_limit_or_in_debt  zset    KEYS[2..] budgets  hash
-ARGV[1..] how the index of the over_limit_or_in_debt names each of them: `<tenant> <UNIT> <scope>`
-Reply: ledgers now_ms, then for each ledger an array: status allocated spent reserved debt remaining base_spent base_debt
-is_over_limit, and its scores among the over_limit_or_in_debt for its debt and for being over its limit, each false where it is missing;
-an empty array where the key holds no hash.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads ledgers of one partition at one moment of the store's clock.
+
+The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit, and its
+scores in the index of those over their limit or in debt, for its debt and for being over its limit. An empty array
+where the key holds no hash.
+
+KEYS[1]    read  over_limit_or_in_debt  zset  over_limit_or_in_debt
+KEYS[2..]  read  budgets                hash  budget:<tenant>:<unit>:<scope>
+
+ARGV[1..]  names  to the end  How the index names each ledger: tenant, unit and scope.
+
+Replies, the first that applies:
+  ledgers now_ms fields
+Writes:
+  Nothing.
 ]]
+local over_limit_or_in_debt = KEYS[1]
+local budgets_from = 2
+local names_from = 1
+-- End of the signature.
 -- @include base/time, base/hash_fields
 local reply = {'ledgers', now_ms()}
-for i = 2, #KEYS do
+for i = budgets_from, #KEYS do
   local fields = hash_fields(KEYS[i], 'status', 'allocated', 'spent', 'reserved', 'debt', 'remaining', 'base_spent',
     'base_debt', 'is_over_limit')
   if not fields.err then
-    fields[10] = redis.call('ZSCORE', KEYS[1], 'debt ' .. ARGV[i - 1])
-    fields[11] = redis.call('ZSCORE', KEYS[1], 'over ' .. ARGV[i - 1])
+    local name = ARGV[names_from + i - budgets_from]
+    fields[10] = redis.call('ZSCORE', over_limit_or_in_debt, 'debt ' .. name)
+    fields[11] = redis.call('ZSCORE', over_limit_or_in_debt, 'over ' .. name)
   end
-  reply[1 + i] = fields.err and {} or fields
+  reply[3 + i - budgets_from] = fields.err and {} or fields
 end
 return reply

@@ -3,8 +3,8 @@
 use tracing::error;
 
 use crate::domain::ids::Partition;
+use crate::store::dispatcher::flush::Flushed;
 use crate::store::dispatcher::poll::Due;
-use crate::store::dispatcher::rollups::Flushed;
 use crate::store::{Lease, StoreError};
 
 /// The partitions of `leases`, in their order.
@@ -76,7 +76,7 @@ where
         for Due { member, .. } in members {
             match flush(lease, member.clone()).await {
                 Ok(Flushed::Facts(count)) => pass.emitted += count,
-                Ok(Flushed::Early | Flushed::WrongDay) => {}
+                Ok(Flushed::Early) => {}
                 Ok(Flushed::Fenced) => {
                     lost(lease);
                     break;

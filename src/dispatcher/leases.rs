@@ -152,7 +152,7 @@ impl LeaseKeeper {
         let begun = Instant::now();
         match self
             .store
-            .stay_member(&self.name, ALIVE.min(self.lease))
+            .heartbeat(&self.name, ALIVE.min(self.lease))
             .await
         {
             Ok(dispatchers) => self.share_among(dispatchers, begun).await,
@@ -253,7 +253,7 @@ impl LeaseKeeper {
         let partitions = self.leases.partitions();
         self.leases.drop_all(&partitions);
         self.metrics.partitions.set(0);
-        let left = self.store.leave_members(&self.name).await;
+        let left = self.store.end_heartbeat(&self.name).await;
         let released = self.store.release_leases(&self.name, &partitions).await;
         match left.and(released) {
             Ok(()) => info!(

@@ -9,7 +9,7 @@ use super::due::{DueRows, Emitted, emit_due, partitions};
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
-use crate::store::dispatcher::rollups::Sum;
+use crate::store::dispatcher::rollups::Rollup;
 use crate::store::{Lease, Store, StoreError};
 
 /// Rollups of each kind examined in each partition in one pass.
@@ -56,16 +56,16 @@ impl Rollups {
         mut lost: impl FnMut(Lease),
     ) -> Result<Emitted, StoreError> {
         let mut pass = Emitted::default();
-        for kind in Sum::ALL {
+        for kind in Rollup::ALL {
             let polled = self
                 .store
-                .poll_sums(kind, &partitions(leases), ROWS)
+                .poll_rollups(kind, &partitions(leases), ROWS)
                 .await?;
             let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
             let what = format!("rollup of {}", kind.as_str());
             let flush = |lease, member: String| async move {
                 let cause = self.cause();
-                self.store.flush_sum(kind, &member, lease, &cause).await
+                self.store.flush_rollup(kind, &member, lease, &cause).await
             };
             let emitted = emit_due(due, &what, &mut lost, flush).await?;
             self.emitted

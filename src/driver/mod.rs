@@ -1,7 +1,7 @@
 //! The Redis driver: connections to one server, Sentinel or a Cluster; deadlines, retries, scripts and Redis's clock. No
 //! script and no key is named here.
 
-pub(crate) mod assemble;
+pub mod assemble;
 pub mod call;
 pub mod clock;
 pub mod clock_monitor;

@@ -1,40 +1,50 @@
-//! One script over many keys at once: a pipeline per node instead of a round trip per key.
+//! Many calls of a script at once: a pipeline per node instead of a round trip per call.
 
 use redis::Value;
 use tracing::warn;
 
-use super::{Arg, Lane, Script, Store, StoreError};
+use super::signature::ScriptCall;
+use super::{Call, Lane, Store, StoreError};
 
 /// How often what a node refused is sent again: once for a script that it did not know, once for a slot on the move.
 const ROUNDS: usize = 3;
 
 impl Store {
-    /// Runs a script once for each key, with the same arguments; off the request path. The replies come in the order of
-    /// `keys`, `None` where there was none: a node that did not answer, a slot that has no owner.
+    /// Makes many calls of a script, off the request path. The outcomes come in the order of `calls`, `None` where there was no
+    /// reply: a node that did not answer, a slot that has no owner.
     ///
-    /// Only for scripts that may run twice for the same key.
+    /// Only for scripts that may run twice, refuse nothing and have no keys of a day.
     ///
     /// # Errors
     /// [`StoreError`] when the deployment cannot be read.
-    pub(super) async fn call_each(
+    pub(super) async fn run_each<C: ScriptCall>(
         &self,
-        script: &Script,
-        keys: &[String],
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Option<Value>>, StoreError> {
-        let mut replies = vec![None; keys.len()];
-        let mut left: Vec<usize> = (0..keys.len()).collect();
+        calls: &[C],
+    ) -> Result<Vec<Option<Result<C::Outcome, StoreError>>>, StoreError> {
+        let today = self.today();
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|call| call.on(self.keys(), today))
+            .collect();
+        let replies = self.send_each(&calls).await?.into_iter();
+        let read = |reply| {
+            let refused = |refused: super::signature::Refused| refused.unexpected(C::SIGNATURE);
+            C::read(reply).and_then(|outcome| outcome.map_err(refused))
+        };
+        Ok(replies.map(|reply| reply.map(read)).collect())
+    }
+
+    async fn send_each(&self, calls: &[Call]) -> Result<Vec<Option<Value>>, StoreError> {
+        let mut replies = vec![None; calls.len()];
+        let mut left: Vec<usize> = (0..calls.len()).collect();
         for _ in 0..ROUNDS {
-            left = self.pipe(script, keys, args, left, &mut replies).await?;
+            left = self.pipe(calls, left, &mut replies).await?;
             let Some(first) = left.pop() else { break };
             // One of the refused goes alone: that loads the script, or finds the slot's new node.
-            match self
-                .call_on(Lane::Background, script, &keys[first..=first], args)
-                .await
-            {
+            match self.send_on(Lane::Background, &calls[first]).await {
                 Ok(reply) => replies[first] = Some(reply),
                 Err(error) => {
-                    let name = script.name();
+                    let name = calls[first].script.name();
                     warn!(script = name, error = %error, "script `{name}` was refused for one of many keys: {error}");
                 }
             }
@@ -42,18 +52,16 @@ impl Store {
         Ok(replies)
     }
 
-    /// Answers those keys that were refused; what a silent node was sent may have run.
+    /// Sends these calls; returns those that were refused. What a silent node was sent may have run.
     async fn pipe(
         &self,
-        script: &Script,
-        keys: &[String],
-        args: &[Arg<'_>],
+        calls: &[Call],
         wanted: Vec<usize>,
         replies: &mut [Option<Value>],
     ) -> Result<Vec<usize>, StoreError> {
         let command = |index: &usize| {
-            let command = script.command(&keys[*index..=*index], args);
-            (keys[*index].clone(), command)
+            let call = &calls[*index];
+            (call.key.clone(), call.command.clone())
         };
         let commands: Vec<_> = wanted.iter().map(command).collect();
         let (mut refused, mut silent) = (Vec::new(), 0);
@@ -64,8 +72,8 @@ impl Store {
                 None => silent += 1,
             }
         }
-        if silent > 0 {
-            let name = script.name();
+        if let (1.., Some(call)) = (silent, calls.first()) {
+            let name = call.script.name();
             warn!(
                 script = name,
                 keys = silent,

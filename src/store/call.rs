@@ -48,9 +48,7 @@ impl Store {
     pub(super) async fn send_on(&self, lane: Lane, call: &Call) -> Result<Value, StoreError> {
         let turn = self.turn()?;
         self.deployment_by(turn.deadline).await?;
-        let (key, script) = (call.key.as_bytes(), call.script);
-        self.execute(script, key, &call.command, lane, turn.deadline)
-            .await
+        self.execute(call, lane, turn.deadline).await
     }
 
     /// A connection to the node that such calls go to.

@@ -1,11 +1,28 @@
 //! What was fixed when the deployment was started, and whether it fits this process.
 
-use redis::Value;
-
 use crate::domain::ids::DeploymentSecret;
 use crate::driver::error::{DeploymentError, StoreError};
-use crate::driver::reply::Reply;
-use crate::store::scripts::META;
+use crate::store::signature::signature;
+
+signature! {
+    /// Starts a deployment, or answers how it was started. The values of the first caller stay.
+    META: Meta -> MetaReply = "deployment/meta", flags "allow-oom";
+    keys of deployment { write meta(); }
+    args {
+        /// The newest layout of the caller.
+        layout: i64,
+        partitions: i64,
+        /// 32 random bytes, base64url.
+        secret: &'a str,
+        dialect: &'a str,
+    }
+    replies {
+        meta: Meta {
+            layout: Option<String>, partitions: Option<String>, secret: Option<String>, dialect: Option<String>,
+        },
+    }
+    writes "All four fields at once, if the key does not exist."
+}
 
 /// The newest layout of the data that this binary reads and writes.
 pub const LAYOUT: i64 = 1;
@@ -30,22 +47,23 @@ impl Deployment {
         DeploymentSecret::generate().expose()
     }
 
-    /// Reads the reply of `meta.lua` and holds it against what this process expects.
-    pub(super) fn check(reply: Value, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
+    /// Holds the reply of `meta.lua` against what this process expects.
+    pub(super) fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
         let damaged = |what| DeploymentError::Damaged {
             prefix: prefix.to_owned(),
             what,
         };
-        let mut reply = Reply::new(&META, reply)?;
-        reply.next_str()?;
-        let layout = reply.opt_i64().ok().flatten().ok_or(damaged("layout"))?;
-        let partitions = reply
-            .opt_i64()
-            .ok()
-            .flatten()
-            .ok_or(damaged("partitions"))?;
-        let secret = reply.opt_str()?.ok_or(damaged("secret"))?;
-        let found = reply.opt_str()?.ok_or(damaged("dialect"))?;
+        let MetaReply::Meta {
+            layout,
+            partitions,
+            secret,
+            dialect: found,
+        } = reply;
+        let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
+        let layout = number(layout).ok_or(damaged("layout"))?;
+        let partitions = number(partitions).ok_or(damaged("partitions"))?;
+        let secret = secret.ok_or(damaged("secret"))?;
+        let found = found.ok_or(damaged("dialect"))?;
         let prefix = prefix.to_owned();
         if layout > LAYOUT {
             let known = LAYOUT;
@@ -88,31 +106,29 @@ mod tests {
     fn check(
         layout: &str,
         partitions: &str,
-        secret: Value,
+        secret: Option<String>,
         dialect: &str,
     ) -> Result<Deployment, StoreError> {
-        let bulk = |text: &str| Value::BulkString(text.into());
-        let fields = vec![
-            bulk("meta"),
-            bulk(layout),
-            bulk(partitions),
+        let reply = MetaReply::Meta {
+            layout: Some(layout.to_owned()),
+            partitions: Some(partitions.to_owned()),
             secret,
-            bulk(dialect),
-        ];
-        Deployment::check(Value::Array(fields), "ba", "service")
+            dialect: Some(dialect.to_owned()),
+        };
+        Deployment::check(reply, "ba", "service")
     }
 
     #[test]
     fn only_a_deployment_of_the_same_shape_is_used() {
-        let secret = || Value::BulkString(Deployment::propose_secret().into());
+        let secret = || Some(Deployment::propose_secret());
         let refusal =
             |result: Result<Deployment, StoreError>| result.expect_err("a refusal").to_string();
         assert!(check("1", "1024", secret(), "service").is_ok());
         assert!(refusal(check("2", "1024", secret(), "service")).contains("layout 2"));
         assert!(refusal(check("1", "256", secret(), "service")).contains("256 partitions"));
         assert!(refusal(check("1", "1024", secret(), "cycles")).contains("BUDGET_DIALECT=cycles"));
-        assert!(refusal(check("1", "1024", Value::Nil, "service")).contains("damaged (secret)"));
-        let short = Value::BulkString("c2hvcnQ".into());
+        assert!(refusal(check("1", "1024", None, "service")).contains("damaged (secret)"));
+        let short = Some("c2hvcnQ".to_owned());
         assert!(refusal(check("1", "1024", short, "service")).contains("damaged (secret)"));
         assert!(refusal(check("x", "1024", secret(), "service")).contains("damaged (layout)"));
     }
@@ -120,13 +136,7 @@ mod tests {
     #[test]
     fn the_secret_is_not_printed() {
         let secret = Deployment::propose_secret();
-        let deployment = check(
-            "1",
-            "1024",
-            Value::BulkString(secret.clone().into()),
-            "service",
-        )
-        .expect("it fits");
+        let deployment = check("1", "1024", Some(secret.clone()), "service").expect("it fits");
         assert!(!format!("{deployment:?}").contains(&secret));
     }
 }

@@ -7,7 +7,7 @@ mod call;
 mod deadline;
 pub mod deployment;
 pub mod dispatcher;
-pub(crate) mod fragments;
+pub mod fragments;
 pub mod keys;
 mod pipelines;
 pub mod runtime;
@@ -18,7 +18,7 @@ pub mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
@@ -43,8 +43,7 @@ use crate::domain::ids::DeploymentSecret;
 use crate::driver::connection::{Connection, Request};
 use crate::driver::link::Dialer;
 use crate::driver::url::Topology;
-use crate::script_args;
-use crate::store::scripts::META;
+use crate::store::deployment::{META, Meta};
 use crate::store::signature::{Refused, ScriptCall};
 
 /// A name and its value.
@@ -142,19 +141,16 @@ impl Store {
             return Ok(known);
         }
         let load = || async {
-            let key = inner.keys.meta();
-            let secret = Deployment::propose_secret();
-            let args = script_args![
-                deployment::LAYOUT,
-                deployment::PARTITIONS,
-                &secret,
-                inner.dialect
-            ];
-            let command = META.command(&[&key], args);
-            let reply = self
-                .execute(&META, key.as_bytes(), &command, Lane::Background, deadline)
-                .await?;
-            Deployment::check(reply, inner.keys.prefix(), inner.dialect)
+            let call = Meta {
+                layout: deployment::LAYOUT,
+                partitions: deployment::PARTITIONS,
+                secret: &Deployment::propose_secret(),
+                dialect: inner.dialect,
+            };
+            let call = call.on(&inner.keys, self.today());
+            let reply = self.execute(&call, Lane::Background, deadline).await?;
+            let meta = Meta::read(reply)?.map_err(|refused| refused.unexpected(&META))?;
+            Deployment::check(meta, inner.keys.prefix(), inner.dialect)
         };
         let loaded = timeout_at(deadline, inner.deployment.get_or_try_init(load)).await;
         loaded.unwrap_or_else(|_| {
@@ -198,7 +194,20 @@ impl Store {
         C::read(self.send_on(lane, &call).await?)
     }
 
-    /// Runs a script that refuses nothing, on a lane.
+    /// Runs a script on the request path, see [`Store::run_on`].
+    pub(crate) async fn run<C: ScriptCall>(
+        &self,
+        call: &C,
+    ) -> Result<Result<C::Outcome, Refused>, StoreError> {
+        self.run_on(Lane::Request, call).await
+    }
+
+    /// Runs a script that refuses nothing, on the request path.
+    pub(crate) async fn outcome<C: ScriptCall>(&self, call: &C) -> Result<C::Outcome, StoreError> {
+        self.outcome_on(Lane::Request, call).await
+    }
+
+    /// The same on a lane.
     pub(crate) async fn outcome_on<C: ScriptCall>(
         &self,
         lane: Lane,
@@ -208,52 +217,16 @@ impl Store {
         outcome.map_err(|refused| refused.unexpected(C::SIGNATURE))
     }
 
-    /// Runs a script on the request path: one round trip on a shared connection.
-    ///
-    /// All keys share the first key's hash tag. Nothing is sent twice that may have run.
-    ///
-    /// # Errors
-    /// See [`StoreError`]; an unavailable Redis is reported within [`Store::timeout`], counted over all calls of a request.
-    pub async fn call<K: AsRef<[u8]>>(
-        &self,
-        script: &Script,
-        keys: &[K],
-        args: &[Arg<'_>],
-    ) -> Result<Value, StoreError> {
-        self.call_on(Lane::Request, script, keys, args).await
-    }
-
-    /// Runs a script on the given lane, see [`Store::call`].
-    ///
-    /// # Errors
-    /// As for [`Store::call`].
-    pub async fn call_on<K: AsRef<[u8]>>(
-        &self,
-        lane: Lane,
-        script: &Script,
-        keys: &[K],
-        args: &[Arg<'_>],
-    ) -> Result<Value, StoreError> {
-        let turn = self.turn()?;
-        self.deployment_by(turn.deadline).await?;
-        let key = keys.first().map_or(&[][..], AsRef::as_ref);
-        let command = script.command(keys, args);
-        self.execute(script, key, &command, lane, turn.deadline)
-            .await
-    }
-
     async fn execute(
         &self,
-        script: &Script,
-        key: &[u8],
-        command: &Cmd,
+        call: &Call,
         lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
         let request = Request {
-            key,
-            command,
-            script: Some(script),
+            key: call.key.as_bytes(),
+            command: &call.command,
+            script: Some(call.script),
         };
         let sent = Instant::now();
         let reply = self.inner.connection.send(request, lane, deadline).await?;

@@ -1,25 +1,51 @@
 #!lua
---[[
-create_api_key: records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there
-is an idempotency key, the whole sealed, so that a repetition can show it again.
-KEYS[1] api_key    hash      KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
-KEYS[2] api_keys   zset      KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] tenant     hash      KEYS[6] days       zset      KEYS[9] unsealed   set
-KEYS[10] expiring  zset      KEYS[11] idempotency  hash  where there is a key
-ARGV[1] tenant               ARGV[5] key_hash             ARGV[8]  permissions, with a blank on either side
-ARGV[2] day yyyymmdd         ARGV[6] expires_at_ms or ''  ARGV[9]  context of events, lines of name and value
-ARGV[3] day_start_ms         ARGV[7] name                 ARGV[10] payload_hash    ARGV[11] sealed, or ''
-ARGV[4] key_id                                            ARGV[12] registered_ms, when the directory learnt of it
-ARGV[13] n, then n names and values of the record, then those of the audit entry
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
-  | tenant_not_found | tenant_suspended | expires_in_the_past | taken | created created_at_ms expires_at_ms sealed
-Writes on created: the tenant's list, what is to expire, the record, the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
+idempotency key, the sealed text of the key, so that a replay can answer it.
+
+KEYS[1]   write  tenant_key   hash    tenant:<tenant>
+KEYS[2]   write  api_key      hash    apikey:<key_id>
+KEYS[3]   write  api_keys     zset    apikeys:<tenant>
+KEYS[4]   write  expiring     zset    expiring
+KEYS[5]   write  event_log    stream  events:<tenant>:<day>
+KEYS[6]   write  outbox       stream  outbox
+KEYS[7]   write  days         zset    days
+KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[9]   write  chain        hash    chain:<tenant>
+KEYS[10]  write  unsealed     set     unsealed
+KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                day                      yyyymmdd
+ARGV[2]                day_start_ms             int64
+ARGV[3]                tenant                   text
+ARGV[4]                key_id                   text
+ARGV[5]                key_hash                 text
+ARGV[6]                requested_expires_at_ms  int64 or ''
+ARGV[7]                name                     text
+ARGV[8]                permissions              text            A blank on either side of each.
+ARGV[9]                sealed                   text            '' where there is no idempotency key.
+ARGV[10]               registered_ms            int64           When the directory learned of the key.
+ARGV[11]               payload_hash             text
+ARGV[12]               context                  text            The request cause, lines of name and value.
+ARGV[13]               fields                   n, then n more  Names and values of the record.
+ARGV[fields_to + 1..]  audit                    to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed created created_at expires_at sealed | tenant_unreadable |
+  tenant_closed | tenant_not_found | tenant_suspended | expires_in_the_past | taken |
+  created created_at expires_at sealed
+Writes:
+  On created: the tenant's list, the expiry, the API key, the event, the audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/tenant, base/days, log/events, log/audit, access/idempotency
-local api_key, api_keys, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, expiring, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, key_id, key_hash, expires_text, name, permissions, context, payload_hash, sealed,
-  registered_ms = unpack(ARGV, 1, 12)
-local fields_end = 13 + ARGV[13]
+local tenant_key, api_key, api_keys, expiring, event_log, outbox, days, audit_log, chain, unsealed, idempotency
+  = unpack(KEYS)
+local day, day_start_ms, tenant, key_id, key_hash, requested_expires_at_ms, name, permissions, sealed, registered_ms,
+  payload_hash, context = unpack(ARGV, 1, 12)
+local fields_from = 14
+local fields_to = 13 + ARGV[13]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events, log/audit, access/idempotency
 local KEY_LIFE_MS = 90 * DAY_MS
 -- The key was created when the directory learnt of it, which is what lists are in the order of; unless the directory's
 -- node has another idea of time altogether.
@@ -35,7 +61,7 @@ if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 local created = tonumber(registered_ms)
 if math.abs(now - created) > CLOCKS_DIFFER_MS then created = now end
-local expires_at_ms = expires_text ~= '' and tonumber(expires_text) or created + KEY_LIFE_MS
+local expires_at_ms = requested_expires_at_ms ~= '' and tonumber(requested_expires_at_ms) or created + KEY_LIFE_MS
 if expires_at_ms <= now then return {'expires_in_the_past'} end
 if redis.call('EXISTS', api_key) == 1 then return {'taken'} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
@@ -46,12 +72,12 @@ redis.call('ZADD', api_keys, created, key_id)
 redis.call('ZADD', expiring, expires_at_ms, tenant .. ':' .. key_id)
 redis.call('HSET', api_key, 'hash', key_hash, 'tenant', tenant, 'status', 'ACTIVE', 'expires_at_ms', expires_at_ms,
   'permissions', permissions, 'name', name, 'created_at_ms', created)
-if fields_end > 13 then redis.call('HSET', api_key, unpack(ARGV, 14, fields_end)) end
+if fields_to >= fields_from then redis.call('HSET', api_key, unpack(ARGV, fields_from, fields_to)) end
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.created', nil, {'data.key_id', key_id, 'data.key_name', name, 'data.new_status', 'ACTIVE',
   'data.permissions', permissions})
 events_point(events)
-audit_append(now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'created', created, expires_at_ms, sealed}
 idempotency_keep(idempotency, payload_hash, reply)

@@ -1,11 +1,22 @@
 #!lua flags=no-writes,allow-oom
---[[
-introspect: what an API key may do.
-KEYS[1] api_key  hash    KEYS[2] tenant  hash
-ARGV[1] key_hash    ARGV[2] tenant
-Reply: unauthorized why | introspected permissions scope_filter, each false where it is missing
+--[[ Written by `make signatures`, from the declaration in src/store.
+Tells what an API key may do.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+
+ARGV[1]  key_hash  text
+ARGV[2]  tenant    text
+
+Replies, the first that applies:
+  unauthorized why | introspected permissions scope_filter
+Writes:
+  Nothing.
 ]]
+local api_key, tenant_key = unpack(KEYS)
+local key_hash, tenant = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access
-local refusal, why, filter = admin_access_refusal(KEYS[1], KEYS[2], ARGV[1], ARGV[2], '', '', now_ms())
+local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, tenant, '', '', now_ms())
 if refusal then return {refusal, why} end
-return {'introspected', redis.call('HGET', KEYS[1], 'permissions'), filter}
+return {'introspected', redis.call('HGET', api_key, 'permissions'), filter}

@@ -1,14 +1,23 @@
 #!lua
---[[
-register_api_key: enters an API key into the directory before it is recorded, and chooses the time of its creation, so
-that the directory is in the order of these times, whatever the clocks of other nodes say.
-KEYS[1] api_keys  zset  of the deployment, by time of creation
-ARGV[1] key_id
-Reply: registered now_ms
+--[[ Written by `make signatures`, from the declaration in src/store.
+Enters an API key into the directory before it is recorded, and chooses its creation time, so that the directory is in
+the order of these times, whatever the clocks of other nodes say.
+
+KEYS[1]  write  api_key_directory  zset  {dir}:apikeys
+
+ARGV[1]  key_id  text
+
+Replies, the first that applies:
+  registered now_ms
+Writes:
+  On registered: the directory. An id that is there keeps its place.
 ]]
+local api_key_directory = KEYS[1]
+local key_id = ARGV[1]
+-- End of the signature.
 -- @include base/time
 local now = now_ms()
 
 -- Effects: none can fail. An id that is taken keeps its place.
-redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
+redis.call('ZADD', api_key_directory, 'NX', now, key_id)
 return {'registered', now}

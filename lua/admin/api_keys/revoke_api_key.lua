@@ -1,19 +1,37 @@
 #!lua flags=allow-oom
---[[
-revoke_api_key: ends an API key for good; its next use is refused.
-KEYS[1] api_key    hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] tenant     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
-ARGV[1] tenant, the key's owner    ARGV[4] key_id        ARGV[7] context of events, lines of name and value
-ARGV[2] day yyyymmdd               ARGV[5] reason or ''  ARGV[8..] names and values of the audit entry, all but the
-ARGV[3] day_start_ms               ARGV[6] payload_hash            name of the key
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
-  | not_found | key_revoked | revoked record…
-Writes on revoked: the record, the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Revokes an API key for good; its next use is refused.
+
+KEYS[1]  write  api_key      hash    apikey:<key_id>
+KEYS[2]  write  tenant_key   hash    tenant:<tenant>
+KEYS[3]  write  event_log    stream  events:<tenant>:<day>
+KEYS[4]  write  outbox       stream  outbox
+KEYS[5]  write  days         zset    days
+KEYS[6]  write  audit_log    stream  audit:<tenant>:<day>
+KEYS[7]  write  chain        hash    chain:<tenant>
+KEYS[8]  write  unsealed     set     unsealed
+KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]    day           yyyymmdd
+ARGV[2]    day_start_ms  int64
+ARGV[3]    tenant        text        The owner of the API key.
+ARGV[4]    key_id        text
+ARGV[5]    reason        text or ''
+ARGV[6]    payload_hash  text
+ARGV[7]    context       text        The request cause, lines of name and value.
+ARGV[8..]  audit         to the end  Names and values of the audit entry, except the name of the API key.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  key_revoked | revoked record
+Writes:
+  On revoked: the API key, the event, the audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/tenant, base/days, log/events, log/audit, access/idempotency
 local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, key_id, reason, payload_hash, context = unpack(ARGV, 1, 7)
+local day, day_start_ms, tenant, key_id, reason, payload_hash, context = unpack(ARGV, 1, 7)
+local audit_from = 8
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -37,7 +55,7 @@ local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.revoked', nil, {'data.key_id', key_id, 'data.key_name', name or '',
   'data.previous_status', status, 'data.new_status', 'REVOKED'})
 events_point(events)
-local audit = {unpack(ARGV, 8)}
+local audit = {unpack(ARGV, audit_from)}
 if name then audit[#audit + 1], audit[#audit + 2] = 'metadata.name', name end
 audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)

@@ -1,21 +1,39 @@
 #!lua
---[[
-update_api_key: changes an API key that is still good; its next use is judged by what it is then.
-KEYS[1] api_key    hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] tenant     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] idempotency  hash  where there is a key
-ARGV[1] tenant, the key's owner    ARGV[3] day_start_ms    ARGV[5] payload_hash
-ARGV[2] day yyyymmdd               ARGV[4] key_id          ARGV[6] context of events, lines of name and value
-ARGV[7] n, then n/2 times a field of the record and '=' and its value, or '' to remove it; then names and values of the
-audit entry
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
-  | not_found | key_ended status | updated record…
-Writes on updated: the record, the audit entry; the event where the key may do more, less or elsewhere. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Changes an API key that is still good; its next use is judged by what it is then.
+
+KEYS[1]  write  api_key      hash    apikey:<key_id>
+KEYS[2]  write  tenant_key   hash    tenant:<tenant>
+KEYS[3]  write  event_log    stream  events:<tenant>:<day>
+KEYS[4]  write  outbox       stream  outbox
+KEYS[5]  write  days         zset    days
+KEYS[6]  write  audit_log    stream  audit:<tenant>:<day>
+KEYS[7]  write  chain        hash    chain:<tenant>
+KEYS[8]  write  unsealed     set     unsealed
+KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                day           yyyymmdd
+ARGV[2]                day_start_ms  int64
+ARGV[3]                tenant        text            The owner of the API key.
+ARGV[4]                key_id        text
+ARGV[5]                payload_hash  text
+ARGV[6]                context       text            The request cause, lines of name and value.
+ARGV[7]                fields        n, then n more  A field of the record, then = and its value, or '' to remove it.
+ARGV[fields_to + 1..]  audit         to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  key_ended status | updated record
+Writes:
+  On updated: the API key, the audit entry; the event where the key may do more, less or elsewhere. Otherwise nothing.
 ]]
--- @include base/time, access/tenant, base/days, log/events, log/audit, access/idempotency
 local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, key_id, payload_hash, context = unpack(ARGV, 1, 6)
-local sent_end = 7 + ARGV[7]
+local day, day_start_ms, tenant, key_id, payload_hash, context = unpack(ARGV, 1, 6)
+local fields_from = 8
+local fields_to = 7 + ARGV[7]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events, log/audit, access/idempotency
 
 -- Whether two lists of words differ in more than their order.
 local function differs(before, after)
@@ -43,7 +61,7 @@ if status == 'ACTIVE' and expires_at_ms and now >= tonumber(expires_at_ms) then 
 if status ~= 'ACTIVE' then return {'key_ended', status} end
 local set, removed, changed = {}, {}, false
 local before = {permissions = permissions, scope_filter = scope_filter}
-for i = 8, sent_end, 2 do
+for i = fields_from, fields_to, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   if value == '' then removed[#removed + 1] = field else set[#set + 1], set[#set + 2] = field, value:sub(2) end
   if before[field] ~= nil and differs(before[field], value:sub(2)) then changed = true end
@@ -61,7 +79,7 @@ if changed then
   events_point(events)
 end
 local reply = {'updated', unpack(redis.call('HGETALL', api_key))}
-audit_append(now, {unpack(ARGV, sent_end + 1)})
+audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

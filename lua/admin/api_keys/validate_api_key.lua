@@ -1,15 +1,26 @@
 #!lua flags=no-writes,allow-oom
---[[
-validate_api_key: whether an API key is good, and whose it is, for an operator who was given it.
-KEYS[1] api_key  hash
-Keys built: the record of the key's tenant, read only.
-ARGV[1] key_hash    ARGV[2] tenant_prefix
-Reply: validated reason owner, and where the secret is right expires_at_ms permissions scope_filter, each false where it is
-missing. reason is '' for a good key, else the first that holds: KEY_NOT_FOUND | INVALID_KEY | KEY_REVOKED | KEY_EXPIRED
-  | KEY_NOT_OWNED_BY_TENANT | TENANT_NOT_FOUND | INTERNAL_ERROR | TENANT_CLOSED | TENANT_SUSPENDED
+--[[ Written by `make signatures`, from the declaration in src/store.
+Judges an API key for an operator who was given it, and finds its owner.
+
+reason is '' for a good key, else the first that applies: KEY_NOT_FOUND, INVALID_KEY, KEY_REVOKED, KEY_EXPIRED,
+KEY_NOT_OWNED_BY_TENANT, TENANT_NOT_FOUND, INTERNAL_ERROR, TENANT_CLOSED, TENANT_SUSPENDED. The fields behind the owner
+follow only where the secret is right.
+
+KEYS[1]  read  api_key  hash  apikey:<key_id>
+built    read           hash  tenant:<tenant>
+
+ARGV[1]  key_hash       text
+ARGV[2]  tenant_prefix  prefix tenant:
+
+Replies, the first that applies:
+  validated reason owner expires_at_ms permissions scope_filter
+Writes:
+  Nothing.
 ]]
+local api_key = KEYS[1]
+local key_hash, tenant_prefix = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, access/access, access/tenant
-local api_key, key_hash, tenant_prefix = KEYS[1], ARGV[1], ARGV[2]
 local owner, expires_at_ms, permissions, scope_filter =
   unpack(redis.call('HMGET', api_key, 'tenant', 'expires_at_ms', 'permissions', 'scope_filter'))
 local refused, reason = access_refusal(api_key, key_hash, owner, '', now_ms())

@@ -1,22 +1,41 @@
 #!lua flags=allow-oom
---[[
-freeze_budget: freezes a ledger, or ends that: a frozen one takes no new reservation, no posted event and no funding.
-What is reserved already settles.
-KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] counts       hash
-KEYS[10] idempotency  hash  where there is a key
-ARGV[1] tenant          ARGV[4] scope                    ARGV[7] reason or ''
-ARGV[2] day yyyymmdd    ARGV[5] unit                     ARGV[8] payload_hash
-ARGV[3] day_start_ms    ARGV[6] status FROZEN | ACTIVE   ARGV[9] context of events, lines of name and value
-ARGV[10..] names and values of the audit entry, all but the resource
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
-  | not_found | corrupt what | budget_closed | unchanged | changed record…
-Writes on changed: the counts, the ledger, the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
+already can be committed.
+
+KEYS[1]   write  tenant_key   hash    tenant:<tenant>
+KEYS[2]   write  budget_key   hash    budget:<tenant>:<unit>:<scope>
+KEYS[3]   write  event_log    stream  events:<tenant>:<day>
+KEYS[4]   write  outbox       stream  outbox
+KEYS[5]   write  days         zset    days
+KEYS[6]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[7]   write  chain        hash    chain:<tenant>
+KEYS[8]   write  unsealed     set     unsealed
+KEYS[9]   write  counts       hash    counts
+KEYS[10]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]     day           yyyymmdd
+ARGV[2]     day_start_ms  int64
+ARGV[3]     tenant        text
+ARGV[4]     scope         text
+ARGV[5]     unit          text
+ARGV[6]     wanted        text        FROZEN or ACTIVE.
+ARGV[7]     reason        text or ''
+ARGV[8]     payload_hash  text
+ARGV[9]     context       text        The request cause, lines of name and value.
+ARGV[10..]  audit         to the end  Names and values of the audit entry, except the resource.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  corrupt key | budget_closed | unchanged | changed record
+Writes:
+  On changed: the counts, the ledger, the event, the audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/tenant, base/days, admin/counts, log/events, log/audit, access/idempotency
 local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, counts, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, scope, unit, wanted, reason, payload_hash, context = unpack(ARGV, 1, 9)
+local day, day_start_ms, tenant, scope, unit, wanted, reason, payload_hash, context = unpack(ARGV, 1, 9)
+local audit_from = 10
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, admin/counts, log/events, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -42,7 +61,7 @@ local data = {'data.ledger_id', ledger_id, 'data.unit', unit, 'data.operation', 
 if reason ~= '' then data[7], data[8] = 'data.reason', reason end
 event_append(events, wanted == 'FROZEN' and 'budget.frozen' or 'budget.unfrozen', scope, data)
 events_point(events)
-audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 10)})
+audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'changed', unpack(redis.call('HGETALL', budget_key))}
 idempotency_keep(idempotency, payload_hash, reply)

@@ -1,28 +1,51 @@
 #!lua
---[[
-fund: moves what a ledger has been allocated, has spent or owes.
-KEYS[1] api_key  hash    KEYS[4] event_log  stream    KEYS[7] audit_log    stream  of the day
-KEYS[2] tenant   hash    KEYS[5] outbox     stream    KEYS[8] chain        hash
-KEYS[3] budget   hash    KEYS[6] days       zset      KEYS[9] unsealed     set
-KEYS[10] over_limit_or_in_debt zset   KEYS[11] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[6] unit               ARGV[11] foreign: 1 where the scope is of another
-ARGV[2] tenant                            ARGV[7] operation                   tenant than ARGV[2]
-ARGV[3] day yyyymmdd                      ARGV[8] amount  int64      ARGV[12] payload_hash
-ARGV[4] day_start_ms                      ARGV[9] spent   int64, ''  ARGV[13] context of events, lines of name and value
-ARGV[5] scope                             ARGV[10] reason  or ''     ARGV[14..] names and values of the audit entry
-Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch
-  | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign | not_found | budget_frozen
-  | budget_closed | corrupt what | budget_exceeded remaining | out_of_range
-  | funded now_ms, then before and after of allocated, remaining, debt, spent
-Writes on funded: the ledger and its base, its place among the over_limit_or_in_debt, events, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Moves what a ledger has been allocated, has spent or owes.
+
+KEYS[1]   read   api_key                hash    apikey:<key_id>
+KEYS[2]   write  tenant_key             hash    tenant:<tenant>
+KEYS[3]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
+KEYS[4]   write  event_log              stream  events:<tenant>:<day>
+KEYS[5]   write  outbox                 stream  outbox
+KEYS[6]   write  days                   zset    days
+KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
+KEYS[8]   write  chain                  hash    chain:<tenant>
+KEYS[9]   write  unsealed               set     unsealed
+KEYS[10]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[11]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]     day           yyyymmdd
+ARGV[2]     day_start_ms  int64
+ARGV[3]     key_hash      text         Empty for the admin key.
+ARGV[4]     tenant        text
+ARGV[5]     scope         text
+ARGV[6]     unit          text
+ARGV[7]     operation     text
+ARGV[8]     amount        int64
+ARGV[9]     spent         int64 or ''  What RESET_SPENT starts from.
+ARGV[10]    reason        text or ''
+ARGV[11]    foreign       1 or 0       Whether the scope is another tenant's.
+ARGV[12]    payload_hash  text
+ARGV[13]    context       text         The request cause, lines of name and value.
+ARGV[14..]  audit         to the end   Names and values of the audit entry.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign | not_found | budget_frozen |
+  budget_closed | corrupt key | budget_exceeded remaining | out_of_range | funded at allocated remaining debt spent
+Writes:
+  On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit
+  entry. Otherwise nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days, base/int64
--- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
--- @include ledger/funding, ledger/over_limit_or_in_debt, log/audit, access/idempotency
 local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt,
   idempotency = unpack(KEYS)
-local key_hash, tenant, day, day_start_ms, scope, unit, operation, amount_text, spent_text, reason, foreign, payload_hash,
+local day, day_start_ms, key_hash, tenant, scope, unit, operation, amount, spent, reason, foreign, payload_hash,
   context = unpack(ARGV, 1, 13)
+local audit_from = 14
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, base/int64
+-- @include base/int64_wrapping, ledger/thresholds, ledger/thresholds_crossed, ledger/budgets, log/events
+-- @include ledger/funding, ledger/over_limit_or_in_debt, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -43,7 +66,7 @@ if budget.status == 'CLOSED' then return {'budget_closed'} end
 local ledger_id, base_spent, base_debt = unpack(redis.call('HMGET', budget_key, 'ledger_id', 'base_spent', 'base_debt'))
 base_spent, base_debt = int64(base_spent or '0'), int64(base_debt or '0')
 if budget.status ~= 'ACTIVE' or not (ledger_id and base_spent and base_debt) then return {'corrupt', budget_key} end
-local refused = funding_refusal(budget, operation, int64(amount_text), int64(spent_text ~= '' and spent_text or '0'))
+local refused = funding_refusal(budget, operation, int64(amount), int64(spent ~= '' and spent or '0'))
 if refused == 'corrupt' then return {'corrupt', budget_key} end
 if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budget.remaining)} end
 if refused then return {refused} end
@@ -58,10 +81,10 @@ local reply = {'funded', now, int64_text(before.allocated), int64_text(budget.al
   int64_text(before.remaining), int64_text(budget.remaining), int64_text(before.debt), int64_text(budget.debt),
   int64_text(before.spent), int64_text(budget.spent)}
 funding_write(budget, base_spent, base_debt, now)
-local request, audit = {'data.ledger_id', ledger_id}, {unpack(ARGV, 14)}
+local request, audit = {'data.ledger_id', ledger_id}, {unpack(ARGV, audit_from)}
 if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end
 if operation == 'RESET_SPENT' then
-  request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent_text ~= '' and '1' or '0'
+  request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent ~= '' and '1' or '0'
   audit[#audit + 1], audit[#audit + 2] = 'metadata.previous_spent', reply[9]
   audit[#audit + 1], audit[#audit + 2] = 'metadata.new_spent', reply[10]
 end

@@ -1,14 +1,25 @@
 #!lua flags=no-writes,allow-oom
---[[
-lookup_budget: one ledger as it is.
-KEYS[1] api_key hash    KEYS[2] tenant hash    KEYS[3] budget hash
-ARGV[1] key_hash, '' for the admin key    ARGV[2] tenant    ARGV[3] scope    ARGV[4] foreign: 1 where the scope is of
-another tenant than ARGV[2]
-Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | foreign | not_found | found record…
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads one ledger.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+KEYS[3]  read  budget      hash  budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  key_hash  text    Empty for the admin key.
+ARGV[2]  tenant    text
+ARGV[3]  scope     text
+ARGV[4]  foreign   1 or 0  Whether the scope is another tenant's.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | foreign | not_found | found record
+Writes:
+  Nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access
 local api_key, tenant_key, budget = unpack(KEYS)
 local key_hash, tenant, scope, foreign = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'budgets:read', scope, now_ms())
 if refusal then return {refusal, why} end
 if foreign == '1' then return {'foreign'} end

@@ -1,25 +1,47 @@
 #!lua
---[[
-update_budget: changes what an operator set on a ledger, and judges anew whether it is over its limit.
-KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] budget     hash      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] over_limit_or_in_debt     zset
-KEYS[10] idempotency  hash  where there is a key
-ARGV[1] tenant          ARGV[5] unit              ARGV[8] metadata JSON, '' or -
-ARGV[2] day yyyymmdd    ARGV[6] overdraft_limit   ARGV[9] payload_hash
-ARGV[3] day_start_ms            int64 or ''       ARGV[10] context of events, lines of name and value
-ARGV[4] scope           ARGV[7] overage_policy,   ARGV[11..] names and values of the audit entry, all but the resource
-                                '' or -
-'' leaves a member as it is, - takes it out.
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed
-  | not_found | corrupt what | budget_closed | updated record…
-Writes on updated: the ledger, its place among the over_limit_or_in_debt, events, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Changes what an operator set on a ledger, and computes anew whether it is over its limit.
+
+Of overage_policy and metadata, '' keeps what is stored and - removes it.
+
+KEYS[1]   write  tenant_key             hash    tenant:<tenant>
+KEYS[2]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
+KEYS[3]   write  event_log              stream  events:<tenant>:<day>
+KEYS[4]   write  outbox                 stream  outbox
+KEYS[5]   write  days                   zset    days
+KEYS[6]   write  audit_log              stream  audit:<tenant>:<day>
+KEYS[7]   write  chain                  hash    chain:<tenant>
+KEYS[8]   write  unsealed               set     unsealed
+KEYS[9]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[10]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]     day              yyyymmdd
+ARGV[2]     day_start_ms     int64
+ARGV[3]     tenant           text
+ARGV[4]     scope            text
+ARGV[5]     unit             text
+ARGV[6]     overdraft_limit  int64 or ''
+ARGV[7]     overage_policy   text
+ARGV[8]     metadata         text         JSON.
+ARGV[9]     payload_hash     text
+ARGV[10]    context          text         The request cause, lines of name and value.
+ARGV[11..]  audit            to the end   Names and values of the audit entry, except the resource.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  corrupt key | budget_closed | updated record
+Writes:
+  On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry.
+  Otherwise nothing.
 ]]
--- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
+local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt, idempotency
+  = unpack(KEYS)
+local day, day_start_ms, tenant, scope, unit, overdraft_limit, overage_policy, metadata, payload_hash, context
+  = unpack(ARGV, 1, 10)
+local audit_from = 11
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
 -- @include access/idempotency
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, scope, unit, limit_text, overage_policy, metadata, payload_hash, context =
-  unpack(ARGV, 1, 10)
 
 -- Refusals: read only.
 local now = now_ms()
@@ -35,9 +57,9 @@ local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit
 if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end
 if budget.status == 'CLOSED' then return {'budget_closed'} end
 local set, removed, changed = {'updated_at_ms', now}, {}, false
-if limit_text ~= '' then
-  limit, changed = int64(limit_text), limit_text ~= budget.limit
-  set[#set + 1], set[#set + 2] = 'overdraft_limit', limit_text
+if overdraft_limit ~= '' then
+  limit, changed = int64(overdraft_limit), overdraft_limit ~= budget.limit
+  set[#set + 1], set[#set + 2] = 'overdraft_limit', overdraft_limit
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end
@@ -65,7 +87,7 @@ if over ~= budget.over then
     {'data.unit', unit, 'data.debt', debt, 'data.overdraft_limit', limit, 'data.is_over_limit', over and '1' or '0'})
 end
 events_point(events)
-audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, 11)})
+audit_append(now, {'resource_type', 'budget', 'resource_id', ledger_id, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 local reply = {'updated', unpack(redis.call('HGETALL', budget_key))}
 idempotency_keep(idempotency, payload_hash, reply)

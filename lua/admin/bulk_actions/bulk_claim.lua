@@ -1,20 +1,30 @@
 #!lua flags=allow-oom
---[[
-bulk_claim: who does a bulk action. The claim holds what is to be done, frozen: the rows, the cause, the digest of the
-request. Whoever has the lease does the rows; when the lease is over, anybody may take it and go on.
-KEYS[1] bulk  hash    KEYS[2] bulks  zset
-ARGV[1] mode look | begin | resume | renew    ARGV[3] payload_hash, '' for whoever goes on with any
-ARGV[2] member of bulks                       ARGV[4] lease_ms
-ARGV[5..] names and values of a new claim
-Reply, first that holds: idempotency_mismatch | replayed response in_progress | busy | none | renewed
-  | claimed now_ms record…
+--[[ Written by `make signatures`, from the declaration in src/store.
+Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
+hash. The holder of its lease does the rows; when the lease is over, anybody may take it and resume.
+
 look: takes the lease of a claim that nobody has. begin: makes the claim where there is none. resume: like look, for a
-worker. renew: for whoever has the lease.
-Writes on claimed, renewed: the lease; a new claim. On none in a worker's case: the entry of the index goes.
+worker. renew: for the holder of the lease.
+
+KEYS[1]  write  bulk   hash  bulk:<tenant>:<digest>
+KEYS[2]  write  bulks  zset  bulks
+
+ARGV[1]    mode          text        look, begin, resume or renew.
+ARGV[2]    member        text        Of bulks.
+ARGV[3]    payload_hash  text        '' for a worker.
+ARGV[4]    lease_ms      int64
+ARGV[5..]  fields        to the end  Names and values of a new claim.
+
+Replies, the first that applies:
+  idempotency_mismatch | replayed response in_progress | busy | none | renewed | claimed now_ms record
+Writes:
+  On claimed and renewed: the lease; a new claim. On none, for a worker: the entry of the index goes.
 ]]
--- @include base/time
 local bulk, bulks = unpack(KEYS)
 local mode, member, payload_hash, lease_ms = unpack(ARGV, 1, 4)
+local fields_from = 5
+-- End of the signature.
+-- @include base/time
 local now = now_ms()
 local hash, until_ms, response, in_progress =
   unpack(redis.call('HMGET', bulk, 'payload_hash', 'until_ms', 'response', 'in_progress'))
@@ -28,7 +38,7 @@ if not hash and mode ~= 'begin' then
   if mode == 'resume' then redis.call('ZREM', bulks, member) end
   return {'none'}
 end
-if not hash then redis.call('HSET', bulk, 'payload_hash', payload_hash, 'begun_ms', now, unpack(ARGV, 5)) end
+if not hash then redis.call('HSET', bulk, 'payload_hash', payload_hash, 'begun_ms', now, unpack(ARGV, fields_from)) end
 redis.call('HSET', bulk, 'until_ms', now + lease_ms)
 redis.call('ZADD', bulks, now + lease_ms, member)
 if mode == 'renew' then return {'renewed'} end

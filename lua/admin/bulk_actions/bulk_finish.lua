@@ -1,19 +1,35 @@
 #!lua flags=allow-oom
---[[
-bulk_finish: ends a bulk action whose rows all have an outcome: keeps the answer for those who ask again, and books the
-action, in one step and once.
-KEYS[1] bulk   hash    KEYS[3] tenant     hash                  KEYS[5] chain  hash
-KEYS[2] bulks  zset    KEYS[4] audit_log  stream  of the day    KEYS[6] days   zset
-KEYS[7] unsealed  set
-ARGV[1] member of bulks    ARGV[4] day_start_ms                            ARGV[7] keep_ms: for so long the answer is kept
-ARGV[2] tenant             ARGV[5] response                                ARGV[8..] names and values of the audit entry,
-ARGV[3] day yyyymmdd       ARGV[6] in_progress: 1 where a close goes on              all but how long it took
-[2] and [3] to [5] may be those of a sentinel. Reply: clock now_ms | none | finished response in_progress, perhaps another's
-Writes on finished: the claim, the index, the audit entry; nothing where it was finished before.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Ends a bulk action whose rows all have an outcome: keeps the response for those who ask again, and writes the audit
+entry, in one step and once. The response may be another's, if that ended the action before.
+
+KEYS[1]  write  bulk        hash    bulk:<owner>:<digest>
+KEYS[2]  write  bulks       zset    bulks
+KEYS[3]  write  tenant_key  hash    tenant:<tenant>
+KEYS[4]  write  audit_log   stream  audit:<tenant>:<day>
+KEYS[5]  write  chain       hash    chain:<tenant>
+KEYS[6]  write  days        zset    days
+KEYS[7]  write  unsealed    set     unsealed
+
+ARGV[1]    day           yyyymmdd
+ARGV[2]    day_start_ms  int64
+ARGV[3]    member        text        Of bulks.
+ARGV[4]    tenant        text        Whose audit entry it is; perhaps a sentinel.
+ARGV[5]    response      text
+ARGV[6]    in_progress   1 or 0      Whether a close has not ended.
+ARGV[7]    keep_ms       int64       For so long the response is kept.
+ARGV[8..]  audit         to the end  Names and values of the audit entry, except how long it took.
+
+Replies, the first that applies:
+  clock now_ms | none | finished response in_progress
+Writes:
+  On finished: the claim, the index, the audit entry; nothing where it was finished before.
 ]]
--- @include base/time, access/tenant, base/days, log/audit
 local bulk, bulks, tenant_key, audit_log, chain, days, unsealed = unpack(KEYS)
-local member, tenant, day, day_start_ms, response, in_progress, keep_ms = unpack(ARGV, 1, 7)
+local day, day_start_ms, member, tenant, response, in_progress, keep_ms = unpack(ARGV, 1, 7)
+local audit_from = 8
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/audit
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local begun_ms, finished, was_in_progress = unpack(redis.call('HMGET', bulk, 'begun_ms', 'response', 'in_progress'))
@@ -21,7 +37,7 @@ if not begun_ms then return {'none'} end
 if finished then return {'finished', finished, was_in_progress} end
 local _, settings = tenant_refusal(tenant_key)
 if settings.err then settings = {} end
-local entry = {unpack(ARGV, 8)}
+local entry = {unpack(ARGV, audit_from)}
 entry[#entry + 1], entry[#entry + 2] = 'metadata.duration_ms', now - begun_ms
 redis.call('ZCARD', bulks)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)

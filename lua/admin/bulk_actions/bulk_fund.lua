@@ -1,28 +1,48 @@
 #!lua
---[[
-bulk_fund: funds some ledgers of one tenant for a bulk action, each as fund does, and keeps what became of each.
-KEYS[1] tenant     hash      KEYS[3] outbox  stream    KEYS[5] over_limit_or_in_debt   zset
-KEYS[2] event_log  stream    KEYS[4] days    zset      KEYS[6] bulk_rows  hash    KEYS[7..] budgets  hash
-ARGV[1] tenant          ARGV[4] unit             ARGV[7] spent   int64, ''    ARGV[10..] of each budget its ledger_id,
-ARGV[2] day yyyymmdd    ARGV[5] operation        ARGV[8] reason  or ''                   unit and scope
-ARGV[3] day_start_ms    ARGV[6] amount  int64    ARGV[9] context of events, lines of name and value
-Reply: clock now_ms | settled, then the outcome of each budget
-Writes on settled: each ledger that is funded, its base and its place among the over_limit_or_in_debt, events, the outcomes. What has
-an outcome is left alone.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
+outcome is left alone.
+
+KEYS[1]    write  tenant_key             hash    tenant:<tenant>
+KEYS[2]    write  event_log              stream  events:<tenant>:<day>
+KEYS[3]    write  outbox                 stream  outbox
+KEYS[4]    write  days                   zset    days
+KEYS[5]    write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[6]    write  bulk_rows              hash    bulkrow:<claim_id>
+KEYS[7..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
+
+ARGV[1]     day           yyyymmdd
+ARGV[2]     day_start_ms  int64
+ARGV[3]     tenant        text
+ARGV[4]     unit          text
+ARGV[5]     operation     text
+ARGV[6]     amount        int64
+ARGV[7]     spent         int64 or ''  What RESET_SPENT starts from.
+ARGV[8]     reason        text or ''
+ARGV[9]     context       text         The request cause, lines of name and value.
+ARGV[10..]  ledgers       to the end   Of each ledger its id, unit and scope.
+
+Replies, the first that applies:
+  clock now_ms | settled outcomes
+Writes:
+  On settled: each ledger that is funded, its base and its place in the index of those over their limit or in debt,
+  events, the outcomes.
 ]]
--- @include base/time, access/tenant, base/days, base/int64, base/int64_wrapping, ledger/thresholds
+local tenant_key, event_log, outbox, days, over_limit_or_in_debt, bulk_rows = unpack(KEYS, 1, 6)
+local day, day_start_ms, tenant, unit, operation, amount, spent, reason, context = unpack(ARGV, 1, 9)
+local budgets_from = 7
+local ledgers_from = 10
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, base/int64, base/int64_wrapping, ledger/thresholds
 -- @include ledger/thresholds_crossed, base/hash_fields, ledger/budgets, log/events
 -- @include ledger/funding, ledger/over_limit_or_in_debt, admin/bulk
-local tenant_key, event_log, outbox, days, over_limit_or_in_debt, rows = unpack(KEYS, 1, 6)
-local tenant, day, day_start_ms, unit, operation, amount_text, spent_text, reason, context = unpack(ARGV, 1, 9)
-local FIRST_KEY, FIRST_ARG = 7, 10
 local CORRUPT = 'failed INTERNAL_ERROR The record of the budget cannot be read'
 
 -- Refusals: read only.
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
-local amount, spent = int64(amount_text), int64(spent_text ~= '' and spent_text or '0')
+local by, restart = int64(amount), int64(spent ~= '' and spent or '0')
 
 -- The outcome of one ledger; nil and the ledger, moved in memory, where it is to be funded.
 local function judge(key, ledger_id, ledger_unit)
@@ -45,7 +65,7 @@ local function judge(key, ledger_id, ledger_unit)
   if budget.status == 'CLOSED' then return 'failed INVALID_TRANSITION The budget is closed' end
   budget.base_spent, budget.base_debt = int64(stored[2] or '0'), int64(stored[3] or '0')
   if budget.status ~= 'ACTIVE' or not (budget.base_spent and budget.base_debt) then return CORRUPT end
-  local refused = funding_refusal(budget, operation, amount, spent)
+  local refused = funding_refusal(budget, operation, by, restart)
   if refused == 'budget_exceeded' then
     return 'failed BUDGET_EXCEEDED Only ' .. int64_text(budget.remaining) .. ' ' .. unit .. ' remain'
   end
@@ -57,10 +77,10 @@ local function judge(key, ledger_id, ledger_unit)
 end
 
 local reply, outcomes, funded = {'settled'}, {}, {}
-for i = FIRST_KEY, #KEYS do
-  local at = FIRST_ARG + (i - FIRST_KEY) * 3
+for i = budgets_from, #KEYS do
+  local at = ledgers_from + (i - budgets_from) * 3
   local ledger_id, ledger_unit, scope = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local outcome = redis.call('HGET', rows, ledger_id)
+  local outcome = redis.call('HGET', bulk_rows, ledger_id)
   if not outcome then
     local budget
     outcome, budget = judge(KEYS[i], ledger_id, ledger_unit)
@@ -90,11 +110,11 @@ for _, budget in ipairs(funded) do
   local request = {'data.ledger_id', budget.ledger_id}
   if reason ~= '' then request[#request + 1], request[#request + 2] = 'data.reason', reason end
   if operation == 'RESET_SPENT' then
-    request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent_text ~= '' and '1' or '0'
+    request[#request + 1], request[#request + 2] = 'data.spent_override_provided', spent ~= '' and '1' or '0'
   end
   funding_events(events, budget, operation, unit, budget.scope, thresholds, request)
 end
 events_point(events)
 if #funded > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
-bulk_rows_keep(rows, outcomes)
+bulk_rows_keep(bulk_rows, outcomes)
 return reply

@@ -1,26 +1,41 @@
 #!lua flags=allow-oom
---[[
-bulk_tenant: changes the status of one tenant for a bulk action, as update_tenant does, and keeps what became of it. Of a
-close it keeps that it goes on: what it comes to is known later.
-KEYS[1] tenant     hash      KEYS[4] days      zset      KEYS[7] counts     hash
-KEYS[2] event_log  stream    KEYS[5] closing   hash
-KEYS[3] outbox     stream    KEYS[6] closings  zset      KEYS[8] bulk_rows  hash
-ARGV[1] tenant          ARGV[4] status                 ARGV[6] correlation_id of the action
-ARGV[2] day yyyymmdd    ARGV[5] context of events,     ARGV[7] correlation_id of a close
-ARGV[3] day_start_ms            lines of name and      ARGV[8] request_part_ms: for so long the action itself goes on with
-                                value                          a close, then others may
-Reply: clock now_ms | settled outcome
-Writes on settled: if the status changes the counts, the record, and the event or the intent; the intent of a close that
-is taken up again; the outcome. What has an outcome is left alone.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps
+that it has begun: its outcome is known later. A row that has an outcome is left alone.
+
+KEYS[1]  write  tenant_key  hash    tenant:<tenant>
+KEYS[2]  write  event_log   stream  events:<tenant>:<day>
+KEYS[3]  write  outbox      stream  outbox
+KEYS[4]  write  days        zset    days
+KEYS[5]  write  closing     hash    closing:<tenant>
+KEYS[6]  write  closings    zset    closings
+KEYS[7]  write  counts      hash    counts
+KEYS[8]  write  bulk_rows   hash    bulkrow:<claim_id>
+
+ARGV[1]  day                   yyyymmdd
+ARGV[2]  day_start_ms          int64
+ARGV[3]  tenant                text
+ARGV[4]  wanted                text      A status.
+ARGV[5]  context               text      The request cause, lines of name and value.
+ARGV[6]  correlation_id        text      Of the action.
+ARGV[7]  close_correlation_id  text
+ARGV[8]  request_part_ms       int64     For so long the action itself works on a close, then others may.
+
+Replies, the first that applies:
+  clock now_ms | settled outcomes
+Writes:
+  On settled: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is
+  begun again; the outcome.
 ]]
--- @include base/time, access/tenant, base/days, admin/counts, log/events, admin/tenant_flip, admin/bulk
-local tenant_key, event_log, outbox, days, closing, closings, counts, rows = unpack(KEYS)
-local tenant, day, day_start_ms, wanted, context, correlation_id, close_correlation_id, request_part_ms = unpack(ARGV)
+local tenant_key, event_log, outbox, days, closing, closings, counts, bulk_rows = unpack(KEYS)
+local day, day_start_ms, tenant, wanted, context, correlation_id, close_correlation_id, request_part_ms = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, admin/counts, log/events, admin/tenant_flip, admin/bulk
 
 -- Refusals: read only.
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-local known = redis.call('HGET', rows, tenant)
+local known = redis.call('HGET', bulk_rows, tenant)
 if known then return {'settled', known} end
 local refused, settings = tenant_refusal(tenant_key)
 local status = settings[TENANT_STATUS]
@@ -43,10 +58,10 @@ elseif status == wanted and held then
 end
 local changes = not outcome
 local flips, set = changes and status ~= wanted, {}
-local first_correlation_id, told
+local first_correlation_id, emitted
 if changes then
   outcome = not closes and 'succeeded' or flips and 'closing' or 'closing_again'
-  first_correlation_id, told = tenant_flip_fields(tenant_key, wanted, flips, now, close_correlation_id, set)
+  first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, close_correlation_id, set)
 end
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', closings)
@@ -62,7 +77,7 @@ if flips then
 end
 if #set > 0 then redis.call('HSET', tenant_key, unpack(set)) end
 if changes and begins then
-  tenant_close_begin(closing, closings, tenant, now, {context = context, correlation_id = first_correlation_id, told = told,
+  tenant_close_begin(closing, closings, tenant, now, {context = context, correlation_id = first_correlation_id, emitted = emitted,
     previous_status = status, parent_correlation_id = correlation_id, request_part_ms = request_part_ms})
 end
 if flips then
@@ -71,5 +86,5 @@ if flips then
   events_point(events)
   day_register(days, tenant_key, settings, tenant, day, now)
 end
-bulk_rows_keep(rows, {tenant, outcome})
+bulk_rows_keep(bulk_rows, {tenant, outcome})
 return {'settled', outcome}

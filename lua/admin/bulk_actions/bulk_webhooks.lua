@@ -1,22 +1,45 @@
 #!lua flags=allow-oom
---[[
-bulk_webhooks: pauses, resumes or deletes some subscriptions of one owner for a bulk action, and keeps what became of each.
-KEYS[1] tenant    hash    KEYS[4] thresholds  hash      KEYS[7] days       zset
-KEYS[2] webhooks  zset    KEYS[5] event_log   stream    KEYS[8] counts     hash
-KEYS[3] watch     hash    KEYS[6] outbox      stream    KEYS[9] failing    zset
-KEYS[10] bulk_rows  hash  KEYS[11..] webhooks to be changed  hash
-ARGV[1] owner           ARGV[3] day_start_ms                      ARGV[5] context of events, lines of name and value
-ARGV[2] day yyyymmdd    ARGV[4] action PAUSE | RESUME | DELETE    ARGV[6] why one that is gone is skipped
-ARGV[7..] of each its subscription_id, the version at which its selectors were judged, and 1 if its owner may have them;
-          only what is to be resumed was judged
-Reply: clock now_ms | settled, then the outcome of each, '' for one that must be judged again
-Writes on settled: the counts, each record that is changed, what it watches, events, the outcomes. What has an outcome is left alone.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Pauses, resumes or deletes some subscriptions of one owner for a bulk action, and keeps the outcome of each. A row that
+has an outcome is left alone.
+
+The outcome is '' for a subscription that must be judged again.
+
+KEYS[1]     write  tenant_key  hash    tenant:<owner>
+KEYS[2]     write  webhooks    zset    webhooks:<owner>
+KEYS[3]     write  watch       hash    watch:<owner>
+KEYS[4]     write  thresholds  hash    thresholds
+KEYS[5]     write  event_log   stream  events:<owner>:<day>
+KEYS[6]     write  outbox      stream  outbox
+KEYS[7]     write  days        zset    days
+KEYS[8]     write  counts      hash    counts
+KEYS[9]     write  failing     zset    failing
+KEYS[10]    write  bulk_rows   hash    bulkrow:<claim_id>
+KEYS[11..]  write  changed     hash    webhook:<subscription_id>
+
+ARGV[1]    day           yyyymmdd
+ARGV[2]    day_start_ms  int64
+ARGV[3]    owner         text
+ARGV[4]    action        text        PAUSE, RESUME or DELETE.
+ARGV[5]    context       text        The request cause, lines of name and value.
+ARGV[6]    gone          text        Why a subscription that is gone is skipped.
+ARGV[7..]  rows          to the end
+    Of each its id, the version at which its selectors were judged, and 1 if its owner may have them; only what is to be
+    resumed was judged.
+
+Replies, the first that applies:
+  clock now_ms | settled outcomes
+Writes:
+  On settled: the counts, each subscription that is changed, what it watches, events, the outcomes.
 ]]
--- @include base/time, access/tenant, base/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
+local tenant_key, webhooks, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
+  = unpack(KEYS, 1, 10)
+local day, day_start_ms, owner, action, context, gone = unpack(ARGV, 1, 6)
+local changed_from = 11
+local rows_from = 7
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
 -- @include admin/failing, log/events, admin/bulk
-local tenant_key, webhooks, watch, thresholds, event_log, outbox, days, counts, failing, rows = unpack(KEYS, 1, 10)
-local owner, day, day_start_ms, action, context, gone = unpack(ARGV, 1, 6)
-local FIRST_KEY, FIRST_ARG = 11, 7
 local STATUS = {PAUSE = 'PAUSED', RESUME = 'ACTIVE'}
 local EVENTS = {PAUSE = 'webhook.paused', RESUME = 'webhook.resumed', DELETE = 'webhook.deleted'}
 
@@ -49,10 +72,10 @@ local function judge(key, version, may_have_selectors)
 end
 
 local reply, outcomes, changed = {'settled'}, {}, {}
-for i = FIRST_KEY, #KEYS do
-  local at = FIRST_ARG + (i - FIRST_KEY) * 3
+for i = changed_from, #KEYS do
+  local at = rows_from + (i - changed_from) * 3
   local id = ARGV[at]
-  local outcome = redis.call('HGET', rows, id)
+  local outcome = redis.call('HGET', bulk_rows, id)
   if not outcome then
     local webhook
     outcome, webhook = judge(KEYS[i], ARGV[at + 1], ARGV[at + 2])
@@ -98,5 +121,5 @@ for _, webhook in ipairs(changed) do
 end
 events_point(events)
 if #changed > 0 then day_register(days, tenant_key, settings, owner, day, now) end
-bulk_rows_keep(rows, outcomes)
+bulk_rows_keep(bulk_rows, outcomes)
 return reply

@@ -1,28 +1,50 @@
 #!lua
---[[
-create_policy: records a policy of a tenant. The requests that come after it are under it.
-KEYS[1] api_key  hash    KEYS[4] policies      zset, lexical       KEYS[7] outbox     stream
-KEYS[2] tenant   hash    KEYS[5] policy_names  hash, name to id    KEYS[8] days       zset
-KEYS[3] policy   hash    KEYS[6] event_log     stream              KEYS[9] audit_log  stream  of the day
-KEYS[10] chain   hash    KEYS[11] unsealed     set    KEYS[12] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[6] name
-ARGV[2] tenant                            ARGV[7] scope_pattern
-ARGV[3] day yyyymmdd                      ARGV[8] version of the tenant's policies from now on, random
-ARGV[4] day_start_ms                      ARGV[9] payload_hash
-ARGV[5] policy_id                         ARGV[10] context of events, lines of name and value
-ARGV[11] n, then n names and values of the record, then those of the audit entry
-Reply, first that holds: unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch
-  | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | duplicate | taken
-  | created record…
-Writes on created: the policy, the tenant's list, names and version, the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records a policy of a tenant. The requests that come after it are under it.
+
+KEYS[1]   read   api_key       hash    apikey:<key_id>
+KEYS[2]   write  tenant_key    hash    tenant:<tenant>
+KEYS[3]   write  policy        hash    policy:<policy_id>
+KEYS[4]   write  policies      zset    policies:<tenant>
+KEYS[5]   write  policy_names  hash    policy_names:<tenant>
+KEYS[6]   write  event_log     stream  events:<tenant>:<day>
+KEYS[7]   write  outbox        stream  outbox
+KEYS[8]   write  days          zset    days
+KEYS[9]   write  audit_log     stream  audit:<tenant>:<day>
+KEYS[10]  write  chain         hash    chain:<tenant>
+KEYS[11]  write  unsealed      set     unsealed
+KEYS[12]  write  idempotency   hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                day            yyyymmdd
+ARGV[2]                day_start_ms   int64
+ARGV[3]                key_hash       text            Empty for the admin key.
+ARGV[4]                tenant         text
+ARGV[5]                policy_id      text
+ARGV[6]                name           text
+ARGV[7]                scope_pattern  text
+ARGV[8]                version        text            Of the tenant's policies from now on; random.
+ARGV[9]                payload_hash   text
+ARGV[10]               context        text            The request cause, lines of name and value.
+ARGV[11]               fields         n, then n more  Names and values of the record.
+ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | duplicate | taken |
+  created record
+Writes:
+  On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days, log/events
--- @include log/audit, access/idempotency
 local api_key, tenant_key, policy, policies, policy_names, event_log, outbox, days, audit_log, chain, unsealed,
   idempotency = unpack(KEYS)
-local key_hash, tenant, day, day_start_ms, policy_id, name, scope_pattern, version, payload_hash, context =
-  unpack(ARGV, 1, 10)
-local fields_end = 11 + ARGV[11]
+local day, day_start_ms, key_hash, tenant, policy_id, name, scope_pattern, version, payload_hash, context
+  = unpack(ARGV, 1, 10)
+local fields_from = 12
+local fields_to = 11 + ARGV[11]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
+-- @include log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -41,7 +63,7 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 -- Effects. First the index: it has not been read, and one of another type raises before anything else is written.
 redis.call('ZADD', policies, 0, policy_id)
 redis.call('HSET', policy, 'policy_id', policy_id, 'tenant', tenant, 'name', name, 'scope_pattern', scope_pattern,
-  'status', 'ACTIVE', 'created_at_ms', now, 'updated_at_ms', now, unpack(ARGV, 12, fields_end))
+  'status', 'ACTIVE', 'created_at_ms', now, 'updated_at_ms', now, unpack(ARGV, fields_from, fields_to))
 redis.call('HSET', policy_names, name, policy_id)
 redis.call('HSET', tenant_key, 'policies', version)
 local reply = {'created', unpack(redis.call('HGETALL', policy))}
@@ -49,7 +71,7 @@ local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'policy.created', scope_pattern, {'data.policy_id', policy_id, 'data.name', name,
   'data.scope_pattern', scope_pattern, 'data.changed_fields', ''})
 events_point(events)
-audit_append(now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -1,17 +1,30 @@
 #!lua flags=no-writes,allow-oom
---[[
-list_policies: a number of a tenant's policies in the order of their ids, from a position on.
-KEYS[1] api_key hash    KEYS[2] tenant hash    KEYS[3] policies zset, lexical
-Keys built: the policies that it names, read only.
-ARGV[1] key_hash, '' for the admin key    ARGV[3] scope_pattern that is asked for, or ''    ARGV[5] after: an id, or ''
-ARGV[2] tenant                            ARGV[4] policy_prefix                             ARGV[6] rows at most
-Reply: unauthorized why | forbidden permission | scope_forbidden
-  | listed scope_filter last complete(1|0), then the record of each; last is the id of the last one looked at
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
+at.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+KEYS[3]  read  policies    zset  policies:<tenant>
+built    read              hash  policy:<policy_id>
+
+ARGV[1]  key_hash       text            Empty for the admin key.
+ARGV[2]  tenant         text
+ARGV[3]  scope_pattern  text or ''      What the request filters by.
+ARGV[4]  policy_prefix  prefix policy:
+ARGV[5]  after          text or ''      An id.
+ARGV[6]  rows           int64           At most.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | scope_forbidden | listed scope_filter last complete records
+Writes:
+  Nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, ledger/policies_read
 local api_key, tenant_key, policies = unpack(KEYS)
-local key_hash, tenant, scope_pattern, prefix, after, rows = unpack(ARGV)
+local key_hash, tenant, scope_pattern, policy_prefix, after, rows = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, ledger/policies_read
 local refusal, why, filter =
   admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'policies:read', scope_pattern, now_ms())
 if refusal then return {refusal, why} end
-return policies_read({'listed', filter or ''}, policies, prefix, after, rows)
+return policies_read({'listed', filter or ''}, policies, policy_prefix, after, rows)

@@ -1,29 +1,49 @@
 #!lua
---[[
-update_policy: changes a policy of a tenant. What is sent as it stands is no change.
-KEYS[1] api_key  hash    KEYS[4] policy_names  hash, name to id    KEYS[7] days       zset
-KEYS[2] tenant   hash    KEYS[5] event_log     stream              KEYS[8] audit_log  stream  of the day
-KEYS[3] policy   hash    KEYS[6] outbox        stream              KEYS[9] chain      hash
-KEYS[10] unsealed  set   KEYS[11] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[5] policy_id
-ARGV[2] tenant, the key's or the owner    ARGV[6] name, '' where it is not sent
-ARGV[3] day yyyymmdd                      ARGV[7] version of the tenant's policies from now on, random
-ARGV[4] day_start_ms                      ARGV[8] payload_hash
-ARGV[9] context of events, lines of name and value
-ARGV[10] n, then n/3 times a member of the request, the field of the record and '=' and the value, or '' to remove the
-field; then names and values of the audit entry, all but the pattern
-Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden
-  | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | duplicate
-  | corrupt what | updated record…
-Writes on updated: the policy, the audit entry; where something changed, the tenant's names and version and the event.
-Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Changes a policy of a tenant. A field that is sent as it is stored is no change.
+
+KEYS[1]   read   api_key       hash    apikey:<key_id>
+KEYS[2]   write  tenant_key    hash    tenant:<tenant>
+KEYS[3]   write  policy        hash    policy:<policy_id>
+KEYS[4]   write  policy_names  hash    policy_names:<tenant>
+KEYS[5]   write  event_log     stream  events:<tenant>:<day>
+KEYS[6]   write  outbox        stream  outbox
+KEYS[7]   write  days          zset    days
+KEYS[8]   write  audit_log     stream  audit:<tenant>:<day>
+KEYS[9]   write  chain         hash    chain:<tenant>
+KEYS[10]  write  unsealed      set     unsealed
+KEYS[11]  write  idempotency   hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                 day           yyyymmdd
+ARGV[2]                 day_start_ms  int64
+ARGV[3]                 key_hash      text            Empty for the admin key.
+ARGV[4]                 tenant        text            Of the API key, or the owner.
+ARGV[5]                 policy_id     text
+ARGV[6]                 sent_name     text or ''
+ARGV[7]                 version       text            Of the tenant's policies from now on; random.
+ARGV[8]                 payload_hash  text
+ARGV[9]                 context       text            The request cause, lines of name and value.
+ARGV[10]                changes       n, then n more
+    A member of the request, the field of the record, then = and the value, or '' to remove the field.
+ARGV[changes_to + 1..]  audit         to the end      Names and values of the audit entry, except the pattern.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | corrupt key | scope_forbidden |
+  idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | duplicate |
+  updated record
+Writes:
+  On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event.
+  Otherwise nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days, log/events
+local api_key, tenant_key, policy, policy_names, event_log, outbox, days, audit_log, chain, unsealed, idempotency
+  = unpack(KEYS)
+local day, day_start_ms, key_hash, tenant, policy_id, sent_name, version, payload_hash, context = unpack(ARGV, 1, 9)
+local changes_from = 11
+local changes_to = 10 + ARGV[10]
+local audit_from = changes_to + 1
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
 -- @include log/audit, access/idempotency
-local api_key, tenant_key, policy, policy_names, event_log, outbox, days, audit_log, chain, unsealed, idempotency =
-  unpack(KEYS)
-local key_hash, tenant, day, day_start_ms, policy_id, name_sent, version, payload_hash, context = unpack(ARGV, 1, 9)
-local sent_end = 10 + ARGV[10]
 
 -- Refusals: read only.
 local now = now_ms()
@@ -40,10 +60,10 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 -- The admin key may change what a suspended tenant owns.
 if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == '') then return {tenant_refused} end
-local named = name_sent ~= '' and redis.call('HGET', policy_names, name_sent)
+local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
 if named and named ~= policy_id then return {'duplicate'} end
 local set, removed, changed = {}, {}, {}
-for i = 11, sent_end, 3 do
+for i = changes_from, changes_to, 3 do
   local member, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   value = value ~= '' and value:sub(2)
   if redis.call('HGET', policy, field) ~= value then
@@ -58,10 +78,10 @@ redis.call('HSET', policy, 'updated_at_ms', now, unpack(set))
 if #removed > 0 then redis.call('HDEL', policy, unpack(removed)) end
 if #changed > 0 then
   redis.call('HSET', tenant_key, 'policies', version)
-  if name_sent ~= '' and name_sent ~= name then
+  if sent_name ~= '' and sent_name ~= name then
     redis.call('HDEL', policy_names, name)
-    redis.call('HSET', policy_names, name_sent, policy_id)
-    name = name_sent
+    redis.call('HSET', policy_names, sent_name, policy_id)
+    name = sent_name
   end
   local events = events_new(event_log, outbox, tenant, day, now, context)
   event_append(events, 'policy.updated', scope_pattern, {'data.policy_id', policy_id, 'data.name', name,
@@ -69,7 +89,7 @@ if #changed > 0 then
   events_point(events)
 end
 local reply = {'updated', unpack(redis.call('HGETALL', policy))}
-audit_append(now, {'metadata.scope_pattern', scope_pattern, unpack(ARGV, sent_end + 1)})
+audit_append(now, {'metadata.scope_pattern', scope_pattern, unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, tenant, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

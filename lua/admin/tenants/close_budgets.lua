@@ -1,26 +1,45 @@
 #!lua flags=allow-oom
---[[
-close_budgets: a step of a tenant's close: closes up to a number of its ledgers, each with its events and its audit entry.
-What a ledger still holds belongs to records in quarantine, and returns as well.
-KEYS[1] tenant   hash             KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
-KEYS[2] closing  hash             KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] budgets  zset, lexical    KEYS[6] days       zset      KEYS[9] unsealed   set
-KEYS[10] lease   hash             KEYS[11] counts    hash
-Keys built: the ledgers that the list names, read before the first write.
-ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
-ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] budget_prefix
-Reply: clock now_ms | fenced | none | at phase
-none: there is no close to go on with. A ledger that is closed already is passed over; one that is missing or corrupt too,
-and the close tells of it and is tried again.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Takes a step of a tenant's close: closes up to a number of its ledgers. What a ledger still holds belongs to records in
+quarantine, and returns as well.
+
+none: there is no close to resume. A ledger that is closed already is passed over; one that is missing or corrupt too,
+and the close reports it and is tried again.
+
+KEYS[1]   read   lease        hash    lease
+KEYS[2]   read   list         zset    budgets:<tenant>
+KEYS[3]   write  tenant_key   hash    tenant:<tenant>
+KEYS[4]   write  closing_key  hash    closing:<tenant>
+KEYS[5]   write  event_log    stream  events:<tenant>:<day>
+KEYS[6]   write  outbox       stream  outbox
+KEYS[7]   write  days         zset    days
+KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[9]   write  chain        hash    chain:<tenant>
+KEYS[10]  write  unsealed     set     unsealed
+KEYS[11]  write  counts       hash    counts
+built     write               hash    budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  day            yyyymmdd
+ARGV[2]  day_start_ms   int64
+ARGV[3]  tenant         text
+ARGV[4]  fencing_token  int64 or ''              Of the caller's lease, '' for a request.
+ARGV[5]  rows           int64                    At most.
+ARGV[6]  budget_prefix  prefix budget:<tenant>:
+
+Replies, the first that applies:
+  clock now_ms | fenced | none | at phase
+Writes:
+  On at: the intent; what it ends, each with its events and audit entry.
 ]]
--- @include base/time, access/tenant, base/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
--- @include ledger/no_threshold_crossed, ledger/holds, admin/closing_check, admin/closing, admin/closing_child
+local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts = unpack(KEYS)
+local day, day_start_ms, tenant, fencing_token, rows, budget_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
+-- @include ledger/no_threshold_crossed, ledger/holds, admin/closing, admin/closing_child
 -- @include admin/counts
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
-local tenant, day, day_start_ms, token, rows, budget_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local closing, ends = closing_read(closing_key, 'budgets')
 if not closing then return ends end
 local refused, settings = tenant_refusal(tenant_key)
@@ -28,7 +47,7 @@ if refused ~= 'tenant_closed' then return {'none'} end
 
 -- Reads: every ledger, and what it had got back.
 local members = redis.call('ZRANGE', list, closing.offset, closing.offset + rows - 1)
-local open, spent_sums = {}, {}
+local open, totals = {}, {}
 local released_sum = int64(redis.call('HGET', closing_key, 'reservations_released')) or 0
 for _, member in ipairs(members) do
   local scope, unit = member:match('^(%S+) %d+ (%S+)$')
@@ -43,7 +62,7 @@ for _, member in ipairs(members) do
     budget.released = int64_add(sum, held) or INT64_MAX
     budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
     released_sum = int64_add(released_sum, budget.released) or INT64_MAX
-    open[#open + 1], spent_sums[#spent_sums + 1] = budget, name
+    open[#open + 1], totals[#totals + 1] = budget, name
   end
 end
 if #open > 0 then counts_check(counts) end
@@ -68,7 +87,7 @@ for _, budget in ipairs(open) do
   closing_audit(closing, audit_append, now, 'budget.closed_via_tenant_cascade', 'budget', budget.ledger_id, closed)
 end
 if #open > 0 then
-  redis.call('HDEL', closing_key, unpack(spent_sums))
+  redis.call('HDEL', closing_key, unpack(totals))
   redis.call('HSET', closing_key, 'reservations_released', int64_text(released_sum))
   events_point(events)
   day_register(days, tenant_key, settings, tenant, day, now)

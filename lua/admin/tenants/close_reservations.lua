@@ -1,23 +1,38 @@
 #!lua flags=allow-oom
---[[
-close_reservations: a step of a tenant's close: releases up to a number of its active reservations. Their holds return
-to the ledgers, and add to what the ledgers will be told to have got back.
-KEYS[1] tenant      hash    KEYS[4] due_tenants  zset    KEYS[6] lease  hash
-KEYS[2] closing     hash    KEYS[5] quarantine   zset
-KEYS[3] due         zset
-Keys built: the due reservations and the budgets that they name, read before the first write.
-ARGV[1] tenant                              ARGV[3] rows at most          ARGV[5] budget_prefix
-ARGV[2] fencing_token, '' for a request     ARGV[4] reservation_prefix
-Reply: fenced | none | at phase | sweep_first now_ms
-none: there is no close to go on with. sweep_first: reservations are past their grace; those expire, they are not released.
-A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
+and add to what each ledger's event tells that it got back.
+
+none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
+released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
+
+KEYS[1]  read   tenant_key   hash  tenant:<tenant>
+KEYS[2]  read   lease        hash  lease
+KEYS[3]  write  closing_key  hash  closing:<tenant>
+KEYS[4]  write  due          zset  due:<tenant>
+KEYS[5]  write  due_tenants  zset  due
+KEYS[6]  write  quarantine   zset  quarantine
+built    write               hash  rsv:<reservation_id>
+built    write               hash  budget:<tenant>:<unit>:<scope>
+
+ARGV[1]  tenant              text
+ARGV[2]  fencing_token       int64 or ''              Of the caller's lease, '' for a request.
+ARGV[3]  rows                int64                    At most.
+ARGV[4]  reservation_prefix  prefix rsv:
+ARGV[5]  budget_prefix       prefix budget:<tenant>:
+
+Replies, the first that applies:
+  fenced | none | sweep_first now_ms | at phase
+Writes:
+  On at: the reservations, their due times, the ledgers, the intent, the quarantine.
 ]]
+local tenant_key, lease, closing_key, due, due_tenants, quarantine = unpack(KEYS)
+local tenant, fencing_token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
+-- End of the signature.
 -- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/no_threshold_crossed
--- @include ledger/holds, admin/closing_check, admin/closing
-local tenant_key, closing_key, due, due_tenants, quarantine, lease = unpack(KEYS)
-local tenant, token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
+-- @include ledger/holds, admin/closing
 local now = now_ms()
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local closing, ends = closing_read(closing_key, 'reservations')
 if not closing then return ends end
 if redis.call('HGET', tenant_key, 'status') ~= 'CLOSED' then return {'none'} end
@@ -47,18 +62,18 @@ for i = 1, #page, 2 do
     end
   end
 end
-local moved, sums = holds_moved(holds), {}
+local moved, totals = holds_moved(holds), {}
 for _, budget in ipairs(moved) do
   local name = 'sum.' .. budget.unit .. ' ' .. budget.scope
   local sum = int64_add(int64(redis.call('HGET', closing_key, name)) or 0, budget.returned)
-  sums[#sums + 1], sums[#sums + 2] = name, int64_text(sum or INT64_MAX)
+  totals[#totals + 1], totals[#totals + 2] = name, int64_text(sum or INT64_MAX)
 end
 -- What is written without having been read: one of another type raises here.
 for _, index in ipairs({due_tenants, quarantine}) do redis.call('ZCARD', index) end
 
 -- Effects: none can fail.
 for _, budget in ipairs(moved) do ledger_write_hold(budget) end
-if #sums > 0 then redis.call('HSET', closing_key, unpack(sums)) end
+if #totals > 0 then redis.call('HSET', closing_key, unpack(totals)) end
 for _, id in ipairs(released) do
   redis.call('HSET', reservation_prefix .. id, 'status', 'RELEASED', 'finalized_at_ms', now,
     'release_reason', 'tenant_closed')

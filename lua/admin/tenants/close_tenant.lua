@@ -1,26 +1,42 @@
 #!lua flags=allow-oom
---[[
-close_tenant: ends a turn of whoever goes on with a tenant's close. After the last phase tenant.closed is told, once, and
-the intent goes; where something could not be closed, all is tried again later.
-KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
-KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] closings  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
-KEYS[10] lease   hash
-ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] action end | pause | fail
-ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] what failed, or ''
-Reply: clock now_ms | fenced | none | at phase | closed anything: 1 or 0 | paused
-  | incomplete again_in_ms, then what could not be closed
-end: the phases are through. pause: the turn's time is over. fail: a step raised an error.
-none: there is no close to go on with. at: the phases are not through.
-Writes: the audit entry of the request that closed, if it still waits; on closed the event and the end of the intent.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Ends a turn of whoever works on a tenant's close. After the last phase it emits tenant.closed, once, and removes the
+intent; where something could not be closed, all is tried again later.
+
+action: end after the last phase, pause when the turn's time is over, fail when a step raised an error. none: there is
+no close to resume. at: the phases have not ended.
+
+KEYS[1]   read   lease       hash    lease
+KEYS[2]   write  tenant_key  hash    tenant:<tenant>
+KEYS[3]   write  closing     hash    closing:<tenant>
+KEYS[4]   write  closings    zset    closings
+KEYS[5]   write  event_log   stream  events:<tenant>:<day>
+KEYS[6]   write  outbox      stream  outbox
+KEYS[7]   write  days        zset    days
+KEYS[8]   write  audit_log   stream  audit:<tenant>:<day>
+KEYS[9]   write  chain       hash    chain:<tenant>
+KEYS[10]  write  unsealed    set     unsealed
+
+ARGV[1]  day            yyyymmdd
+ARGV[2]  day_start_ms   int64
+ARGV[3]  tenant         text
+ARGV[4]  fencing_token  int64 or ''  Of the caller's lease, '' for a request.
+ARGV[5]  action         text
+ARGV[6]  what           text         What failed, or ''.
+
+Replies, the first that applies:
+  clock now_ms | fenced | none | at phase | closed anything | paused | incomplete again_in_ms failed
+Writes:
+  The audit entry of the request that closed, while it waits; on closed the event and the end of the intent.
 ]]
--- @include base/time, access/tenant, base/days, log/events, log/audit, admin/closing_request
-local tenant_key, closing, closings, event_log, outbox, days, audit_log, chain, unsealed, lease = unpack(KEYS)
-local tenant, day, day_start_ms, token, action, what = unpack(ARGV)
+local lease, tenant_key, closing, closings, event_log, outbox, days, audit_log, chain, unsealed = unpack(KEYS)
+local day, day_start_ms, tenant, fencing_token, action, what = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events, log/audit, admin/closing_request
 local AGAIN_MS, AGAIN_MAX_MS = 30000, 1800000
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local phase, failures, failed, attempts, context, correlation_id, parent, parent_correlation_id, previous_status =
   unpack(redis.call('HMGET', closing, 'phase', 'failures', 'failed', 'attempts', 'context', 'correlation_id', 'parent',
     'parent_correlation_id', 'previous_status'))

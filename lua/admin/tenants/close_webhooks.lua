@@ -1,24 +1,42 @@
 #!lua flags=allow-oom
---[[
-close_webhooks: a step of a tenant's close: disables up to a number of its subscriptions, each with its event and its
-audit entry.
-KEYS[1] tenant    hash    KEYS[4] event_log  stream    KEYS[7] audit_log  stream  of the day
-KEYS[2] closing   hash    KEYS[5] outbox     stream    KEYS[8] chain      hash
-KEYS[3] webhooks  zset    KEYS[6] days       zset      KEYS[9] unsealed   set
-KEYS[10] lease    hash    KEYS[11] counts    hash
-Keys built: the subscriptions that the list names, read before the first write.
-ARGV[1] tenant          ARGV[3] day_start_ms                       ARGV[5] rows at most
-ARGV[2] day yyyymmdd    ARGV[4] fencing_token, '' for a request    ARGV[6] webhook_prefix
-Reply: clock now_ms | fenced | none | at phase
-none: there is no close to go on with.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Takes a step of a tenant's close: disables up to a number of its subscriptions.
+
+none: there is no close to resume.
+
+KEYS[1]   read   lease        hash    lease
+KEYS[2]   read   list         zset    webhooks:<tenant>
+KEYS[3]   write  tenant_key   hash    tenant:<tenant>
+KEYS[4]   write  closing_key  hash    closing:<tenant>
+KEYS[5]   write  event_log    stream  events:<tenant>:<day>
+KEYS[6]   write  outbox       stream  outbox
+KEYS[7]   write  days         zset    days
+KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[9]   write  chain        hash    chain:<tenant>
+KEYS[10]  write  unsealed     set     unsealed
+KEYS[11]  write  counts       hash    counts
+built     write               hash    webhook:<subscription_id>
+
+ARGV[1]  day             yyyymmdd
+ARGV[2]  day_start_ms    int64
+ARGV[3]  tenant          text
+ARGV[4]  fencing_token   int64 or ''      Of the caller's lease, '' for a request.
+ARGV[5]  rows            int64            At most.
+ARGV[6]  webhook_prefix  prefix webhook:
+
+Replies, the first that applies:
+  clock now_ms | fenced | none | at phase
+Writes:
+  On at: the intent; what it ends, each with its events and audit entry.
 ]]
--- @include base/time, access/tenant, base/days, log/events, log/audit, base/hash_fields, admin/closing_check
+local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts = unpack(KEYS)
+local day, day_start_ms, tenant, fencing_token, rows, webhook_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, log/events, log/audit, base/hash_fields
 -- @include admin/closing, admin/closing_child, admin/counts
-local tenant_key, closing_key, list, event_log, outbox, days, audit_log, chain, unsealed, lease, counts = unpack(KEYS)
-local tenant, day, day_start_ms, token, rows, webhook_prefix = unpack(ARGV)
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if token ~= '' and redis.call('HGET', lease, 'token') ~= token then return {'fenced'} end
+if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local closing, ends = closing_read(closing_key, 'webhooks')
 if not closing then return ends end
 local refused, settings = tenant_refusal(tenant_key)

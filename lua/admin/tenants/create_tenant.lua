@@ -1,26 +1,45 @@
 #!lua
---[[
-create_tenant: records a tenant, once. The same id and name again find the tenant as it is.
-KEYS[1] tenant     hash      KEYS[4] outbox     stream             KEYS[7] chain        hash
-KEYS[2] tenants    zset      KEYS[5] days       zset               KEYS[8] unsealed     set
-KEYS[3] event_log  stream    KEYS[6] audit_log  stream  of the day KEYS[9] thresholds   hash  of the partition
-KEYS[10] tenant_ids hash     KEYS[11] counts    hash               KEYS[12] idempotency hash  where there is a key
-ARGV[1] tenant               ARGV[5] payload_hash
-ARGV[2] day yyyymmdd         ARGV[6] context of events, lines of name and value
-ARGV[3] day_start_ms         ARGV[7] digest of the tenant, as ids of events have it
-ARGV[4] name                 ARGV[8] n, then n names and values of the record, then those of the audit entry, all but
-                                     its status
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | duplicate | exists record…
-  | created record…
-Writes on created: the counts, the record, the partition's lists, the event, the audit entry. On exists: the audit entry,
-and the digest.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records a tenant, once. The same id and name again find the tenant as it is.
+
+KEYS[1]   read   thresholds   hash    thresholds
+KEYS[2]   write  tenant_key   hash    tenant:<tenant>
+KEYS[3]   write  tenants      zset    tenants
+KEYS[4]   write  tenant_ids   hash    tenantids
+KEYS[5]   write  counts       hash    counts
+KEYS[6]   write  event_log    stream  events:<tenant>:<day>
+KEYS[7]   write  outbox       stream  outbox
+KEYS[8]   write  days         zset    days
+KEYS[9]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[10]  write  chain        hash    chain:<tenant>
+KEYS[11]  write  unsealed     set     unsealed
+KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                day            yyyymmdd
+ARGV[2]                day_start_ms   int64
+ARGV[3]                tenant         text
+ARGV[4]                name           text
+ARGV[5]                tenant_digest  text            As ids of events have it.
+ARGV[6]                payload_hash   text
+ARGV[7]                context        text            The request cause, lines of name and value.
+ARGV[8]                fields         n, then n more  Names and values of the record.
+ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry, except its status.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | duplicate | exists record | created record
+Writes:
+  On created: the counts, the tenant, the partition's lists, the event, the audit entry. On exists: the audit entry and
+  the digest.
 ]]
--- @include base/time, access/tenant, base/days, ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
+local thresholds, tenant_key, tenants, tenant_ids, counts, event_log, outbox, days, audit_log, chain, unsealed,
+  idempotency = unpack(KEYS)
+local day, day_start_ms, tenant, name, tenant_digest, payload_hash, context = unpack(ARGV, 1, 7)
+local fields_from = 9
+local fields_to = 8 + ARGV[8]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
 -- @include access/idempotency
-local tenant_key, tenants, event_log, outbox, days, audit_log, chain, unsealed, thresholds, tenant_ids, counts, idempotency =
-  unpack(KEYS)
-local tenant, day, day_start_ms, name, payload_hash, context, digest = unpack(ARGV, 1, 7)
-local fields_end = 8 + ARGV[8]
 
 -- Refusals: read only.
 local now = now_ms()
@@ -42,11 +61,11 @@ if #stored == 0 then
   counts_move(counts, 'tenant', nil, 'ACTIVE')
   redis.call('ZADD', tenants, 0, tenant)
 end
-redis.call('HSET', tenant_ids, digest, tenant)
-local audit = {unpack(ARGV, fields_end + 1)}
+redis.call('HSET', tenant_ids, tenant_digest, tenant)
+local audit = {unpack(ARGV, audit_from)}
 audit[#audit + 1], audit[#audit + 2] = 'status', #stored > 0 and 200 or 201
 if #stored == 0 then
-  redis.call('HSET', tenant_key, 'tenant_id', tenant, 'name', name, 'status', 'ACTIVE', unpack(ARGV, 9, fields_end))
+  redis.call('HSET', tenant_key, 'tenant_id', tenant, 'name', name, 'status', 'ACTIVE', unpack(ARGV, fields_from, fields_to))
   redis.call('HSET', tenant_key, 'created_at_ms', now)
   if watched ~= '' then
     redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), watched}))

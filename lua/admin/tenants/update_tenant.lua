@@ -1,28 +1,52 @@
 #!lua flags=allow-oom
---[[
-update_tenant: changes a tenant's settings or its status. To close it is to flip its status, from which moment on nothing
-that it owns can be changed; what ends all that follows the intent that is stored in the same step.
-KEYS[1] tenant     hash      KEYS[4] days       zset               KEYS[7] unsealed     set
-KEYS[2] event_log  stream    KEYS[5] audit_log  stream  of the day KEYS[8] closing      hash
-KEYS[3] outbox     stream    KEYS[6] chain      hash               KEYS[9] closings     zset
-KEYS[10] counts    hash      KEYS[11] idempotency  hash  where there is a key
-ARGV[1] tenant               ARGV[5] payload_hash                  ARGV[8] of tenant.closed, where it differs, or ''
-ARGV[2] day yyyymmdd         ARGV[6] context of events, lines of   ARGV[9] request_part_ms: for so long the request itself
-ARGV[3] day_start_ms                 name and value                        goes on with a close, then others may
-ARGV[4] status or ''         ARGV[7] correlation_id of a close     ARGV[10] n, then n names and values to be set ('' takes
-                                                                            one out), then those of the audit entry
-Reply, first that holds: clock now_ms | idempotency_mismatch | replayed outcome… | not_found | tenant_unreadable
-  | leaving_closed | closing record… | updated record…
+--[[ Written by `make signatures`, from the declaration in src/store.
+Changes a tenant's settings or its status. To close it is to flip its status, from which moment on nothing that it owns
+can be changed; what ends all that follows the intent that is stored in the same step.
+
 closing: the status is or was CLOSED, and steps may be due.
-Writes on closing, updated: the counts, the record, the event, the audit entry. On closing the intent instead of the last two, save
-where there is one already: then the audit entry.
+
+KEYS[1]   write  tenant_key   hash    tenant:<tenant>
+KEYS[2]   write  event_log    stream  events:<tenant>:<day>
+KEYS[3]   write  outbox       stream  outbox
+KEYS[4]   write  days         zset    days
+KEYS[5]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[6]   write  chain        hash    chain:<tenant>
+KEYS[7]   write  unsealed     set     unsealed
+KEYS[8]   write  closing      hash    closing:<tenant>
+KEYS[9]   write  closings     zset    closings
+KEYS[10]  write  counts       hash    counts
+KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
+
+ARGV[1]                day                    yyyymmdd
+ARGV[2]                day_start_ms           int64
+ARGV[3]                tenant                 text
+ARGV[4]                wanted                 text or ''      A status.
+ARGV[5]                payload_hash           text
+ARGV[6]                context                text            The request cause, lines of name and value.
+ARGV[7]                correlation_id         text            Of a close.
+ARGV[8]                parent_correlation_id  text or ''      Of tenant.closed, where it differs.
+ARGV[9]                request_part_ms        int64
+    For so long the request itself works on a close, then others may.
+ARGV[10]               fields                 n, then n more  Names and values to be set, '' to remove one.
+ARGV[fields_to + 1..]  audit                  to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  clock now_ms | idempotency_mismatch | replayed outcome… | not_found | tenant_unreadable | leaving_closed |
+  closing record | updated record
+Writes:
+  On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last
+  two, unless there is one: then the audit entry.
 ]]
--- @include base/time, access/tenant, base/days, admin/counts, log/events, admin/tenant_flip, log/audit
+local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, closings, counts, idempotency
+  = unpack(KEYS)
+local day, day_start_ms, tenant, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms
+  = unpack(ARGV, 1, 9)
+local fields_from = 11
+local fields_to = 10 + ARGV[10]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/tenant, log/days, admin/counts, log/events, admin/tenant_flip, log/audit
 -- @include admin/closing_request, access/idempotency
-local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, closings, counts, idempotency = unpack(KEYS)
-local tenant, day, day_start_ms, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms =
-  unpack(ARGV, 1, 9)
-local fields_end = 10 + ARGV[10]
 local SETTINGS = {default_commit_overage_policy = true, default_reservation_ttl_ms = true,
   max_reservation_ttl_ms = true, max_reservation_extensions = true}
 
@@ -37,7 +61,7 @@ if refused == 'tenant_unreadable' then return {refused} end
 local status = settings[TENANT_STATUS]
 if status == 'CLOSED' and wanted ~= '' and wanted ~= 'CLOSED' then return {'leaving_closed'} end
 local set, removed, changed, of_settings = {'updated_at_ms', now}, {}, {}, true
-for i = 11, fields_end, 2 do
+for i = fields_from, fields_to, 2 do
   local name, value = ARGV[i], ARGV[i + 1]
   if (redis.call('HGET', tenant_key, name) or '') ~= value then
     changed[#changed + 1], of_settings = name, of_settings and SETTINGS[name]
@@ -45,7 +69,7 @@ for i = 11, fields_end, 2 do
   end
 end
 local flips = wanted ~= '' and wanted ~= status
-local first_correlation_id, told = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
+local first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', closings)
@@ -56,9 +80,9 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event
 if flips then counts_move(counts, 'tenant', status, wanted) end
 redis.call('HSET', tenant_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', tenant_key, unpack(removed)) end
-local audit = {unpack(ARGV, fields_end + 1)}
+local audit = {unpack(ARGV, audit_from)}
 if begins then
-  tenant_close_begin(closing, closings, tenant, now, {context = context, correlation_id = first_correlation_id, told = told,
+  tenant_close_begin(closing, closings, tenant, now, {context = context, correlation_id = first_correlation_id, emitted = emitted,
     previous_status = status, parent_correlation_id = parent_correlation_id, request_part_ms = request_part_ms})
   closing_request_keep(closing, audit)
 else

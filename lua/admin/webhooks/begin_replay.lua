@@ -1,12 +1,22 @@
 #!lua
---[[
-begin_replay: claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
-KEYS[1] lock  string    ARGV[1] token    ARGV[2] claim_ms
-Reply: locked | begun
+--[[ Written by `make signatures`, from the declaration in src/store.
+Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
+
+KEYS[1]  write  replay_lock  string  replaylock:<subscription_id>
+
+ARGV[1]  token     text
+ARGV[2]  claim_ms  int64
+
+Replies, the first that applies:
+  locked | begun
+Writes:
+  On begun: the lock.
 ]]
-local lock, token, claim_ms = KEYS[1], ARGV[1], ARGV[2]
-if redis.call('EXISTS', lock) == 1 then return {'locked'} end
+local replay_lock = KEYS[1]
+local token, claim_ms = unpack(ARGV)
+-- End of the signature.
+if redis.call('EXISTS', replay_lock) == 1 then return {'locked'} end
 
 -- Effects: none can fail.
-redis.call('SET', lock, token, 'PX', claim_ms)
+redis.call('SET', replay_lock, token, 'PX', claim_ms)
 return {'begun'}

@@ -1,27 +1,54 @@
 #!lua
---[[
-create_webhook: records a subscription of a tenant or of the operator.
-KEYS[1] api_key   hash    KEYS[5] watch       hash      KEYS[9]  days       zset
-KEYS[2] tenant    hash    KEYS[6] thresholds  hash      KEYS[10] audit_log  stream  of the day
-KEYS[3] webhook   hash    KEYS[7] event_log   stream    KEYS[11] chain      hash
-KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] unsealed   set
-KEYS[13] counts   hash    KEYS[14] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[5] subscription_id    ARGV[8] payload_hash
-ARGV[2] owner                             ARGV[6] mode               ARGV[9] context of events, lines of name and value
-ARGV[3] day yyyymmdd                      ARGV[7] millionths         ARGV[10] n, then n names and values of the record,
-ARGV[4] day_start_ms                              watched, or ''              then those of the audit entry
-mode: tenant | system; check: all that could refuse it besides, for a request that is refused otherwise.
-Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
-  | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | taken | checked
-  | created version union record…; version and union are empty unless every partition must learn of them
-Writes on created: the counts, the record, the owner's list, what it watches, the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records a subscription of a tenant or of the operator.
+
+mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
+watched: a version and a union of thresholds, empty unless every partition must learn of them.
+
+KEYS[1]   read   api_key      hash    apikey:<key_id>
+KEYS[2]   write  tenant_key   hash    tenant:<owner>
+KEYS[3]   write  webhook      hash    webhook:<subscription_id>
+KEYS[4]   write  webhooks     zset    webhooks:<owner>
+KEYS[5]   write  watch        hash    watch:<owner>
+KEYS[6]   write  thresholds   hash    thresholds
+KEYS[7]   write  event_log    stream  events:<owner>:<day>
+KEYS[8]   write  outbox       stream  outbox
+KEYS[9]   write  days         zset    days
+KEYS[10]  write  audit_log    stream  audit:<owner>:<day>
+KEYS[11]  write  chain        hash    chain:<owner>
+KEYS[12]  write  unsealed     set     unsealed
+KEYS[13]  write  counts       hash    counts
+KEYS[14]  write  idempotency  hash    idem:<owner>:<digest>  (if digest)
+
+ARGV[1]                day              yyyymmdd
+ARGV[2]                day_start_ms     int64
+ARGV[3]                key_hash         text            Empty for the admin key.
+ARGV[4]                owner            text
+ARGV[5]                subscription_id  text
+ARGV[6]                mode             text
+ARGV[7]                millionths       text            What it watches, blanks between.
+ARGV[8]                payload_hash     text
+ARGV[9]                context          text            The request cause, lines of name and value.
+ARGV[10]               fields           n, then n more  Names and values of the record.
+ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
+  tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | taken | checked | created watched record
+Writes:
+  On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise
+  nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days
--- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit, access/idempotency
 local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
   counts, idempotency = unpack(KEYS)
-local key_hash, owner, day, day_start_ms, subscription_id, mode, millionths, payload_hash, context = unpack(ARGV, 1, 9)
-local fields_end = 10 + ARGV[10]
+local day, day_start_ms, key_hash, owner, subscription_id, mode, millionths, payload_hash, context
+  = unpack(ARGV, 1, 9)
+local fields_from = 11
+local fields_to = 10 + ARGV[10]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -45,7 +72,7 @@ redis.call('ZCARD', webhooks)
 counts_move(counts, 'webhook', nil, 'ACTIVE')
 redis.call('ZADD', webhooks, 0, subscription_id)
 redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner, 'status', 'ACTIVE',
-  'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, 11, fields_end))
+  'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, fields_from, fields_to))
 local version, union = watch_write(watch, thresholds, mode == 'tenant' and tenant_key, subscription_id, millionths)
 if mode == 'tenant' then version = nil end
 local reply = {'created', version or '', version and union or '', unpack(redis.call('HGETALL', webhook))}
@@ -53,7 +80,7 @@ local events = events_new(event_log, outbox, owner, day, now, context)
 event_append(events, 'webhook.created', nil, {'data.subscription_id', subscription_id, 'data.new_status', 'ACTIVE',
   'data.changed_fields', '', 'correlation_id', 'webhook_create:' .. subscription_id})
 events_point(events)
-audit_append(now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

@@ -1,25 +1,48 @@
 #!lua flags=allow-oom
---[[
-delete_webhook: removes a subscription with its secrets. What is queued for it fails when it is picked up.
-KEYS[1] api_key   hash    KEYS[5] watch       hash      KEYS[9]  days       zset
-KEYS[2] tenant    hash    KEYS[6] thresholds  hash      KEYS[10] audit_log  stream  of the day
-KEYS[3] webhook   hash    KEYS[7] event_log   stream    KEYS[11] chain      hash
-KEYS[4] webhooks  zset    KEYS[8] outbox      stream    KEYS[12] unsealed   set
-KEYS[13] counts   hash    KEYS[14] failing    zset      KEYS[15] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[4] day_start_ms       ARGV[7] context of events, lines of name and value
-ARGV[2] owner                             ARGV[5] subscription_id    ARGV[8..] names and values of the audit entry, all
-ARGV[3] day yyyymmdd                      ARGV[6] payload_hash                 but the address
-Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
-  | replayed outcome… | not_found | tenant_unreadable | tenant_closed | tenant_suspended
-  | deleted version union; version and union are empty unless every partition must learn of them
-Writes on deleted: the counts; the record and what led to it go; the event, the audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Removes a subscription with its secrets. What is queued for it fails when it is picked up.
+
+watched: a version and a union of thresholds, empty unless every partition must learn of them.
+
+KEYS[1]   read   api_key      hash    apikey:<key_id>
+KEYS[2]   write  tenant_key   hash    tenant:<owner>
+KEYS[3]   write  webhook      hash    webhook:<subscription_id>
+KEYS[4]   write  webhooks     zset    webhooks:<owner>
+KEYS[5]   write  watch        hash    watch:<owner>
+KEYS[6]   write  thresholds   hash    thresholds
+KEYS[7]   write  event_log    stream  events:<owner>:<day>
+KEYS[8]   write  outbox       stream  outbox
+KEYS[9]   write  days         zset    days
+KEYS[10]  write  audit_log    stream  audit:<owner>:<day>
+KEYS[11]  write  chain        hash    chain:<owner>
+KEYS[12]  write  unsealed     set     unsealed
+KEYS[13]  write  counts       hash    counts
+KEYS[14]  write  failing      zset    failing
+KEYS[15]  write  idempotency  hash    idem:<idempotency_scope>:<digest>  (if digest)
+
+ARGV[1]    day              yyyymmdd
+ARGV[2]    day_start_ms     int64
+ARGV[3]    key_hash         text        Empty for the admin key.
+ARGV[4]    owner            text
+ARGV[5]    subscription_id  text
+ARGV[6]    payload_hash     text
+ARGV[7]    context          text        The request cause, lines of name and value.
+ARGV[8..]  audit            to the end  Names and values of the audit entry, except the address.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… | not_found |
+  tenant_unreadable | tenant_closed | tenant_suspended | deleted watched
+Writes:
+  On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days
--- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
--- @include access/idempotency
 local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
   counts, failing, idempotency = unpack(KEYS)
-local key_hash, owner, day, day_start_ms, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
+local day, day_start_ms, key_hash, owner, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
+local audit_from = 8
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
+-- @include access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -55,7 +78,7 @@ local events = events_new(event_log, outbox, owner, day, now, context)
 event_append(events, 'webhook.deleted', nil, {'data.subscription_id', subscription_id, 'data.previous_status',
   stored[2] or '', 'data.changed_fields', '', 'correlation_id', 'webhook_delete:' .. subscription_id})
 events_point(events)
-local audit = {unpack(ARGV, 8)}
+local audit = {unpack(ARGV, audit_from)}
 audit[#audit + 1], audit[#audit + 2] = 'metadata.url', stored[3] or ''
 audit_append(now, audit)
 day_register(days, tenant_key, settings, owner, day, now)

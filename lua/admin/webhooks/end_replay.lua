@@ -1,11 +1,21 @@
 #!lua flags=allow-oom
---[[
-end_replay: gives a claim back that led to nothing.
-KEYS[1] lock  string    ARGV[1] token
-Reply: ended | lost
+--[[ Written by `make signatures`, from the declaration in src/store.
+Gives a claim back of which nothing came.
+
+KEYS[1]  write  replay_lock  string  replaylock:<subscription_id>
+
+ARGV[1]  token  text
+
+Replies, the first that applies:
+  lost | ended
+Writes:
+  On ended: the lock goes.
 ]]
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'lost'} end
+local replay_lock = KEYS[1]
+local token = ARGV[1]
+-- End of the signature.
+if redis.call('GET', replay_lock) ~= token then return {'lost'} end
 
 -- Effects: none can fail.
-redis.call('DEL', KEYS[1])
+redis.call('DEL', replay_lock)
 return {'ended'}

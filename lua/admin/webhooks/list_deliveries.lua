@@ -1,25 +1,42 @@
 #!lua flags=no-writes,allow-oom
---[[
-list_deliveries: the deliveries to a subscription, newest first.
-KEYS[1] api_key  hash    KEYS[2] tenant  hash  of the key    KEYS[3] webhook  hash    KEYS[4] deliveries  zset  by ms
-ARGV[1] key_hash, '' for the admin key    ARGV[4] from_ms or -inf    ARGV[7] rows, at most
-ARGV[2] tenant of the key, or ''          ARGV[5] to_ms or +inf      ARGV[8] status, or ''
-ARGV[3] delivery_prefix                   ARGV[6] after_id: of the score to_ms, what stands before it was seen; or ''
-Keys built: the deliveries' records.
-Reply, first that holds: unauthorized why | forbidden permission | not_found
-  | listed last_ms last_id, then id and record…; last: up to which was looked, empty where the list ends;
-  the record of a key that holds no hash is empty
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads the deliveries to a subscription, newest first.
+
+last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash
+is empty.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+KEYS[3]  read  webhook     hash  webhook:<subscription_id>
+KEYS[4]  read  deliveries  zset  deliveries:<subscription_id>
+built    read              hash  delivery:<delivery_id>
+
+ARGV[1]  key_hash         text              Empty for the admin key.
+ARGV[2]  tenant           text              Of the API key.
+ARGV[3]  delivery_prefix  prefix delivery:
+ARGV[4]  from_ms          text              Or -inf.
+ARGV[5]  to_ms            text              Or +inf.
+ARGV[6]  after_id         text or ''        Of the score to_ms, what stands before it was seen.
+ARGV[7]  rows             int64             At most.
+ARGV[8]  status           text or ''
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | not_found | listed last_ms last_id id_record
+Writes:
+  Nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields
+local api_key, tenant_key, webhook, deliveries = unpack(KEYS)
 local key_hash, tenant, delivery_prefix, from_ms, to_ms, after_id, rows, status = unpack(ARGV)
-local refusal, why = admin_access_refusal(KEYS[1], KEYS[2], key_hash, tenant, 'webhooks:read', '', now_ms())
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields
+local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
-local owner = redis.call('HGET', KEYS[3], 'tenant')
+local owner = redis.call('HGET', webhook, 'tenant')
 if not owner or (key_hash ~= '' and owner ~= tenant) then return {'not_found'} end
 local LOOKED_AT_MAX, STEP = 5000, 200
 local reply, looked_at = {'listed', '', ''}, 0
 while true do
-  local found = redis.call('ZREVRANGEBYSCORE', KEYS[4], to_ms, from_ms, 'WITHSCORES', 'LIMIT', looked_at, STEP)
+  local found = redis.call('ZREVRANGEBYSCORE', deliveries, to_ms, from_ms, 'WITHSCORES', 'LIMIT', looked_at, STEP)
   for i = 1, #found, 2 do
     local id, at_ms = found[i], found[i + 1]
     local seen = after_id ~= '' and at_ms == to_ms and id >= after_id

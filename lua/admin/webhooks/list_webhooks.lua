@@ -1,21 +1,36 @@
 #!lua flags=no-writes,allow-oom
---[[
-list_webhooks: the subscriptions of one tenant in the order of their ids, without their secrets.
-KEYS[1] api_key  hash    KEYS[2] tenant  hash    KEYS[3] webhooks  zset, lexical
-ARGV[1] key_hash, '' for the admin key    ARGV[3] webhook_prefix    ARGV[5] rows, at most
-ARGV[2] tenant                            ARGV[4] after: an id      ARGV[6] status, or ''
-Keys built: the subscriptions' records.
-Reply, first that holds: unauthorized why | forbidden permission | listed last record…; last: the id up to which was looked,
-'' where the list ends; each record an array, of a key that holds no hash the id alone
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads the subscriptions of one tenant in the order of their ids, without their secrets.
+
+last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.
+
+KEYS[1]  read  api_key     hash  apikey:<key_id>
+KEYS[2]  read  tenant_key  hash  tenant:<tenant>
+KEYS[3]  read  webhooks    zset  webhooks:<tenant>
+built    read              hash  webhook:<subscription_id>
+
+ARGV[1]  key_hash        text             Empty for the admin key.
+ARGV[2]  tenant          text
+ARGV[3]  webhook_prefix  prefix webhook:
+ARGV[4]  after           text or ''       An id.
+ARGV[5]  rows            int64            At most.
+ARGV[6]  status          text or ''
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | listed last records
+Writes:
+  Nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields, admin/webhook
+local api_key, tenant_key, webhooks = unpack(KEYS)
 local key_hash, tenant, webhook_prefix, after, rows, status = unpack(ARGV)
-local refusal, why = admin_access_refusal(KEYS[1], KEYS[2], key_hash, tenant, 'webhooks:read', '', now_ms())
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields, admin/webhook
+local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
 local LOOKED_AT_MAX, STEP = 5000, 200
 local reply, looked_at, from = {'listed', ''}, 0, after == '' and '-' or '(' .. after
 while true do
-  local ids = redis.call('ZRANGEBYLEX', KEYS[3], from, '+', 'LIMIT', 0, STEP)
+  local ids = redis.call('ZRANGEBYLEX', webhooks, from, '+', 'LIMIT', 0, STEP)
   for _, id in ipairs(ids) do
     local webhook = webhook_prefix .. id
     local fields = hash_fields(webhook, 'status')

@@ -1,17 +1,31 @@
 #!lua flags=no-writes,allow-oom
---[[
-read_webhook: a subscription with its secrets, for what the replica must do before it can change or use it; and how its
-owner stands.
-KEYS[1] api_key  hash    KEYS[2] webhook  hash    KEYS[3] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[3] permission      ARGV[5] tenant_prefix: a tenant's record is this
-ARGV[2] tenant of the key, or ''          ARGV[4] payload_hash            and the tenant
-Keys built: the owner's record.
-Reply, first that holds: unauthorized why | forbidden permission | idempotency_mismatch | replayed outcome… | not_found
-  | found now_ms owner_state record…; owner_state: open | tenant_closed | tenant_suspended | tenant_unreadable
+--[[ Written by `make signatures`, from the declaration in src/store.
+Reads a subscription with its secrets, for what the replica must do before it can change or use it; and whether its
+owner can change it.
+
+owner_state: open, tenant_closed, tenant_suspended or tenant_unreadable.
+
+KEYS[1]  read  api_key      hash  apikey:<key_id>
+KEYS[2]  read  webhook      hash  webhook:<subscription_id>
+KEYS[3]  read  idempotency  hash  idem:<idempotency_scope>:<digest>  (if digest)
+built    read               hash  tenant:<tenant>
+
+ARGV[1]  key_hash       text            Empty for the admin key.
+ARGV[2]  tenant         text            Of the API key.
+ARGV[3]  permission     text
+ARGV[4]  payload_hash   text or ''
+ARGV[5]  tenant_prefix  prefix tenant:
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | idempotency_mismatch | replayed outcome | not_found |
+  found now_ms owner_state record
+Writes:
+  Nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, access/idempotency
 local api_key, webhook, idempotency = unpack(KEYS)
 local key_hash, tenant, permission, payload_hash, tenant_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, access/idempotency
 local now = now_ms()
 local refusal, why = admin_access_refusal(api_key, tenant_prefix .. tenant, key_hash, tenant, permission, '', now)
 if refusal then return {refusal, why} end

@@ -1,30 +1,58 @@
 #!lua
---[[
-update_webhook: writes what was computed from a subscription as it was read; nothing if it is another by now.
-KEYS[1] api_key  hash    KEYS[5] thresholds  hash      KEYS[9]  audit_log  stream  of the day
-KEYS[2] tenant   hash    KEYS[6] event_log   stream    KEYS[10] chain      hash
-KEYS[3] webhook  hash    KEYS[7] outbox      stream    KEYS[11] unsealed   set
-KEYS[4] watch    hash    KEYS[8] days        zset      KEYS[12] counts     hash
-KEYS[13] failing zset    KEYS[14] idempotency  hash  where there is a key
-ARGV[1] key_hash, '' for the admin key    ARGV[6] version as read         ARGV[11] event_type, '' for no event
-ARGV[2] owner                             ARGV[7] status as read          ARGV[12] changed_fields, blanks between
-ARGV[3] day yyyymmdd                      ARGV[8] millionths watched, ''  ARGV[13] fields to drop, blanks between
-ARGV[4] day_start_ms                      ARGV[9] payload_hash            ARGV[14] n, then n names and values to write,
-ARGV[5] subscription_id                   ARGV[10] context of events               then those of the audit entry
-Reply, first that holds: unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch
-  | replayed outcome… | not_found | tenant_unreadable | tenant_closed | tenant_suspended | stale
-  | updated version union record…; version and union are empty unless every partition must learn of them
-Writes on updated: the counts, the record, its place among the failing, what it watches, the event if it has one, the
-audit entry. Else nothing.
+--[[ Written by `make signatures`, from the declaration in src/store.
+Writes what was computed from a subscription as it was read; nothing if it is another by now.
+
+watched: a version and a union of thresholds, empty unless every partition must learn of them.
+
+KEYS[1]   read   api_key      hash    apikey:<key_id>
+KEYS[2]   write  tenant_key   hash    tenant:<owner>
+KEYS[3]   write  webhook      hash    webhook:<subscription_id>
+KEYS[4]   write  watch        hash    watch:<owner>
+KEYS[5]   write  thresholds   hash    thresholds
+KEYS[6]   write  event_log    stream  events:<owner>:<day>
+KEYS[7]   write  outbox       stream  outbox
+KEYS[8]   write  days         zset    days
+KEYS[9]   write  audit_log    stream  audit:<owner>:<day>
+KEYS[10]  write  chain        hash    chain:<owner>
+KEYS[11]  write  unsealed     set     unsealed
+KEYS[12]  write  counts       hash    counts
+KEYS[13]  write  failing      zset    failing
+KEYS[14]  write  idempotency  hash    idem:<idempotency_scope>:<digest>  (if digest)
+
+ARGV[1]                day              yyyymmdd
+ARGV[2]                day_start_ms     int64
+ARGV[3]                key_hash         text            Empty for the admin key.
+ARGV[4]                owner            text
+ARGV[5]                subscription_id  text
+ARGV[6]                version          int64           As it was read.
+ARGV[7]                status           text            As it was read.
+ARGV[8]                millionths       text            What it watches, blanks between.
+ARGV[9]                payload_hash     text
+ARGV[10]               context          text            The request cause, lines of name and value.
+ARGV[11]               event_type       text or ''      '' for no event.
+ARGV[12]               changed_fields   text            Blanks between.
+ARGV[13]               dropped          text            Fields to be removed, blanks between.
+ARGV[14]               fields           n, then n more  Names and values to be written.
+ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
+
+Replies, the first that applies:
+  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… | not_found |
+  tenant_unreadable | tenant_closed | tenant_suspended | stale | updated watched record
+Writes:
+  On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the
+  audit entry. Otherwise nothing.
 ]]
--- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, base/days
--- @include ledger/thresholds, admin/watch, admin/webhook, admin/counts, admin/failing, log/events
--- @include log/audit, access/idempotency
 local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed, counts,
   failing, idempotency = unpack(KEYS)
-local key_hash, owner, day, day_start_ms, subscription_id, version, status, millionths, payload_hash, context, event_type,
-  changed_fields, dropped = unpack(ARGV, 1, 13)
-local fields_end = 14 + ARGV[14]
+local day, day_start_ms, key_hash, owner, subscription_id, version, status, millionths, payload_hash, context,
+  event_type, changed_fields, dropped = unpack(ARGV, 1, 13)
+local fields_from = 15
+local fields_to = 14 + ARGV[14]
+local audit_from = fields_to + 1
+-- End of the signature.
+-- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include ledger/thresholds, admin/watch, admin/webhook, admin/counts, admin/failing, log/events
+-- @include log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -40,7 +68,7 @@ if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused =
 if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
 local becomes, failures = status, nil
-for i = 15, fields_end, 2 do
+for i = fields_from, fields_to, 2 do
   if ARGV[i] == 'status' then becomes = ARGV[i + 1] end
   if ARGV[i] == 'consecutive_failures' then failures = ARGV[i + 1] end
 end
@@ -55,7 +83,7 @@ if failures then failing_write(failing, subscription_id, failures) end
 if dropped ~= '' then
   for field in dropped:gmatch('%S+') do redis.call('HDEL', webhook, field) end
 end
-redis.call('HSET', webhook, 'updated_at_ms', now, 'version', version + 1, unpack(ARGV, 15, fields_end))
+redis.call('HSET', webhook, 'updated_at_ms', now, 'version', version + 1, unpack(ARGV, fields_from, fields_to))
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local source_version, union = nil, nil
 if tenant_record or owner == '__system__' then
@@ -71,7 +99,7 @@ if event_type ~= '' then
     'correlation_id', 'webhook_update:' .. subscription_id .. ':' .. request_id})
   events_point(events)
 end
-audit_append(now, {unpack(ARGV, fields_end + 1)})
+audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
 idempotency_keep(idempotency, payload_hash, reply)
 return reply

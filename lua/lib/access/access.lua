@@ -1,8 +1,10 @@
 --[[
-access: whether an API key may do what is asked. The record stands under the key's visible prefix; the secret is
-compared as a digest, before anything else about the key is told. Permissions are stored with a blank on either side.
+access: checks whether an API key may do something. The record is found by the visible prefix of the key; the secret
+is compared as a digest, before anything else about the key is answered. Permissions are stored with a blank on either
+side.
 ]]
--- nil and the key's scope filter, or the refusal: `unauthorized` or `forbidden`, and why.
+
+-- Returns nil and the scope filter of the key, or the refusal `unauthorized` or `forbidden`, and why.
 local function access_refusal(api_key, key_hash, tenant, permission, now)
   local hash, owner, status, expires_at_ms, permissions, filter =
     unpack(redis.call('HMGET', api_key, 'hash', 'tenant', 'status', 'expires_at_ms', 'permissions', 'scope_filter'))
@@ -14,7 +16,7 @@ local function access_refusal(api_key, key_hash, tenant, permission, now)
   permissions = permissions or ' reservations:create reservations:commit reservations:release reservations:extend '
     .. 'reservations:list balances:read budgets:read budgets:write policies:read policies:write '
   if permission == '' or permissions:find(' ' .. permission .. ' ', 1, true) then return nil, filter end
-  -- admin:read stands for every `…:read`, admin:write for every `…:write`; no reservations:* ends so.
+  -- admin:read grants every `…:read`, admin:write every `…:write`; no reservations:* ends so.
   local verb = permission:match(':(%l+)$')
   if (verb == 'read' or verb == 'write') and permissions:find(' admin:' .. verb .. ' ', 1, true) then
     return nil, filter

@@ -1,9 +1,10 @@
 --[[
-admin_access: who may act on a tenant's resources through the admin plane. The admin key was judged before and is told
-by an empty key_hash. A tenant's key is judged here, and needs a tenant that has a record.
+admin_access: checks who may act on a tenant's resources through the admin plane. The admin key was checked before; an
+empty key_hash stands for it. An API key is checked here, and needs a tenant that has a record.
 ]]
+-- @include access/access, access/scope_filter
 
--- nil, nil and the key's scope filter, or the refusal and why. scope: what the request names, '' for nothing.
+-- Returns nil, nil and the scope filter of the key, or the refusal and why. scope: what the request names, or ''.
 local function admin_access_refusal(api_key, tenant_key, key_hash, tenant, permission, scope, now)
   if key_hash == '' then return nil end
   local refusal, why = access_refusal(api_key, key_hash, tenant, permission, now)

@@ -1,10 +1,11 @@
 --[[
-idempotency: the outcome of an admin request, kept for a day under the digest of its key. What is kept is the reply
-itself, so that a replay answers word for word what the first request was answered. Only what succeeded is kept.
+idempotency: keeps the outcome of an admin request for a day, under the digest of its idempotency key. It keeps the
+reply itself, so that a replay answers the same words. Only a success is kept.
 ]]
+
 local IDEMPOTENCY_MS = 86400000
 
--- key is nil for a request without one. The reply that ends the script, or nil: the key is new.
+-- Returns the reply that ends the script, or nil where the key is new. key is nil for a request without one.
 local function idempotency_reply(key, payload_hash)
   if not key then return nil end
   local stored = redis.call('HMGET', key, 'payload_hash', 'count')
@@ -15,6 +16,7 @@ local function idempotency_reply(key, payload_hash)
   return reply
 end
 
+-- Keeps a reply.
 local function idempotency_keep(key, payload_hash, reply)
   if not key then return end
   local fields = {'payload_hash', payload_hash, 'count', #reply}

@@ -1,7 +1,8 @@
 --[[
-scope_filter: whether a key restricted to some scopes may act on a path. Entries are `level:value` or `level:*`,
-lower case, one a line; one that equals a segment is enough. No entry: no restriction.
+scope_filter: checks whether a key that is restricted to some scopes may act on a path. Entries are `level:value` or
+`level:*`, lower case, one a line; one that equals a segment is enough. No entry means no restriction.
 ]]
+
 local function scope_filter_allows(filter, scope_path)
   if not filter or filter == '' then return true end
   local path = '/' .. scope_path .. '/'

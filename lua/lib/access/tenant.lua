@@ -1,12 +1,13 @@
 --[[
-tenant: the record that guards a tenant's mutations and holds its defaults. A tenant without a record is not
+tenant: reads the record that guards a tenant's mutations and holds its defaults. A tenant without a record is not
 guarded; a record whose status cannot be read guards against everything.
 ]]
 
--- nil, or the word of the refusal: tenant_unreadable | tenant_closed | tenant_suspended. Then the settings, in the
--- order of TENANT_*, from TENANT_POLICIES on as far as the script asks for them; an absent one is false.
+-- Places of the settings; those from TENANT_POLICIES on only as far as the script names the fields. An absent one is false.
 local TENANT_STATUS, TENANT_DAY, TENANT_THRESHOLDS = 1, 2, 3
 local TENANT_POLICIES, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS = 4, 5, 6, 7, 8
+
+-- Returns nil or the refusal: tenant_unreadable, tenant_closed or tenant_suspended. Then the settings.
 local function tenant_refusal(tenant_key, ...)
   local settings = redis.pcall('HMGET', tenant_key, 'status', 'day', 'thresholds', ...)
   local status = settings[TENANT_STATUS]

@@ -1,12 +1,22 @@
 --[[
-closing: the intent of a tenant's close. It stands from the flip of the tenant's status until all that the tenant owns has
-ended. Each step does a bounded part of the phase that the intent is in and writes how far it came in the same script, so
-any process goes on where another stopped, and two at once do nothing twice. Once the status is CLOSED nothing is added to
-what the tenant owns, so a place in a list is kept as a rank.
+closing: reads and moves the intent of a tenant's close. It stands from the flip of the tenant's status until all that
+the tenant owns has ended. Each step does a bounded part of the phase that the intent is in and writes how far it came
+in the same script, so any process resumes where another stopped, and two at once do nothing twice. Once the status is
+CLOSED nothing is added to what the tenant owns, so a place in a list is kept as a rank.
 ]]
-local CLOSING_FAILED_MAX = 100 -- of what could not be closed, so many are named
 
--- The intent, or the reply that ends the script: none | at phase. Its context is that of the request which closed.
+local CLOSING_FAILED_MAX = 100 -- so many resources that could not be closed are named
+
+-- Checks the figures before a step, so that it cannot fail on the intent after its first write.
+local function closing_check(key)
+  local figures = {'offset', 'failures', 'budgets_closed', 'webhooks_disabled', 'api_keys_revoked', 'reservations_released'}
+  local kept = redis.call('HMGET', key, unpack(figures))
+  for i = 1, #figures do
+    if kept[i] and not kept[i]:find('^%d+$') then error(key .. ': ' .. figures[i] .. ' is no number') end
+  end
+end
+
+-- Returns the intent, or nil and the reply that ends the script: none or at. Its context is that of the request that closed.
 local function closing_read(key, phase)
   local fields = redis.call('HMGET', key, 'phase', 'offset', 'context', 'correlation_id', 'failures', 'failed')
   if not fields[1] then return nil, {'none'} end
@@ -19,7 +29,7 @@ local function closing_read(key, phase)
   }
 end
 
--- Notes what cannot be closed: the others go on, and it is tried again later.
+-- Notes what cannot be closed: the others are closed, and it is tried again later.
 local function closing_failed(closing, what)
   closing.failures = closing.failures + 1
   if closing.failures <= CLOSING_FAILED_MAX then
@@ -27,7 +37,7 @@ local function closing_failed(closing, what)
   end
 end
 
--- Writes how far the walk through a list came: on to the next phase after a page that was not full.
+-- Writes how far the walk through a list came, and moves to the next phase after a page that was not full.
 local function closing_advance(closing, phase, examined, rows, next_phase, count_field, count)
   local full = examined == tonumber(rows)
   local fields = {'phase', full and phase or next_phase, 'offset', full and closing.offset + examined or 0}

@@ -1,15 +1,16 @@
 --[[
-closing_child: what is told of one thing that a closed tenant owned: an event and an audit entry, both with the correlation
-id of the close. facts: names and values, the same in both.
+closing_child: emits the event and writes the audit entry of one thing that a closed tenant owned, both with the
+correlation id of the close. facts: names and values, the same in both.
 ]]
 
--- The data of the event.
+-- Returns the data of the event.
 local function closing_data(facts)
   local data = {}
   for i = 1, #facts, 2 do data[i], data[i + 1] = 'data.' .. facts[i], facts[i + 1] end
   return data
 end
 
+-- Writes the audit entry.
 local function closing_audit(closing, audit_append, now, event_type, resource_type, resource_id, facts)
   local entry = {'operation', 'tenant_close_cascade', 'status', 200, 'resource_type', resource_type,
     'resource_id', resource_id}

@@ -1,15 +1,17 @@
 --[[
-closing_request: the audit entry of the request that closed a tenant. It waits in the intent until the request's part is
-over, for it tells how far the cascade came; whoever ends that part appends it and takes it out in one step, so it is
-appended once.
+closing_request: keeps the audit entry of the request that closed a tenant. It waits in the intent until the request's
+part is over, because it says how far the cascade came; whoever ends that part appends it and removes it in one step,
+so it is appended once.
 ]]
+
+-- Keeps the entry.
 local function closing_request_keep(key, entry)
   local fields = {'audit', #entry}
   for i, word in ipairs(entry) do fields[#fields + 1], fields[#fields + 2] = 'audit.' .. i, word end
   redis.call('HSET', key, unpack(fields))
 end
 
--- What has been closed so far, as names and values.
+-- Returns what has been closed so far, as names and values.
 local function closing_summary(key, in_progress)
   local counts = redis.call('HMGET', key, 'budgets_closed', 'webhooks_disabled', 'api_keys_revoked',
     'reservations_released', 'failures', 'failed')
@@ -20,6 +22,7 @@ local function closing_summary(key, in_progress)
   return summary
 end
 
+-- Appends the entry that waits, if there is one.
 local function closing_request_audit(key, audit_append, now, status, in_progress)
   local count = redis.call('HGET', key, 'audit')
   if not count then return end

@@ -1,15 +1,15 @@
 --[[
-counts: how many things of a kind and status a partition has, for the overview: `tenant <STATUS>`, `budget <UNIT>
-<STATUS>`, `webhook <STATUS>`. Whoever writes a status moves the counts in the same script.
+counts: counts how many things of a kind and status a partition has, for the overview: `tenant <STATUS>`, `budget
+<UNIT> <STATUS>`, `webhook <STATUS>`. Whoever writes a status moves the counts in the same script.
 ]]
 -- @include base/counter
 
--- Asked before the effects: raises where the counts cannot be moved.
+-- Called before the effects: raises where the counts cannot be moved.
 local function counts_check(counts)
   for _, count in ipairs(redis.call('HVALS', counts)) do counter_check(counts, count) end
 end
 
--- from, to: a status, or nil for one that begins or ends.
+-- Moves the counts. from, to: a status, or nil for a thing that begins or ends.
 local function counts_move(counts, kind, from, to)
   if from == to then return end
   if from then redis.call('HINCRBY', counts, kind .. ' ' .. from, -1) end

@@ -1,11 +1,11 @@
 --[[
-watch: the utilization thresholds that subscriptions want told beyond the usual ones, in millionths. A tenant's own stand
-in a hash by subscription, active ones alone; those of the operator's subscriptions come to each partition as a copy. The
-union of all stands on the tenant's record, which every operation reads anyway.
+watch: keeps the utilization thresholds, in millionths, that subscriptions watch besides the usual ones. Those of a
+tenant's own active subscriptions stand in a hash; those of the operator's subscriptions come to each partition as a
+copy. The union of all stands on the tenant's record, which every operation reads anyway.
 ]]
--- @include base/counter
+-- @include base/counter, ledger/thresholds
 
--- The union, ascending, with blanks between; '' for none. Tables of texts of numbers.
+-- Returns the union, ascending, blanks between; '' for none. Takes tables of texts of numbers.
 local function watch_union(...)
   local seen, union = {}, {}
   for _, texts in ipairs({...}) do
@@ -19,21 +19,21 @@ local function watch_union(...)
   return table.concat(union, ' ')
 end
 
--- Writes what is in force for a tenant that has a record. Nothing where the usual ones are.
+-- Writes what applies to a tenant that has a record; nothing where only the usual ones apply.
 local function watch_apply(tenant_key, watch, copied)
   local own = redis.call('HVALS', watch)
   if #own == 0 and copied == '' then return redis.call('HDEL', tenant_key, 'thresholds') end
   redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), copied}, own))
 end
 
--- Asked before the effects: raises where watch_write could not do its part.
+-- Called before the effects: raises where watch_write would.
 local function watch_check(watch, thresholds)
   redis.call('HLEN', watch)
   counter_check(thresholds, redis.call('HGET', thresholds, 'source_version') or '0')
 end
 
--- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then answers the version
--- and the union that every partition must learn of, if they have changed.
+-- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then it returns the version
+-- and the union that every partition must learn, if they have changed.
 local function watch_write(watch, thresholds, tenant_key, subscription_id, millionths)
   if millionths == '' then
     redis.call('HDEL', watch, subscription_id)

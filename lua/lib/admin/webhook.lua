@@ -1,9 +1,10 @@
 --[[
-webhook: the record of a subscription. What it sends with is sealed by the replica; no reply that is shown holds it.
+webhook: reads the record of a subscription. The replica seals its secrets; no reply that a client gets holds them.
 ]]
+
 local WEBHOOK_SECRETS = {signing_secret = true, headers = true}
 
--- The record's names and values without its secrets; empty where there is none.
+-- Returns the names and values of the record without its secrets; empty where there is none.
 local function webhook_shown(webhook)
   local stored, shown = redis.call('HGETALL', webhook), {}
   for i = 1, #stored, 2 do

@@ -1,16 +1,16 @@
 --[[
-int64: exact 64-bit integers in a language whose only number is a double.
-A figure is a Lua number of up to 15 digits or a decimal string. What is computed with is read by int64() first, so that
-the usual case costs no more than plain arithmetic; a string as it stands in a record works too, only slower. Redis is
-given either as it is; `..` would round, so what is joined goes through int64_text(). nil means: not an integer, or
-beyond 64 bits.
+int64: computes exact 64-bit integers in a language whose only number is a double. A figure is a Lua number of up to
+15 digits or a decimal string. int64() reads what is computed with, so that the usual case costs no more than plain
+arithmetic; a string as it stands in a record works too, only slower. Redis takes either; `..` would round, so
+int64_text() makes what is joined. nil means: not an integer, or beyond 64 bits.
 ]]
+
 local INT64_MAX = '9223372036854775807'
-local INT64_BASE = 1e10 -- a long integer is worked on as two limbs of this base, both with its sign
+local INT64_BASE = 1e10 -- a long integer is computed as two limbs of this base, both with its sign
 local INT64_PLAIN = 1e15 -- below it, arithmetic on numbers is exact, a sum of two included
 local tonumber, format, floor, ceil = tonumber, string.format, math.floor, math.ceil
 
--- In what follows `a - 0 == a` asks whether a is a number: a string equals none. Unlike type() it calls nothing.
+-- Below, `a - 0 == a` tests whether a is a number: a string equals none. Unlike type() it calls nothing.
 
 local function int64_limbs(value)
   if value - 0 == value then
@@ -23,7 +23,7 @@ local function int64_limbs(value)
   return high, low
 end
 
--- The integer high * 10^10 + low, or nil beyond 64 bits. Both limbs below 2^53.
+-- Returns the integer high * 10^10 + low, or nil beyond 64 bits. Both limbs are below 2^53.
 local function int64_from_limbs(high, low)
   local carry = low < 0 and ceil(low / INT64_BASE) or floor(low / INT64_BASE)
   high, low = high + carry, low - carry * INT64_BASE
@@ -47,7 +47,7 @@ local function int64(text)
   return int64_from_limbs(int64_limbs(text))
 end
 
--- The decimal.
+-- Returns the decimal.
 local function int64_text(value)
   if value - 0 == value then return format('%d', value) end
   return value

@@ -1,7 +1,9 @@
 --[[
-int64_wrapping: addition modulo 2^64, for sums that only ever are compared: the base of a ledger is moved by funding and
-by retention, and what it stands for may have passed 64 bits on the way without harm.
+int64_wrapping: adds modulo 2^64, for sums that are only ever compared: funding and retention move the base of a
+ledger, and it may have passed 64 bits on the way without harm.
 ]]
+-- @include base/int64
+
 local function int64_wrapping_add(a, b)
   local a_high, a_low = int64_limbs(a)
   local b_high, b_low = int64_limbs(b)

@@ -1,13 +1,14 @@
 --[[
-budgets: the ledgers of the scopes of one request. One law holds for each of them, always:
-remaining = allocated - spent - reserved - debt.
+budgets: reads the ledgers of the scopes of one request. For each of them, at every moment: remaining = allocated -
+spent - reserved - debt.
 ]]
+-- @include base/int64
 
--- How deep a scope lies, the root at 1: as records have it, without the cost of printing a number.
+-- Depths of scopes, the root at 1, as records have them: printing a number would cost more.
 local DEPTHS = {'1', '2', '3', '4', '5', '6'}
 
--- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that are not computed with stay
--- the strings that they are.
+-- Reads one ledger: false when there is none, nil when the record is corrupt. Figures that nothing is computed with stay
+-- strings.
 local function budget_read(key, depth)
   local status, remaining, reserved, spent, allocated, debt, limit, over =
     unpack(redis.call('HMGET', key, 'status', 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
@@ -21,7 +22,7 @@ local function budget_read(key, depth)
   }
 end
 
--- The enclosing scope at a depth of a path, the root being 1.
+-- Returns the enclosing scope at a depth of a path, the root at 1.
 local function budget_scope(scope_path, depth)
   local stop = 0
   for _ = 1, tonumber(depth) do
@@ -31,7 +32,7 @@ local function budget_scope(scope_path, depth)
   return scope_path:sub(1, stop - 1)
 end
 
--- A ledger as it is now, in one short field: allocated spent reserved [debt limit over].
+-- Returns a ledger as it is now in one short text: allocated spent reserved [debt limit over].
 local function budget_snapshot(budget)
   local used = budget.allocated .. ' ' .. budget.spent .. ' ' .. int64_text(budget.reserved)
   if budget.debt == '0' and budget.limit == '0' and not budget.over then return used end

@@ -1,6 +1,7 @@
---[[ budgets_of_keys: the ledgers of the scopes that a request names by their keys. ]]
+--[[ budgets_of_keys: reads the ledgers of the scopes that a request names by their keys. ]]
+-- @include ledger/budgets
 
--- The budgeted ones among the enclosing scopes, root first. nil and the key of a corrupt ledger.
+-- Returns the ledgers among the enclosing scopes, root first; or nil and the key of a corrupt one.
 local function budgets_read(keys, first)
   local budgets = {}
   for i = first, #keys do

@@ -1,6 +1,7 @@
---[[ budgets_of_record: the ledgers that a reservation was held on, and no others. ]]
+--[[ budgets_of_record: reads the ledgers that a reservation holds on, and no others. ]]
+-- @include ledger/budgets
 
--- A ledger that is gone is corruption: nil and its key.
+-- Returns the ledgers, root first; or nil and the key of one that is corrupt or gone.
 local function budgets_of_record(prefix, unit, scope_path, depths)
   local budgets, reached, stop = {}, 0, 0
   prefix = prefix .. unit .. ':'

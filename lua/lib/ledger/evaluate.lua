@@ -1,9 +1,10 @@
 --[[
-evaluate: whether an estimate could be held, and if not, why. Class by class over all scopes: a scope without funds
-never hides one that is frozen, over its limit or in debt.
+evaluate: decides whether an estimate could be held, and if not, why. Class by class over all scopes: a scope that
+lacks funds never hides one that is frozen, over its limit or in debt.
 ]]
+-- @include base/int64
 
--- nil, or the reason and the ledger that is to blame.
+-- Returns nil, or the reason and the ledger that blocks.
 local function evaluate_denial(budgets, amount)
   local class, blocking = 5, nil
   for i = 1, #budgets do

@@ -1,7 +1,9 @@
---[[ evaluate_dead_holds: what an operation short of funds may still count on. ]]
+--[[
+evaluate_dead_holds: finds holds past their grace period, which an operation that lacks funds may still count on.
+]]
 
--- Whether the tenant has holds past their grace that an operation short of funds may count on (swept_until_ms: the
--- clock of the first call, so that a caller sweeps a bounded number).
+-- Returns whether the tenant has such holds. swept_until_ms: the clock of the first call, so that a caller sweeps a bounded
+-- number.
 local function evaluate_dead_holds(due, now, swept_until_ms)
   local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
   local before = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now

@@ -1,6 +1,6 @@
 --[[ evaluate_other_units: tells a request in a unit that no scope has from one without any ledger. ]]
 
--- Where no scope has a ledger in the unit: the first scope that has some in others, and those units.
+-- Called where no scope has a ledger in the unit. Returns the first scope that has ledgers in others, and those units.
 local function evaluate_other_units(prefix, unit, scope_path)
   local stop = 0
   repeat

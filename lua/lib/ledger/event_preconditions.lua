@@ -1,12 +1,15 @@
---[[ event_preconditions: what would keep an operation from telling what it did; see no_threshold_crossed. ]]
+--[[
+event_preconditions: checks before the first write what must hold for the events of an operation; see
+no_threshold_crossed.
+]]
+-- @include base/int64
 
--- Whether the figures that only events are computed from are integers.
+-- Returns whether the figures that only events are computed from are integers.
 local function ledger_sound(budget)
   return int64(budget.spent) and int64(budget.allocated) and int64(budget.debt) and int64(budget.limit)
 end
 
--- Asked before the effects of moves that are not eventless, so that telling of them can't fail afterwards: raises if a log is
--- no stream, answers the key of the first ledger that is corrupt.
+-- Raises if a log is no stream; returns the key of the first ledger that is corrupt, or nil.
 local function event_preconditions(budgets, event_log, outbox)
   redis.call('XLEN', event_log)
   redis.call('XLEN', outbox)

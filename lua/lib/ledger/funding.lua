@@ -1,9 +1,10 @@
 --[[
-funding: what a funding operation makes of a ledger. It is moved in memory first, where a figure beyond its range is
-still a refusal; `reserved` never moves.
+funding: computes what a funding operation makes of a ledger. It is moved in memory first, where a figure beyond its
+range is still a refusal; `reserved` never moves.
 ]]
+-- @include base/int64, base/int64_wrapping, ledger/thresholds_crossed, log/events
 
--- nil, or the refusal: corrupt | budget_exceeded | out_of_range. spent: what RESET_SPENT starts anew from. Figures as
+-- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: what RESET_SPENT starts from. The figures as
 -- they were stay in `before`.
 local function funding_refusal(budget, operation, amount, spent)
   local before = {
@@ -42,7 +43,8 @@ local function funding_write(budget, base_spent, base_debt, now)
     'base_debt', int64_wrapping_add(base_debt, int64_sub(budget.debt, budget.before.debt)))
 end
 
--- The thresholds that the operation crossed, though what is allocated moved as well. None where nothing is allocated.
+-- Returns the thresholds that the operation crossed, though the allocated amount moved as well; none where nothing is
+-- allocated.
 local function funding_crossed(budget, thresholds)
   local before, crossed, direction = budget.before, {}, nil
   if not (int64_lt(0, before.allocated) and int64_lt(0, budget.allocated)) then return crossed end
@@ -64,7 +66,7 @@ local FUNDING_EVENTS = {
   REPAY_DEBT = 'budget.debt_repaid',
 }
 
--- request: names and values that the funding event tells besides the figures.
+-- Emits the events. request: names and values of the funding event besides the figures.
 local function funding_events(events, budget, operation, unit, scope, thresholds, request)
   local data = {'data.unit', unit, 'data.operation', operation, unpack(request)}
   for _, state in ipairs({{'data.previous_state.', budget.before}, {'data.new_state.', budget}}) do

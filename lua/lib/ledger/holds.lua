@@ -1,21 +1,22 @@
 --[[
-holds: what many reservations give back at once: each ledger is read once and written once. All is judged before the first
-write; a reservation with a ledger that is missing, corrupt or of another type gives nothing back.
+holds: returns many holds at once: each ledger is read once and written once. Everything is checked before the first
+write; a reservation with a ledger that is missing, corrupt or of another type returns nothing.
 ]]
--- @include ledger/event_preconditions
+-- @include base/int64, ledger/budgets, ledger/event_preconditions, ledger/ledger_hold
+
 local function holds_new(budget_prefix)
   return {prefix = budget_prefix, budgets = {}, kinds = {}, order = {}}
 end
 
--- The ledger under a key, or false when it is missing, is corrupt or has another type (which would raise, so that this page
--- failed for ever).
+-- Returns the ledger under a key, or false when it is missing, corrupt or of another type, which would raise and fail this
+-- page again and again.
 local function holds_ledger(key, depth)
   local budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, depth)
   local sound = budget and not int64_lt(budget.reserved, 0) and ledger_sound(budget)
   return sound and budget or false
 end
 
--- The ledgers that reservations of this kind are held on, or false.
+-- Returns the ledgers that reservations of this kind hold on, or false.
 local function holds_ledgers(holds, unit, scope_path, depths)
   local kind = unit .. ' ' .. depths .. ' ' .. scope_path
   if holds.kinds[kind] ~= nil then return holds.kinds[kind] end
@@ -39,7 +40,7 @@ local function holds_ledgers(holds, unit, scope_path, depths)
   return holds.kinds[kind]
 end
 
--- Counts a hold as given back, if each of its ledgers has room for it; whether it has.
+-- Counts a hold as returned, if each of its ledgers has room for it; returns whether it has.
 local function holds_return(holds, unit, scope_path, depths, estimate)
   local held = holds_ledgers(holds, unit, scope_path, depths)
   for _, budget in ipairs(held or {}) do
@@ -50,17 +51,17 @@ local function holds_return(holds, unit, scope_path, depths, estimate)
   return held ~= false
 end
 
--- The ledgers that get something back, moved in memory.
+-- Returns the ledgers that get something back, moved in memory.
 local function holds_moved(holds)
   local moved = {}
   for _, budget in ipairs(holds.order) do
     if budget.returned ~= 0 then
-      ledger_move_hold(budget, budget.returned, int64_sub(0, budget.returned)) -- holds_return has proved that it fits
+      ledger_move_hold(budget, budget.returned, int64_sub(0, budget.returned)) -- holds_return has checked that it fits
       moved[#moved + 1] = budget
     end
   end
   return moved
 end
 
--- A stored time in milliseconds, or nil.
+-- Returns a stored time in milliseconds, or nil.
 local function holds_time(text) return text and #text <= 15 and text:find('^%d+$') and tonumber(text) end

@@ -1,6 +1,7 @@
---[[ ledger_charge: moves what a ledger has spent and owes besides what it holds; see ledger_hold. ]]
+--[[ ledger_charge: moves what a ledger has spent and owes, besides what it holds; see ledger_hold. ]]
+-- @include base/int64, ledger/ledger_hold
 
--- false when a figure would leave 64 bits or fall below zero where it must not.
+-- Returns false when a figure would leave 64 bits or fall below zero where it must not.
 local function ledger_move_charge(budget, remaining_by, reserved_by, spent_by, debt_by)
   if not ledger_move_hold(budget, remaining_by, reserved_by) then return false end
   local spent = int64_add(int64(budget.spent), spent_by)

@@ -1,8 +1,10 @@
 --[[
-ledger_events: what the move of a ledger caused, in the order cause before effect. See no_threshold_crossed for when it is asked.
+ledger_events: emits what the move of a ledger caused, cause before effect. See no_threshold_crossed for when it is
+called.
 ]]
+-- @include base/int64, ledger/thresholds_crossed, log/events
 
--- charged: whether the operation can have exhausted the ledger. debt_facts: names and values told with its debt.
+-- charged: whether the operation can have exhausted the ledger. debt_facts: names and values of the event of its debt.
 local function ledger_events(events, budget, unit, scope, thresholds, charged, debt_facts)
   local function append(event_type, ...)
     event_append(events, event_type, scope, {'data.unit', unit, ...})

@@ -1,10 +1,10 @@
 --[[
-no_threshold_crossed: whether the move of a ledger surely caused no event. It is the usual case, and told without defining what
-tells of events.
+no_threshold_crossed: finds that the move of a ledger caused no event. It is the usual case, and found without the
+functions that emit events.
 ]]
 
 -- What is used is at most allocated - remaining, so it stays below the lowest threshold while remaining stays above the
--- rest. By doubles, with a margin.
+-- rest. Compared as doubles, with a margin.
 local function no_threshold_crossed(budget, thresholds)
   local least = (1.000001 - thresholds[1] / 1e6) * budget.allocated
   return least >= 0 and budget.remaining + 0 > least and budget.before_remaining + 0 > least

@@ -1,8 +1,8 @@
---[[ overage_policy: which rule decides over a charge beyond the hold, captured when the hold is made. ]]
+--[[ overage_policy: chooses the rule for a charge beyond the hold, captured when the hold is made. ]]
+-- @include access/tenant, ledger/overage_policy_known
 
--- @include ledger/overage_policy_known
--- The policy that counts: request, selected policy, ledger of the deepest budgeted scope, tenant, built in. nil if what
--- is stored is none.
+-- Returns the overage policy of, in this order: request, policy, ledger of the deepest budgeted scope, tenant, built in. nil
+-- if what is stored is none.
 local function overage_policy_of(requested, selected, budgets, settings)
   if requested ~= '' then return requested end
   if selected and selected ~= '-' then return selected end

@@ -1,10 +1,11 @@
 --[[
-rates: how often a scope has reserved and committed under a policy in the present UTC minute. One hash per tenant holds
-the counts of one minute; the first count of the next one replaces it, and a TTL removes the last.
+rates: counts how often a scope has reserved and committed under a policy in the current UTC minute. One hash per
+tenant holds the counts of one minute; the first count of the next one replaces it, and a TTL removes the last.
 ]]
+
 local RATES_MINUTE_MS = 60000
 
--- The counts of the present minute, in the order of what is asked for. Whatever cannot be read counts as none.
+-- Returns the counts of the current minute, in the order of the arguments. Whatever cannot be read counts as none.
 local function rates_read(rates, now, policy_id, scope_path, ...)
   local counts = {key = rates, minute_ms = now - now % RATES_MINUTE_MS, fields = {...}}
   counts.until_ms = counts.minute_ms + RATES_MINUTE_MS

@@ -1,4 +1,4 @@
---[[ rates_count: counts one reservation or commit more. ]]
+--[[ rates_count: counts one more reservation or commit. ]]
 
 -- counts: as rates_read found them; i: which of them.
 local function rates_count(counts, i)

@@ -1,7 +1,6 @@
---[[ reservation_replay: the answer to an end that is asked for again. ]]
+--[[ reservation_replay: answers a repeated commit or release. ]]
 
--- The answer to a repeated commit or release, nil for one under another key: the names and values that it is told from.
--- Only an ended record has what this reads.
+-- Returns the reply, or nil for a request under another key. Only an ended record has what this reads.
 local function reservation_replay(key, key_digest, payload_hash, now)
   local status, finish, depths = unpack(redis.call('HMGET', key, 'status', 'finish', 'budgeted'))
   local finish_key, finish_hash = (finish or ''):match('^(%S+) (%S+)$')

@@ -1,10 +1,11 @@
 --[[
-thresholds: the utilization thresholds of a tenant. Utilization is (spent + reserved) / allocated; a threshold is kept
-in millionths.
+thresholds: reads the utilization thresholds of a tenant. Utilization is (spent + reserved) / allocated; a threshold
+is kept in millionths.
 ]]
+
 local THRESHOLDS_DEFAULT = {800000, 950000, 1000000}
 
--- The thresholds in force: those of the tenant's record, or the built-in ones.
+-- Returns the thresholds of the tenant's record, or the built-in ones.
 local function thresholds_parse(text)
   if not text then return THRESHOLDS_DEFAULT end
   local thresholds = {}

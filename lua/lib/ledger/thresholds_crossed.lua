@@ -1,8 +1,10 @@
 --[[
-thresholds_crossed: which of the utilization thresholds an operation crossed. A threshold is turned into the amount at
-which it is reached, so everything stays integer.
+thresholds_crossed: finds the utilization thresholds that an operation crossed. A threshold is turned into the amount
+at which it is reached, so everything stays integer.
 ]]
--- ceil(millionths * allocated / 10^6), exact.
+-- @include base/int64
+
+-- Returns ceil(millionths * allocated / 10^6), exact.
 local function threshold_amount(millionths, allocated)
   if type(allocated) == 'number' then
     local rest = allocated % 1e6
@@ -16,7 +18,7 @@ local function threshold_amount(millionths, allocated)
   return int64_from_limbs(limb, (high_part - limb * 1e3) * 1e7 + low_part)
 end
 
--- The thresholds between two amounts in use: ascending when use rose, descending when it fell.
+-- Returns the thresholds between two amounts in use: ascending when use rose, descending when it fell.
 local function thresholds_crossed(thresholds, allocated, used_before, used_after)
   local crossed, rising = {}, int64_lt(used_before, used_after)
   if not int64_lt(0, allocated) then return crossed end

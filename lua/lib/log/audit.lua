@@ -1,11 +1,11 @@
 --[[
-audit: appends entries to a tenant's audit chain, numbered without gaps, and names the tenant to whoever seals chains: he
-adds the hashes.
+audit: appends entries to a tenant's audit chain, numbered without gaps, and puts the tenant on the list of chains to
+be sealed.
 ]]
 
--- Asked before the effects, so that booking them cannot fail afterwards: raises where a key of another type stands in the
--- way. Answers what appends an entry: function(now, entry), entry being names and values. event_log and outbox are nil
--- where the script tells no event.
+-- Called before the effects, so that appending cannot fail afterwards: raises where a key has another type. Returns the
+-- function that appends an entry: function(now, entry), entry being names and values. event_log and outbox are nil where the
+-- script emits no event.
 local function audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
   redis.call('XLEN', audit_log)
   redis.call('SCARD', unsealed)

@@ -1,16 +1,16 @@
 --[[
-audit_failures: a refusal of an unknown caller is free for the caller: above a rate per minute its audit entries are only
-counted, exactly, and summed up in one entry for the minute. The counter keeps the minute, its count, and the entry of
-the first request that was not booked.
+audit_failures: bounds the audit entries of unknown callers, whose refusals cost them nothing: above a rate per minute
+they are only counted, exactly, and one entry for the minute tells how many. The counter keeps the minute, its count,
+and the entry of the first request beyond the rate.
 ]]
 
--- Asked before the effects: raises where what the others write is of another type.
+-- Called before the effects: raises where what the others write is of another type.
 local function audit_failures_check(counter, index)
   redis.call('HLEN', counter)
   redis.call('ZCARD', index)
 end
 
--- Appends the entry that sums up a past minute, if it has one; how many it appended.
+-- Appends the rollup of a past minute, if it has one; returns how many entries it appended.
 local function audit_failures_flush(counter, index, member, audit_append, now)
   local kept, entry, suppressed = redis.call('HGETALL', counter), {}, nil
   for i = 1, #kept, 2 do
@@ -27,6 +27,7 @@ local function audit_failures_flush(counter, index, member, audit_append, now)
   return 1
 end
 
+-- Appends an entry, or counts it.
 local function audit_failure_append(counter, index, member, per_minute, audit_append, now, entry)
   local minute = now - now % 60000
   if tonumber(redis.call('HGET', counter, 'minute_ms') or 0) ~= minute then

@@ -1,11 +1,11 @@
 --[[
-denials: a refusal is an event too, but refusals are free for the caller: above a rate per tenant and minute they are
-only counted, exactly, and summed up in one event for the minute. The hash of the tenant keeps the minute, its count,
-and the facts of its first uncounted denial, whose cause the event tells too: not that of the request which happens to
-come next.
+denials: bounds the events of denials, which cost the caller nothing: above a rate per tenant and minute they are only
+counted, exactly, and one event for the minute tells how many. The hash of the tenant keeps the minute, its count, and
+the facts and the context of its first denial beyond the rate: not those of the request that happens to come next.
 ]]
+-- @include log/events
 
--- Appends the event that sums up a past minute, if it has one.
+-- Emits the rollup of a past minute, if it has one.
 local function denials_flush(events, key, index)
   local kept = redis.call('HGETALL', key)
   local scope, suppressed, context, kind, data = nil, nil, nil, nil, {}
@@ -26,6 +26,7 @@ local function denials_flush(events, key, index)
   redis.call('ZREM', index, events.tenant)
 end
 
+-- Emits a denial, or counts it.
 local function denial_append(events, key, index, per_minute, scope, data)
   local minute = events.now - events.now % 60000
   local kept = redis.call('HMGET', key, 'minute_ms', 'count')
@@ -42,7 +43,7 @@ local function denial_append(events, key, index, per_minute, scope, data)
   end
 end
 
--- The facts of a denial. budget and scope: the ledger that is to blame, or nil. request: action and subject, names and
+-- Returns the facts of a denial. budget and scope: of the ledger that blocks, or nil. request: action and subject, names and
 -- values.
 local function denial_facts(reason, unit, amount, budget, scope, request)
   local data = {'data.unit', unit, 'data.reason_code', reason, 'data.requested_amount', amount}

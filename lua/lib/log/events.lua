@@ -1,20 +1,20 @@
 --[[
-events: appends the facts of what an operation caused, each once, to the tenant's log of the day, and one pointer for
-all of them to the partition's outbox. The envelope is rendered from the facts by whoever reads them.
+events: emits what an operation caused: appends the facts of each event once to the tenant's log of the day, and one
+pointer for all of them to the partition's outbox. Whoever reads an event renders its envelope from the facts.
 ]]
 
 -- context: what every event of the operation carries, lines of name and value: 'request_id req_…'. kind, of the action,
--- may be nil; the client chose it, so it is no line: a break in it would forge the next.
+-- may be nil. The client chose it, so it is no line of the context: a line break in it would forge the next.
 local function events_new(log, outbox, tenant, day, now, context, kind)
   return {log = log, outbox = outbox, tenant = tenant, day = day, now = now, context = context, kind = kind,
     first = false, count = 0}
 end
 
--- scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
+-- Emits an event. scope may be nil. data: names and values; the names begin with `data.` or `metadata.`.
 local function event_append(events, event_type, scope, data)
   local cause = events.cause
   if not cause then
-    -- Once per operation, however many events it causes.
+    -- Once per operation, however many events it emits.
     cause = events.kind and {'kind', events.kind} or {}
     for name, value in events.context:gmatch('(%S+) ([^\n]*)') do cause[#cause + 1], cause[#cause + 2] = name, value end
     events.cause = cause
@@ -30,6 +30,7 @@ local function event_append(events, event_type, scope, data)
   events.count = events.count + 1
 end
 
+-- Appends the pointer.
 local function events_point(events)
   if events.count == 0 then return end
   redis.call('XADD', events.outbox, '*', 'tenant', events.tenant, 'day', events.day,

@@ -129,7 +129,7 @@ impl<'a> Closer<'a> {
                 self.phase = phase;
                 None
             }
-            CloseStep::SweepFirst(_) | CloseStep::WrongDay => None,
+            CloseStep::SweepFirst(_) => None,
             CloseStep::Nothing => Some(Turn::Closed),
             CloseStep::Closed { anything } => {
                 self.anything = anything;

@@ -19,7 +19,7 @@ use crate::domain::webhook::{
     WebhookStatus, check_selectors,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::webhooks::{WebhookCreation, WebhookRecord};
+use crate::store::admin::webhooks::{CreateWebhookReply, WebhookRecord};
 
 /// Two random ids of 96 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -125,14 +125,14 @@ impl Webhooks {
             let change = parts.change();
             let created = self.store.create_webhook(caller, &record, &change, check);
             match created.await? {
-                WebhookCreation::Created(record, watched) => {
+                CreateWebhookReply::Created { watched, record } => {
                     self.spread(watched).await;
-                    return Ok(record);
+                    return Ok(record.0);
                 }
-                WebhookCreation::Checked => {
+                CreateWebhookReply::Checked => {
                     return admitted.and(refuse(AdminRefusal::WebhookNotFound));
                 }
-                WebhookCreation::Taken => {}
+                CreateWebhookReply::Taken => {}
             }
         }
         refuse(AdminRefusal::Corrupt("random subscription id".to_owned()))

@@ -35,7 +35,8 @@ use crate::egress::{Egress, Inadmissible};
 use crate::store::Store;
 use crate::store::admin::Pairs;
 use crate::store::admin::thresholds::Watched;
-use crate::store::admin::webhooks::{OwnerState, WebhookRead};
+use crate::store::admin::webhooks::{OwnerState, ReadWebhookReply};
+use crate::store::signature::FlatRecord;
 
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]
@@ -186,11 +187,11 @@ impl Webhooks {
         });
         let read = self.store.read_webhook(caller, id, permission, idempotency);
         match read.await? {
-            WebhookRead::Replayed(outcome) => Ok(Read::Replayed(outcome)),
-            WebhookRead::Found {
+            ReadWebhookReply::Replayed { outcome } => Ok(Read::Replayed(outcome)),
+            ReadWebhookReply::Found {
                 now_ms,
-                owner,
-                record,
+                owner_state: owner,
+                record: FlatRecord(record),
             } => Ok(Read::Opened(Box::new(Opened {
                 now_ms,
                 owner,

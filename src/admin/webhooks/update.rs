@@ -18,7 +18,7 @@ use crate::domain::webhook::{
     WebhookStatus, WebhookUpdateRequest,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::webhooks::{OwnerState, WebhookChange, WebhookUpdate};
+use crate::store::admin::webhooks::{OwnerState, UpdateWebhookReply, WebhookUpdate};
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
@@ -89,11 +89,11 @@ impl Webhooks {
                 .update_webhook(caller, &update, &parts.change())
                 .await;
             match written.map_err(about(&owner))? {
-                WebhookChange::Updated(record, watched) => {
+                UpdateWebhookReply::Updated { watched, record } => {
                     self.spread(watched).await;
-                    return Ok(Subscription::from_record(&record)?);
+                    return Ok(Subscription::from_record(&record.0)?);
                 }
-                WebhookChange::Stale => {}
+                UpdateWebhookReply::Stale => {}
             }
         }
         Ok(refuse(AdminRefusal::Contended)?)

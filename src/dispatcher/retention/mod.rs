@@ -178,7 +178,7 @@ impl Retention {
             return Err(StoreError::Refused { code, detail });
         };
         let mut next_ms = [0; 4];
-        for (slot, records) in [Records::Reservations, Records::Posts]
+        for (slot, records) in [Records::Reservations, Records::UsageEvents]
             .into_iter()
             .enumerate()
         {
@@ -193,7 +193,7 @@ impl Retention {
                     pass.reservations += removed;
                     self.metrics.count("reservations", removed);
                 }
-                Records::Posts => {
+                Records::UsageEvents => {
                     pass.usage_events += removed;
                     self.metrics.count("usage_events", removed);
                 }
@@ -246,7 +246,7 @@ impl Retention {
     ) -> Result<Purge, StoreError> {
         let period_ms = millis(match records {
             Records::Reservations => self.periods.reservations,
-            Records::Posts => self.periods.reservations.max(USAGE_EVENTS_KEPT_MIN),
+            Records::UsageEvents => self.periods.reservations.max(USAGE_EVENTS_KEPT_MIN),
         });
         let ended_before_ms = now_ms - period_ms;
         // No record ends before its day begins.

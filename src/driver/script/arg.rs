@@ -1,5 +1,7 @@
 //! Arguments of scripts: what Redis gets for a value, and how the declaration of a script names its form.
 
+use crate::driver::clock::Day;
+
 /// One argument of a script: bytes as they are, or an integer that is written in decimal.
 #[derive(Debug, Clone)]
 pub enum Arg<'a> {
@@ -75,6 +77,14 @@ impl Argument for u32 {
     }
 }
 
+impl Argument for u64 {
+    const FORM: Form = i64::FORM;
+
+    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+        args.push(Arg::Integer(i64::try_from(*self).unwrap_or(i64::MAX)));
+    }
+}
+
 impl Argument for usize {
     const FORM: Form = i64::FORM;
 
@@ -88,6 +98,14 @@ impl Argument for bool {
 
     fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
         args.push(Arg::Integer((*self).into()));
+    }
+}
+
+impl Argument for Day {
+    const FORM: Form = Form::One("yyyymmdd");
+
+    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+        args.push(Arg::Text(self.to_string()));
     }
 }
 
@@ -165,42 +183,4 @@ impl<T: Argument> Argument for Counted<T> {
         let count = args.len() - place - 1;
         args[place] = Arg::Integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
-}
-
-impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Arg<'a> {
-    fn from(bytes: &'a T) -> Self {
-        Self::Bytes(bytes.as_ref())
-    }
-}
-
-impl<'a> From<Option<&'a str>> for Arg<'a> {
-    /// `None` is the empty string.
-    fn from(text: Option<&'a str>) -> Self {
-        Self::Bytes(text.unwrap_or("").as_bytes())
-    }
-}
-
-impl From<i64> for Arg<'_> {
-    fn from(integer: i64) -> Self {
-        Self::Integer(integer)
-    }
-}
-
-impl From<u32> for Arg<'_> {
-    fn from(integer: u32) -> Self {
-        Self::Integer(integer.into())
-    }
-}
-
-impl From<bool> for Arg<'_> {
-    /// `1` or `0`.
-    fn from(flag: bool) -> Self {
-        Self::Integer(flag.into())
-    }
-}
-
-/// The arguments of a script as a slice: texts, bytes, `Option<&str>` (`None` is empty), integers, flags (`1`, `0`).
-#[macro_export]
-macro_rules! script_args {
-    ($($arg:expr),* $(,)?) => { &[$($crate::driver::script::Arg::from($arg)),*][..] };
 }

@@ -17,7 +17,7 @@ pub struct Script {
     path: &'static str,
     text: &'static str,
     fragments: &'static [(&'static str, &'static str)],
-    builds_keys: Option<bool>,
+    builds_keys: bool,
     assembled: OnceLock<Assembled>,
 }
 
@@ -41,22 +41,7 @@ impl Script {
             path,
             text,
             fragments,
-            builds_keys: Some(builds_keys),
-            assembled: OnceLock::new(),
-        }
-    }
-
-    /// One whose header says whether it builds keys.
-    pub const fn undeclared(
-        path: &'static str,
-        text: &'static str,
-        fragments: &'static [(&'static str, &'static str)],
-    ) -> Self {
-        Self {
-            path,
-            text,
-            fragments,
-            builds_keys: None,
+            builds_keys,
             assembled: OnceLock::new(),
         }
     }
@@ -91,7 +76,6 @@ impl Script {
     /// Whether it builds names of keys from what it reads, besides those in KEYS.
     pub fn builds_keys(&self) -> bool {
         self.builds_keys
-            .unwrap_or_else(|| self.text.contains("Keys built:"))
     }
 
     fn assembled(&self) -> &Assembled {

@@ -3,11 +3,43 @@
 use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::TenantId;
-use crate::driver::reply::Reply;
-use crate::store::admin::{AdminError, refused};
-use crate::store::scripts::{INTROSPECT, VALIDATE_API_KEY};
-use crate::store::{Arg, Store, StoreError};
+use crate::domain::ids::{Partition, TenantId};
+use crate::driver::reply::unknown;
+use crate::store::admin::AdminError;
+use crate::store::signature::signature;
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Judges an API key for an operator who was given it, and finds its owner.
+    ///
+    /// reason is '' for a good key, else the first that applies: KEY_NOT_FOUND, INVALID_KEY, KEY_REVOKED, KEY_EXPIRED,
+    /// KEY_NOT_OWNED_BY_TENANT, TENANT_NOT_FOUND, INTERNAL_ERROR, TENANT_CLOSED, TENANT_SUSPENDED. The fields behind the
+    /// owner follow only where the secret is right.
+    VALIDATE_API_KEY: ValidateApiKey -> ValidateApiKeyReply = "admin/api_keys/validate_api_key", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id); }
+    builds { read tenant }
+    args { key_hash: &'a str, tenant_prefix = tenant_prefix() }
+    replies {
+        validated: Validated {
+            reason: String, owner: Option<String>, expires_at_ms: Option<i64>, permissions: Option<String>,
+            scope_filter: Option<String>,
+        },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Tells what an API key may do.
+    INTROSPECT: Introspect -> IntrospectReply = "admin/api_keys/introspect", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    args { key_hash: &'a str, tenant: &'a str }
+    replies {
+        unauthorized, introspected: Introspected { permissions: Option<String>, scope_filter: Option<String> },
+    }
+    writes "Nothing."
+}
 
 /// What a key may do, as it is recorded.
 #[derive(Debug, Clone, Default)]
@@ -38,32 +70,34 @@ impl Store {
     /// [`StoreError`].
     pub async fn validate_api_key(&self, key: &ApiKeyText) -> Result<Validated, StoreError> {
         let (key_id, hash) = (key.key_id(), key.hash());
-        let key_names = [self.keys().api_key(key_id.partition(), key_id.as_str())];
-        let tenant_prefix = self.keys().tenant(key_id.partition(), "");
-        let args = [Arg::from(hash.as_str()), Arg::from(&tenant_prefix)];
-        let reply = self.call(&VALIDATE_API_KEY, &key_names, &args).await?;
-        let mut reply = Reply::new(&VALIDATE_API_KEY, reply)?;
-        match reply.next_str()?.as_str() {
-            "validated" => {}
-            other => return Err(reply.unknown(other)),
-        }
-        let reason = reply.next_str()?;
+        let call = ValidateApiKey {
+            partition: key_id.partition(),
+            key_id: key_id.as_str(),
+            key_hash: hash.as_str(),
+        };
+        let ValidateApiKeyReply::Validated {
+            reason,
+            owner,
+            expires_at_ms,
+            permissions,
+            scope_filter,
+        } = self.outcome(&call).await?;
         let problem = match reason.as_str() {
             "" => None,
-            word => Some(KeyProblem::parse(word).ok_or_else(|| reply.unknown(word))?),
+            word => Some(
+                KeyProblem::parse(word)
+                    .ok_or_else(|| unknown(VALIDATE_API_KEY.script.name(), 1, word))?,
+            ),
         };
-        let owner = reply.opt_str()?.and_then(|owner| TenantId::parse(&owner));
-        let mut validated = Validated {
+        Ok(Validated {
             problem,
-            owner,
-            expires_at_ms: None,
-            grant: Grant::default(),
-        };
-        if !reply.is_empty() {
-            validated.expires_at_ms = reply.opt_i64()?;
-            validated.grant = grant(&mut reply)?;
-        }
-        Ok(validated)
+            owner: owner.and_then(|owner| TenantId::parse(&owner)),
+            expires_at_ms,
+            grant: Grant {
+                permissions,
+                scope_filter,
+            },
+        })
     }
 
     /// What the caller's key may do.
@@ -71,27 +105,19 @@ impl Store {
     /// # Errors
     /// That the key is not good.
     pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, AdminError> {
-        let (keys, partition) = (self.keys(), caller.partition);
-        let key_names = [
-            keys.api_key(partition, caller.key_id.as_str()),
-            keys.tenant(partition, caller.tenant.as_str()),
-        ];
-        let args = [
-            Arg::from(caller.key_hash.as_str()),
-            Arg::from(caller.tenant.as_str()),
-        ];
-        let reply = self.call(&INTROSPECT, &key_names, &args).await?;
-        let mut reply = Reply::new(&INTROSPECT, reply)?;
-        match reply.next_str()?.as_str() {
-            "introspected" => Ok(grant(&mut reply)?),
-            other => Err(refused(other, reply)),
-        }
+        let call = Introspect {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+        };
+        let IntrospectReply::Introspected {
+            permissions,
+            scope_filter,
+        } = self.run(&call).await??;
+        Ok(Grant {
+            permissions,
+            scope_filter,
+        })
     }
-}
-
-fn grant(reply: &mut Reply) -> Result<Grant, StoreError> {
-    Ok(Grant {
-        permissions: reply.opt_str()?,
-        scope_filter: reply.opt_str()?,
-    })
 }

@@ -4,18 +4,120 @@ use tracing::warn;
 
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Record};
 use crate::domain::refusal::admin::AdminRefusal;
-use crate::driver::clock::Day;
-use crate::driver::error::StoreError;
-use crate::driver::reply::Reply;
-use crate::store::admin::{
-    AdminError, Change, Pairs, moment, outcome, push_counted, push_day, push_pairs, refused,
-};
-use crate::store::scripts::{CREATE_API_KEY, REGISTER_API_KEY, REVOKE_API_KEY, UPDATE_API_KEY};
-use crate::store::{Arg, Store};
+use crate::driver::script::Counted;
+use crate::store::admin::{AdminError, Change, Pairs};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Enters an API key into the directory before it is recorded, and chooses its creation time, so that the directory is in
+    /// the order of these times, whatever the clocks of other nodes say.
+    REGISTER_API_KEY: RegisterApiKey -> RegisterApiKeyReply = "admin/api_keys/register_api_key";
+    keys of directory { write api_key_directory(); }
+    args { key_id: &'a str }
+    replies { registered: Registered { now_ms: i64 } }
+    writes "On registered: the directory. An id that is there keeps its place."
+}
+
+signature! {
+    /// Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
+    /// idempotency key, the sealed text of the key, so that a replay can answer it.
+    CREATE_API_KEY: CreateApiKey -> CreateApiKeyReply = "admin/api_keys/create_api_key";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write tenant_key: tenant(tenant), api_key(key_id), api_keys(tenant), expiring(), event_log: events(tenant, day),
+            outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        tenant: &'a str,
+        key_id: &'a str,
+        key_hash: &'a str,
+        requested_expires_at_ms: Option<i64>,
+        name: &'a str,
+        /// A blank on either side of each.
+        permissions: &'a str,
+        /// '' where there is no idempotency key.
+        sealed: &'a str,
+        /// When the directory learned of the key.
+        registered_ms: i64,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the record.
+        fields: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch,
+        replayed: Replayed { created: String, created_at: Moment, expires_at: Moment, sealed: String },
+        tenant_unreadable, tenant_closed, tenant_not_found, tenant_suspended, expires_in_the_past: ExpiresInThePast,
+        taken: Taken,
+        created: Created { created_at: Moment, expires_at: Moment, sealed: String },
+    }
+    writes "On created: the tenant's list, the expiry, the API key, the event, the audit entry. Otherwise nothing."
+}
+
+signature! {
+    /// Revokes an API key for good; its next use is refused.
+    REVOKE_API_KEY: RevokeApiKey -> RevokeApiKeyReply = "admin/api_keys/revoke_api_key", flags "allow-oom";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// The owner of the API key.
+        tenant: &'a str,
+        key_id: &'a str,
+        reason: Option<&'a str>,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the audit entry, except the name of the API key.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, not_found, key_revoked: KeyRevoked,
+        revoked: Revoked { record: FlatRecord },
+    }
+    writes "On revoked: the API key, the event, the audit entry. Otherwise nothing."
+}
+
+signature! {
+    /// Changes an API key that is still good; its next use is judged by what it is then.
+    UPDATE_API_KEY: UpdateApiKey -> UpdateApiKeyReply = "admin/api_keys/update_api_key";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// The owner of the API key.
+        tenant: &'a str,
+        key_id: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// A field of the record, then = and its value, or '' to remove it.
+        fields: Counted<Vec<(&'a str, Option<String>)>>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, not_found,
+        key_ended: KeyEnded { status: ApiKeyStatus }, updated: Updated { record: FlatRecord },
+    }
+    writes "On updated: the API key, the audit entry; the event where the key may do more, less or elsewhere. Otherwise nothing."
+}
 
 /// A key to be recorded. The secret is not part of it.
 #[derive(Debug)]
@@ -65,33 +167,57 @@ impl Store {
         key: &KeyRecord<'_>,
         change: &Change<'_>,
     ) -> Result<KeyCreation, AdminError> {
-        let registered_ms = self.register_api_key(key.key_id).await?;
-        let (word, mut reply) = self.record_api_key(key, registered_ms, change).await?;
-        // Anything else recorded no key of this id, save that there was one.
-        if !["created", "taken"].contains(&word.as_str()) {
+        let RegisterApiKeyReply::Registered { now_ms } = self
+            .outcome(&RegisterApiKey {
+                key_id: key.key_id.as_str(),
+            })
+            .await?;
+        let call = CreateApiKey {
+            partition: key.tenant.partition(),
+            digest: change.idempotency,
+            tenant: key.tenant.as_str(),
+            key_id: key.key_id.as_str(),
+            key_hash: key.key_hash,
+            requested_expires_at_ms: key.expires_at_ms,
+            name: key.name,
+            permissions: key.permissions,
+            sealed: key.sealed,
+            registered_ms: now_ms,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(key.fields),
+            audit: change.audit,
+        };
+        let outcome = self.run(&call).await?;
+        // Anything else recorded no key of this id, unless there was one before.
+        if !matches!(
+            outcome,
+            Ok(CreateApiKeyReply::Created { .. } | CreateApiKeyReply::Taken)
+        ) {
             self.unregister_api_key(key.key_id).await;
         }
-        match outcome(word, &mut reply)?.as_str() {
-            "created" => Ok(KeyCreation::Created {
-                created_at: moment(&mut reply)?,
-                expires_at: moment(&mut reply)?,
-                sealed: reply.next_str()?,
+        match outcome {
+            Ok(
+                CreateApiKeyReply::Created {
+                    created_at,
+                    expires_at,
+                    sealed,
+                }
+                | CreateApiKeyReply::Replayed {
+                    created_at,
+                    expires_at,
+                    sealed,
+                    ..
+                },
+            ) => Ok(KeyCreation::Created {
+                created_at,
+                expires_at,
+                sealed,
             }),
-            "taken" => Ok(KeyCreation::Taken),
-            "tenant_suspended" => Err(AdminError::Refused(AdminRefusal::TenantNotActive)),
-            other => Err(refused(other, reply)),
-        }
-    }
-
-    /// Enters a key into the directory; the time that it stands under there.
-    async fn register_api_key(&self, key_id: &KeyId) -> Result<i64, StoreError> {
-        let directory = [self.keys().api_key_directory()];
-        let args = [Arg::from(key_id.as_str())];
-        let reply = self.call(&REGISTER_API_KEY, &directory, &args).await?;
-        let mut reply = Reply::new(&REGISTER_API_KEY, reply)?;
-        match reply.next_str()?.as_str() {
-            "registered" => reply.next_i64(),
-            other => Err(reply.unknown(other)),
+            Ok(CreateApiKeyReply::Taken) => Ok(KeyCreation::Taken),
+            Ok(CreateApiKeyReply::ExpiresInThePast) => Err(AdminRefusal::ExpiresInThePast.into()),
+            Err(Refused::TenantSuspended) => Err(AdminRefusal::TenantNotActive.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -105,49 +231,6 @@ impl Store {
         }
     }
 
-    async fn record_api_key(
-        &self,
-        key: &KeyRecord<'_>,
-        registered_ms: i64,
-        change: &Change<'_>,
-    ) -> Result<(String, Reply), StoreError> {
-        let keys = self.keys();
-        let (tenant, partition) = (key.tenant.as_str(), key.tenant.partition());
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key.key_id.as_str()),
-                keys.api_keys(partition, tenant),
-                keys.tenant(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-                keys.expiring(partition),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, tenant, key)),
-            );
-            let mut args = vec![tenant.to_owned()];
-            push_day(&mut args, day);
-            let expires_at = key
-                .expires_at_ms
-                .map(|ms| ms.to_string())
-                .unwrap_or_default();
-            args.extend([key.key_id.as_str(), key.key_hash, &expires_at].map(str::to_owned));
-            args.extend([key.name, key.permissions, change.cause].map(str::to_owned));
-            args.extend([change.payload_hash, key.sealed].map(str::to_owned));
-            args.push(registered_ms.to_string());
-            push_counted(&mut args, key.fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
-        };
-        self.admin_call(&CREATE_API_KEY, build).await
-    }
-
     /// Ends a key of this tenant for good and returns its record.
     ///
     /// # Errors
@@ -159,19 +242,21 @@ impl Store {
         reason: Option<&str>,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let build = |day: Day| {
-            let mut args = vec![tenant.to_string()];
-            push_day(&mut args, day);
-            args.extend([key_id.as_str(), reason.unwrap_or_default()].map(str::to_owned));
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            push_pairs(&mut args, change.audit);
-            (self.change_keys(key_id, tenant, day, change), args)
+        let call = RevokeApiKey {
+            partition: key_id.partition(),
+            digest: change.idempotency,
+            tenant: tenant.as_str(),
+            key_id: key_id.as_str(),
+            reason,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&REVOKE_API_KEY, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "revoked" => Ok(Record::from_pairs(reply.rest()?)),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::KeyNotFound)),
-            other => Err(refused(other, reply)),
+        match self.run(&call).await? {
+            Ok(RevokeApiKeyReply::Revoked { record }) => Ok(record.0),
+            Ok(RevokeApiKeyReply::KeyRevoked) => Err(AdminRefusal::KeyRevoked.into()),
+            Err(Refused::NotFound) => Err(AdminRefusal::KeyNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -186,53 +271,27 @@ impl Store {
         fields: &[FieldChange],
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let build = |day: Day| {
-            let mut args = vec![tenant.to_string()];
-            push_day(&mut args, day);
-            args.push(key_id.to_string());
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            args.push((fields.len() * 2).to_string());
-            for change in fields {
-                let value = change.value.as_ref().map(|value| format!("={value}"));
-                args.extend([change.field.to_owned(), value.unwrap_or_default()]);
-            }
-            push_pairs(&mut args, change.audit);
-            (self.change_keys(key_id, tenant, day, change), args)
+        let field = |change: &FieldChange| {
+            let value = change.value.as_ref().map(|value| format!("={value}"));
+            (change.field, value)
         };
-        let (word, mut reply) = self.admin_call(&UPDATE_API_KEY, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "updated" => Ok(Record::from_pairs(reply.rest()?)),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::KeyNotFound)),
-            "key_ended" => {
-                let status = reply.next_str()?;
-                let status = ApiKeyStatus::parse(&status).ok_or_else(|| reply.unknown(&status))?;
-                Err(AdminError::Refused(AdminRefusal::KeyEnded(status)))
+        let call = UpdateApiKey {
+            partition: key_id.partition(),
+            digest: change.idempotency,
+            tenant: tenant.as_str(),
+            key_id: key_id.as_str(),
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(fields.iter().map(field).collect()),
+            audit: change.audit,
+        };
+        match self.run(&call).await? {
+            Ok(UpdateApiKeyReply::Updated { record }) => Ok(record.0),
+            Ok(UpdateApiKeyReply::KeyEnded { status }) => {
+                Err(AdminRefusal::KeyEnded(status).into())
             }
-            other => Err(refused(other, reply)),
+            Err(Refused::NotFound) => Err(AdminRefusal::KeyNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
-    }
-
-    /// The keys of a script that changes one API key.
-    fn change_keys(
-        &self,
-        key_id: &KeyId,
-        tenant: &TenantId,
-        day: Day,
-        change: &Change<'_>,
-    ) -> Vec<String> {
-        let (keys, partition, tenant) = (self.keys(), key_id.partition(), tenant.as_str());
-        let mut key_names = vec![
-            keys.api_key(partition, key_id.as_str()),
-            keys.tenant(partition, tenant),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.audit(partition, tenant, day),
-            keys.chain(partition, tenant),
-            keys.unsealed(partition),
-        ];
-        let idempotency = change.idempotency;
-        key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));
-        key_names
     }
 }

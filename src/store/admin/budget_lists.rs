@@ -7,14 +7,46 @@ use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Reader;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
-use crate::store::admin::{AdminError, caller_words, refused};
-use crate::store::runtime::fields;
-use crate::store::scripts::LIST_BUDGETS;
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::store::admin::{AdminError, caller_words};
+use crate::store::runtime::fields_of;
+use crate::store::signature::{Fields, signature};
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
+    ///
+    /// The fields of a ledger are an empty array where the key holds no hash.
+    LIST_BUDGETS: ListBudgets -> ListBudgetsReply = "admin/budgets/list_budgets", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
+    builds { read budget }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        budget_prefix = budget_prefix(tenant),
+        /// What scopes start with.
+        scope_prefix: &'a str,
+        /// An entry of budgets.
+        after: Option<&'a str>,
+        /// asc or desc.
+        direction: &'a str,
+        /// At most.
+        rows: usize,
+        /// What is gathered has no more ledgers.
+        bound: Option<usize>,
+        names: &'a [&'a str],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, too_many: TooMany,
+        listed: Listed { scope_filter: ScopeFilter, complete: bool, entry_fields: Vec<(String, Fields)> },
+    }
+    writes "Nothing."
+}
 
 /// The fields of a ledger that may be shown.
 static SHOWN: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
@@ -54,47 +86,35 @@ impl Store {
         rows: usize,
         bound: Option<usize>,
     ) -> Result<Option<LedgerRows>, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(reader);
-        let key_names = [
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-            keys.budgets(partition, tenant),
-        ];
-        let budget_prefix = keys.budget_prefix(partition, tenant);
-        let bound = bound.map(|bound| bound.to_string());
-        let mut args = vec![
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(&budget_prefix),
-            Arg::from(range.scope_prefix),
-            Arg::from(range.after),
-            Arg::from(if range.descending { "desc" } else { "asc" }),
-            Arg::from(rows as i64),
-            Arg::from(bound.as_deref()),
-        ];
-        args.extend(SHOWN.iter().map(Arg::from));
-        let reply = self
-            .call_on(Lane::Background, &LIST_BUDGETS, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&LIST_BUDGETS, reply)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            "too_many" => return Ok(None),
-            other => return Err(refused(other, reply)),
-        }
-        let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
-        let complete = reply.next_i64()? == 1;
-        let mut ledgers = Vec::with_capacity(reply.len() / 2);
-        while !reply.is_empty() {
-            let entry = reply.next_str()?;
-            ledgers.push((entry, fields(&mut reply, &SHOWN)?));
-        }
-        Ok(Some(LedgerRows {
-            scope_filter,
-            complete,
-            ledgers,
-        }))
+        let call = ListBudgets {
+            partition: tenant.partition(),
+            key_id,
+            key_hash,
+            tenant: tenant.as_str(),
+            scope_prefix: range.scope_prefix,
+            after: range.after,
+            direction: if range.descending { "desc" } else { "asc" },
+            rows,
+            bound,
+            names: &SHOWN,
+        };
+        Ok(match self.run_on(Lane::Background, &call).await?? {
+            ListBudgetsReply::TooMany => None,
+            ListBudgetsReply::Listed {
+                scope_filter,
+                complete,
+                entry_fields,
+            } => {
+                let ledger =
+                    |(entry, fields): (String, Fields)| (entry, fields_of(&SHOWN, fields.0));
+                Some(LedgerRows {
+                    scope_filter,
+                    complete,
+                    ledgers: entry_fields.into_iter().map(ledger).collect(),
+                })
+            }
+        })
     }
 
     /// How many ledgers these tenants have in all whose scope starts so. For the admin key.

@@ -4,16 +4,79 @@ use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::BudgetUpdateRequest;
 use crate::domain::fields::Patch;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::json::FreeObject;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopePath;
-use crate::driver::clock::Day;
-use crate::driver::script::Script;
-use crate::store::Store;
-use crate::store::admin::{AdminError, Change, outcome, push_day, push_pairs, refused};
-use crate::store::scripts::{FREEZE_BUDGET, UPDATE_BUDGET};
+use crate::store::admin::{AdminError, Change};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Changes what an operator set on a ledger, and computes anew whether it is over its limit.
+    ///
+    /// Of overage_policy and metadata, '' keeps what is stored and - removes it.
+    UPDATE_BUDGET: UpdateBudget -> UpdateBudgetReply = "admin/budgets/update_budget";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
+            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        tenant: &'a str,
+        scope: &'a str,
+        unit: &'a str,
+        overdraft_limit: Option<i64>,
+        overage_policy: &'a str,
+        /// JSON.
+        metadata: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the audit entry, except the resource.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, not_found, corrupt, budget_closed,
+        updated: Updated { record: FlatRecord },
+    }
+    writes "On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry. \
+Otherwise nothing."
+}
+
+signature! {
+    /// Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
+    /// already can be committed.
+    FREEZE_BUDGET: FreezeBudget -> FreezeBudgetReply = "admin/budgets/freeze_budget", flags "allow-oom";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
+            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        tenant: &'a str,
+        scope: &'a str,
+        unit: &'a str,
+        /// FROZEN or ACTIVE.
+        wanted: &'a str,
+        reason: Option<&'a str>,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the audit entry, except the resource.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, not_found, corrupt, budget_closed,
+        unchanged: Unchanged, changed: Changed { record: FlatRecord },
+    }
+    writes "On changed: the counts, the ledger, the event, the audit entry. Otherwise nothing."
+}
 
 /// A ledger by its name.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +100,24 @@ impl Store {
         update: &BudgetUpdateRequest,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let limit = update
-            .overdraft_limit
-            .map(|limit| limit.value().to_string());
-        let args = [
-            limit.as_deref().unwrap_or_default(),
-            patched(&update.commit_overage_policy, |policy| policy.as_str()),
-            patched(&update.metadata, FreeObject::as_str),
-        ];
-        self.change_ledger(&UPDATE_BUDGET, ledger, &args, change)
-            .await
+        let call = UpdateBudget {
+            partition: ledger.tenant.partition(),
+            digest: change.idempotency,
+            tenant: ledger.tenant.as_str(),
+            scope: ledger.scope.as_str(),
+            unit: ledger.unit.as_str(),
+            overdraft_limit: update.overdraft_limit.map(|limit| limit.value()),
+            overage_policy: patched(&update.commit_overage_policy, |policy| policy.as_str()),
+            metadata: patched(&update.metadata, FreeObject::as_str),
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            audit: change.audit,
+        };
+        match self.run(&call).await? {
+            Ok(UpdateBudgetReply::Updated { record }) => Ok(record.0),
+            Err(Refused::NotFound) => Err(AdminRefusal::BudgetNotFound.into()),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     /// Freezes a ledger, or ends that, and returns its record.
@@ -60,69 +131,27 @@ impl Store {
         reason: Option<&str>,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let status = match frozen {
-            true => BudgetStatus::Frozen,
-            false => BudgetStatus::Active,
+        let (wanted, unchanged) = match frozen {
+            true => (BudgetStatus::Frozen, AdminRefusal::AlreadyFrozen),
+            false => (BudgetStatus::Active, AdminRefusal::NotFrozen),
         };
-        let args = [status.as_str(), reason.unwrap_or_default()];
-        self.change_ledger(&FREEZE_BUDGET, ledger, &args, change)
-            .await
-    }
-
-    async fn change_ledger(
-        &self,
-        script: &Script,
-        ledger: LedgerName<'_>,
-        what: &[&str],
-        change: &Change<'_>,
-    ) -> Result<Record, AdminError> {
-        let (keys, partition, tenant) = (
-            self.keys(),
-            ledger.tenant.partition(),
-            ledger.tenant.as_str(),
-        );
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.tenant(partition, tenant),
-                keys.budget(
-                    partition,
-                    tenant,
-                    ledger.unit.as_str(),
-                    ledger.scope.as_str(),
-                ),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-                match script.name() == UPDATE_BUDGET.name() {
-                    true => keys.over_limit_or_in_debt(partition),
-                    false => keys.counts(partition),
-                },
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, tenant, key)),
-            );
-            let mut args = vec![tenant.to_owned()];
-            push_day(&mut args, day);
-            args.extend([ledger.scope.as_str(), ledger.unit.as_str()].map(str::to_owned));
-            args.extend(what.iter().map(|word| (*word).to_owned()));
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = FreezeBudget {
+            partition: ledger.tenant.partition(),
+            digest: change.idempotency,
+            tenant: ledger.tenant.as_str(),
+            scope: ledger.scope.as_str(),
+            unit: ledger.unit.as_str(),
+            wanted: wanted.as_str(),
+            reason,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(script, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "updated" | "changed" => Ok(Record::from_pairs(reply.rest()?)),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::BudgetNotFound)),
-            "unchanged" if what[0] == BudgetStatus::Frozen.as_str() => {
-                Err(AdminError::Refused(AdminRefusal::AlreadyFrozen))
-            }
-            "unchanged" => Err(AdminError::Refused(AdminRefusal::NotFrozen)),
-            other => Err(refused(other, reply)),
+        match self.run(&call).await? {
+            Ok(FreezeBudgetReply::Changed { record }) => Ok(record.0),
+            Ok(FreezeBudgetReply::Unchanged) => Err(unchanged.into()),
+            Err(Refused::NotFound) => Err(AdminRefusal::BudgetNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 }

@@ -3,20 +3,111 @@
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
 use crate::domain::caller::Caller;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::moment::Moment;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopePath;
-use crate::driver::clock::Day;
-use crate::driver::reply::Reply;
-use crate::store::Store;
-use crate::store::admin::{
-    AdminError, Change, Pairs, caller_words, creation_refused, moment, outcome, push_counted,
-    push_day, push_pairs, refused,
-};
-use crate::store::scripts::{CREATE_BUDGET, FUND, LOOKUP_BUDGET};
-use crate::store::{Arg, StoreError};
+use crate::driver::error::StoreError;
+use crate::driver::reply::{FromReply, Reply};
+use crate::driver::script::Counted;
+use crate::store::admin::{AdminError, Change, Pairs, caller_words, creation_refused};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Opens the ledger of one scope and unit.
+    CREATE_BUDGET: CreateBudget -> CreateBudgetReply = "admin/budgets/create_budget";
+    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), event_log: events(tenant, day),
+            outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        scope: &'a str,
+        unit: &'a str,
+        /// Of budgets.
+        member: String,
+        ledger_id: &'a str,
+        allocated: i64,
+        overdraft_limit: i64,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values that only the record keeps.
+        fields: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
+        tenant_suspended, tenant_not_found, duplicate: Duplicate, created: Created { record: FlatRecord },
+    }
+    writes "On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing."
+}
+
+signature! {
+    /// Moves what a ledger has been allocated, has spent or owes.
+    FUND: Fund -> FundReply = "admin/budgets/fund";
+    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
+            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        scope: &'a str,
+        unit: &'a str,
+        operation: &'a str,
+        amount: i64,
+        /// What RESET_SPENT starts from.
+        spent: Option<i64>,
+        reason: Option<&'a str>,
+        /// Whether the scope is another tenant's.
+        foreign: bool,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
+        tenant_suspended, foreign, not_found, budget_frozen: BudgetFrozen, budget_closed, corrupt,
+        budget_exceeded: BudgetExceeded { remaining: i64 }, out_of_range: OutOfRange,
+        funded: Funded { at: Moment, allocated: Moved, remaining: Moved, debt: Moved, spent: Moved },
+    }
+    writes "On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit \
+entry. Otherwise nothing."
+}
+
+signature! {
+    /// Reads one ledger.
+    LOOKUP_BUDGET: LookupBudget -> LookupBudgetReply = "admin/budgets/lookup_budget", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str, unit: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), budget(tenant, unit, scope); }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        scope: &'a str,
+        /// Whether the scope is another tenant's.
+        foreign: bool,
+    }
+    replies { unauthorized, forbidden, scope_forbidden, foreign, not_found, found: Found { record: FlatRecord } }
+    writes "Nothing."
+}
 
 /// A ledger to be opened.
 #[derive(Debug)]
@@ -63,6 +154,14 @@ pub struct Moved {
     pub new: i64,
 }
 
+/// Before, then after.
+impl FromReply for Moved {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let (previous, new) = FromReply::from_reply(reply)?;
+        Ok(Self { previous, new })
+    }
+}
+
 /// What a funding operation made of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FundedLedger {
@@ -89,55 +188,29 @@ impl Store {
         ledger: &LedgerRecord<'_>,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let (keys, unit) = (self.keys(), ledger.allocated.unit());
-        let (tenant, partition) = (ledger.tenant.as_str(), ledger.tenant.partition());
+        let unit = ledger.allocated.unit();
         let (key_hash, key_id) = caller_words(caller);
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key_id),
-                keys.tenant(partition, tenant),
-                keys.budget(partition, tenant, unit.as_str(), ledger.scope.as_str()),
-                keys.budgets(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-                keys.counts(partition),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, tenant, key)),
-            );
-            let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
-            push_day(&mut args, day);
-            let member = format!("{} {} {unit}", ledger.scope, unit.index());
-            args.extend(
-                [
-                    ledger.scope.as_str(),
-                    unit.as_str(),
-                    &member,
-                    ledger.ledger_id,
-                ]
-                .map(str::to_owned),
-            );
-            args.extend([
-                ledger.allocated.value().to_string(),
-                ledger.overdraft_limit.to_string(),
-            ]);
-            // The overage policy is among the fields.
-            args.extend(["", change.payload_hash, change.cause].map(str::to_owned));
-            push_counted(&mut args, ledger.fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = CreateBudget {
+            partition: ledger.tenant.partition(),
+            key_id,
+            digest: change.idempotency,
+            key_hash,
+            tenant: ledger.tenant.as_str(),
+            scope: ledger.scope.as_str(),
+            unit: unit.as_str(),
+            member: format!("{} {} {unit}", ledger.scope, unit.index()),
+            ledger_id: ledger.ledger_id,
+            allocated: ledger.allocated.value(),
+            overdraft_limit: ledger.overdraft_limit,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(ledger.fields),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&CREATE_BUDGET, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "created" => Ok(Record::from_pairs(reply.rest()?)),
-            "duplicate" => Err(AdminError::Refused(AdminRefusal::DuplicateBudget)),
-            other => Err(creation_refused(caller, other, reply)),
+        match self.run(&call).await? {
+            Ok(CreateBudgetReply::Created { record }) => Ok(record.0),
+            Ok(CreateBudgetReply::Duplicate) => Err(AdminRefusal::DuplicateBudget.into()),
+            Err(refused) => Err(creation_refused(caller, refused)),
         }
     }
 
@@ -152,55 +225,45 @@ impl Store {
         funding: &FundingRequest<'_>,
         change: &Change<'_>,
     ) -> Result<FundedLedger, AdminError> {
-        let (keys, unit) = (self.keys(), funding.amount.unit());
-        let (tenant, partition) = (funding.tenant.as_str(), funding.tenant.partition());
         let (key_hash, key_id) = caller_words(caller);
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key_id),
-                keys.tenant(partition, tenant),
-                keys.budget(partition, tenant, unit.as_str(), funding.scope.as_str()),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-                keys.over_limit_or_in_debt(partition),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, tenant, key)),
-            );
-            let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
-            push_day(&mut args, day);
-            args.extend(
-                [
-                    funding.scope.as_str(),
-                    unit.as_str(),
-                    funding.operation.as_str(),
-                ]
-                .map(str::to_owned),
-            );
-            args.push(funding.amount.value().to_string());
-            args.push(
-                funding
-                    .spent
-                    .map(|spent| spent.to_string())
-                    .unwrap_or_default(),
-            );
-            args.push(funding.reason.unwrap_or_default().to_owned());
-            args.push(if funding.foreign { "1" } else { "0" }.to_owned());
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = Fund {
+            partition: funding.tenant.partition(),
+            key_id,
+            digest: change.idempotency,
+            key_hash,
+            tenant: funding.tenant.as_str(),
+            scope: funding.scope.as_str(),
+            unit: funding.amount.unit().as_str(),
+            operation: funding.operation.as_str(),
+            amount: funding.amount.value(),
+            spent: funding.spent,
+            reason: funding.reason,
+            foreign: funding.foreign,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&FUND, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "funded" => Ok(funded(&mut reply)?),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::BudgetNotFound)),
-            other => Err(refused(other, reply)),
+        match self.run(&call).await? {
+            Ok(FundReply::Funded {
+                at,
+                allocated,
+                remaining,
+                debt,
+                spent,
+            }) => Ok(FundedLedger {
+                at,
+                allocated,
+                remaining,
+                debt,
+                spent,
+            }),
+            Ok(FundReply::BudgetFrozen) => Err(AdminRefusal::BudgetFrozen.into()),
+            Ok(FundReply::BudgetExceeded { remaining }) => {
+                Err(AdminRefusal::BudgetExceeded { remaining }.into())
+            }
+            Ok(FundReply::OutOfRange) => Err(AdminRefusal::OutOfRange.into()),
+            Err(Refused::NotFound) => Err(AdminRefusal::BudgetNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -216,42 +279,20 @@ impl Store {
         unit: Unit,
         foreign: bool,
     ) -> Result<Record, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(caller);
-        let key_names = [
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-            keys.budget(partition, tenant, unit.as_str(), scope.as_str()),
-        ];
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(scope.as_str()),
-            Arg::from(foreign),
-        ];
-        let reply = self.call(&LOOKUP_BUDGET, &key_names, &args).await?;
-        let mut reply = Reply::new(&LOOKUP_BUDGET, reply)?;
-        match reply.next_str()?.as_str() {
-            "found" => Ok(Record::from_pairs(reply.rest()?)),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::BudgetNotFound)),
-            other => Err(refused(other, reply)),
+        let call = LookupBudget {
+            partition: tenant.partition(),
+            key_id,
+            unit: unit.as_str(),
+            key_hash,
+            tenant: tenant.as_str(),
+            scope: scope.as_str(),
+            foreign,
+        };
+        match self.run(&call).await? {
+            Ok(LookupBudgetReply::Found { record }) => Ok(record.0),
+            Err(Refused::NotFound) => Err(AdminRefusal::BudgetNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
-}
-
-fn funded(reply: &mut Reply) -> Result<FundedLedger, StoreError> {
-    let at = moment(reply)?;
-    let mut moved = || -> Result<Moved, StoreError> {
-        Ok(Moved {
-            previous: reply.next_i64()?,
-            new: reply.next_i64()?,
-        })
-    };
-    Ok(FundedLedger {
-        at,
-        allocated: moved()?,
-        remaining: moved()?,
-        debt: moved()?,
-        spent: moved()?,
-    })
 }

@@ -5,11 +5,63 @@ use std::time::Duration;
 use crate::domain::bulk::Bulk;
 use crate::domain::ids::Partition;
 use crate::domain::record::{Record, RecordError};
-use crate::driver::clock::Day;
-use crate::store::admin::push_day;
 use crate::store::dispatcher::poll::Due;
-use crate::store::scripts::{BULK_CLAIM, BULK_FINISH};
-use crate::store::{Arg, Lane, Reply, Store, StoreError};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Lane, Pair, Store, StoreError};
+
+signature! {
+    /// Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
+    /// hash. The holder of its lease does the rows; when the lease is over, anybody may take it and resume.
+    ///
+    /// look: takes the lease of a claim that nobody has. begin: makes the claim where there is none. resume: like look, for a
+    /// worker. renew: for the holder of the lease.
+    BULK_CLAIM: BulkClaimCall -> BulkClaimReply = "admin/bulk_actions/bulk_claim", flags "allow-oom";
+    names { partition: Partition, tenant: &'a str, digest: &'a str }
+    keys of partition { write bulk(tenant, digest), bulks(); }
+    args {
+        /// look, begin, resume or renew.
+        mode: &'a str,
+        /// Of bulks.
+        member: String,
+        /// '' for a worker.
+        payload_hash: &'a str,
+        lease_ms: i64,
+        /// Names and values of a new claim.
+        fields: Vec<Pair>,
+    }
+    replies {
+        idempotency_mismatch, replayed: Replayed { response: String, in_progress: bool }, busy: Busy, none: Nothing,
+        renewed: Renewed, claimed: Claimed { now_ms: i64, record: FlatRecord },
+    }
+    writes "On claimed and renewed: the lease; a new claim. On none, for a worker: the entry of the index goes."
+}
+
+signature! {
+    /// Ends a bulk action whose rows all have an outcome: keeps the response for those who ask again, and writes the audit
+    /// entry, in one step and once. The response may be another's, if that ended the action before.
+    BULK_FINISH: BulkFinish -> BulkFinishReply = "admin/bulk_actions/bulk_finish", flags "allow-oom";
+    names { partition: Partition, owner: &'a str, digest: &'a str }
+    keys of partition {
+        write bulk(owner, digest), bulks(), tenant_key: tenant(tenant), audit_log: audit(tenant, day), chain(tenant), days(),
+            unsealed();
+    }
+    args {
+        day,
+        /// Of bulks.
+        member: String,
+        /// Whose audit entry it is; perhaps a sentinel.
+        tenant: &'a str,
+        response: &'a str,
+        /// Whether a close has not ended.
+        in_progress: bool,
+        /// For so long the response is kept.
+        keep_ms: i64,
+        /// Names and values of the audit entry, except how long it took.
+        audit: &'a [Pair],
+    }
+    replies { clock, none: Nothing, finished: Finished { response: String, in_progress: bool } }
+    writes "On finished: the claim, the index, the audit entry; nothing where it was finished before."
+}
 
 /// For so long the answer to a bulk action is kept.
 const KEEP: Duration = Duration::from_secs(15 * 60);
@@ -146,47 +198,42 @@ impl Store {
         mode: Mode<'_>,
         lease: Duration,
     ) -> Result<BulkState, StoreError> {
-        let keys = self.keys();
-        let key_names = [
-            keys.bulk(place.partition, &place.tenant, &place.digest),
-            keys.bulks(place.partition),
-        ];
-        let (word, payload_hash) = match mode {
-            Mode::Look(payload_hash) => ("look", payload_hash),
-            Mode::Begin(payload_hash, _) => ("begin", payload_hash),
-            Mode::Resume => ("resume", ""),
-            Mode::Renew => ("renew", ""),
+        let (word, payload_hash, fields) = match mode {
+            Mode::Look(payload_hash) => ("look", payload_hash, Vec::new()),
+            Mode::Begin(payload_hash, bulk) => {
+                let id: [u8; 16] = rand::random();
+                let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+                let fields = std::iter::once(("id", id)).chain(bulk.fields());
+                ("begin", payload_hash, fields.collect())
+            }
+            Mode::Resume => ("resume", "", Vec::new()),
+            Mode::Renew => ("renew", "", Vec::new()),
         };
-        let lease_ms = lease.as_millis().to_string();
-        let mut args = [word, &place.member(), payload_hash, &lease_ms]
-            .map(str::to_owned)
-            .to_vec();
-        if let Mode::Begin(_, bulk) = mode {
-            let id: [u8; 16] = rand::random();
-            let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-            args.extend(["id".to_owned(), id]);
-            let fields = bulk.fields().into_iter();
-            args.extend(fields.flat_map(|(name, value)| [name.to_owned(), value]));
-        }
-        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
-        let reply = self
-            .call_on(Lane::Background, &BULK_CLAIM, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&BULK_CLAIM, reply)?;
-        Ok(match reply.next_str()?.as_str() {
-            "idempotency_mismatch" => BulkState::Mismatch,
-            "replayed" => BulkState::Done(answer(&mut reply)?),
-            "busy" => BulkState::Busy,
-            "none" | "renewed" => BulkState::None,
-            "claimed" => {
-                let now_ms = reply.next_i64()?;
-                let record = Record::from_pairs(reply.rest()?);
-                match claim(place, now_ms, &record) {
+        let call = BulkClaimCall {
+            partition: place.partition,
+            tenant: &place.tenant,
+            digest: &place.digest,
+            mode: word,
+            member: place.member(),
+            payload_hash,
+            lease_ms: i64::try_from(lease.as_millis()).unwrap_or(i64::MAX),
+            fields,
+        };
+        Ok(match self.run_on(Lane::Background, &call).await? {
+            Ok(BulkClaimReply::Replayed {
+                response: body,
+                in_progress,
+            }) => BulkState::Done(BulkAnswer { body, in_progress }),
+            Ok(BulkClaimReply::Busy) => BulkState::Busy,
+            Ok(BulkClaimReply::Nothing | BulkClaimReply::Renewed) => BulkState::None,
+            Ok(BulkClaimReply::Claimed { now_ms, record }) => {
+                match claim(place, now_ms, &record.0) {
                     Ok(claim) => BulkState::Mine(Box::new(claim)),
                     Err(error) => BulkState::Unreadable(error),
                 }
             }
-            other => return Err(reply.unknown(other)),
+            Err(Refused::IdempotencyMismatch) => BulkState::Mismatch,
+            Err(refused) => return Err(refused.unexpected(&BULK_CLAIM)),
         })
     }
 
@@ -201,36 +248,25 @@ impl Store {
         given: &BulkAnswer,
         audit: &[(&'static str, String)],
     ) -> Result<Option<BulkAnswer>, StoreError> {
-        let (keys, place) = (self.keys(), &claim.place);
-        let (partition, tenant) = (place.partition, claim.bulk.audit_tenant.as_str());
-        let build = |day: Day| {
-            let key_names = vec![
-                keys.bulk(partition, &place.tenant, &place.digest),
-                keys.bulks(partition),
-                keys.tenant(partition, tenant),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.days(partition),
-                keys.unsealed(partition),
-            ];
-            let mut args = vec![place.member(), tenant.to_owned()];
-            push_day(&mut args, day);
-            args.push(given.body.clone());
-            args.push(if given.in_progress { "1" } else { "0" }.to_owned());
-            args.push(KEEP.as_millis().to_string());
-            args.extend(
-                audit
-                    .iter()
-                    .flat_map(|(name, value)| [(*name).to_owned(), value.clone()]),
-            );
-            (key_names, args)
+        let place = &claim.place;
+        let call = BulkFinish {
+            partition: place.partition,
+            owner: &place.tenant,
+            digest: &place.digest,
+            member: place.member(),
+            tenant: claim.bulk.audit_tenant.as_str(),
+            response: &given.body,
+            in_progress: given.in_progress,
+            keep_ms: i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX),
+            audit,
         };
-        let (word, mut reply) = self.admin_call(&BULK_FINISH, build).await?;
-        match word.as_str() {
-            "finished" => answer(&mut reply).map(Some),
-            "none" => Ok(None),
-            other => Err(reply.unknown(other)),
-        }
+        Ok(match self.outcome(&call).await? {
+            BulkFinishReply::Finished {
+                response: body,
+                in_progress,
+            } => Some(BulkAnswer { body, in_progress }),
+            BulkFinishReply::Nothing => None,
+        })
     }
 
     /// The bulk actions of each partition that others go on with next, at most `rows` of each; `None` where Redis gave no
@@ -246,13 +282,6 @@ impl Store {
         let key = |partition: &Partition| self.keys().bulks(*partition);
         self.poll(partitions.iter().map(key), rows).await
     }
-}
-
-fn answer(reply: &mut Reply) -> Result<BulkAnswer, StoreError> {
-    Ok(BulkAnswer {
-        body: reply.next_str()?,
-        in_progress: reply.next_str()? == "1",
-    })
 }
 
 fn claim(place: &BulkPlace, now_ms: i64, record: &Record) -> Result<BulkClaim, RecordError> {

@@ -1,4 +1,4 @@
-//! `bulk_fund.lua`, `bulk_tenant.lua`, `bulk_webhooks.lua` and `bulk_settle.lua`: some rows of a bulk action at a time.
+//! `bulk_fund.lua`, `bulk_tenant.lua`, `bulk_webhooks.lua` and `bulk_keep.lua`: some rows of a bulk action at a time.
 //!
 //! Each of them may be called again for the same rows: what has an outcome is left alone, and answered.
 
@@ -8,12 +8,124 @@ use super::bulk::BulkClaim;
 use crate::domain::bulk::{BulkFunding, Outcome, Row, TenantAction, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::clock::Day;
-use crate::driver::reply::Reply;
-use crate::driver::script::Script;
-use crate::store::admin::push_day;
-use crate::store::scripts::{BULK_FUND, BULK_SETTLE, BULK_TENANT, BULK_WEBHOOKS};
-use crate::store::{Arg, Lane, Store, StoreError};
+use crate::driver::reply::{FromReply, Reply};
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+signature! {
+    /// Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
+    /// outcome is left alone.
+    BULK_FUND: BulkFund -> BulkFundReply = "admin/bulk_actions/bulk_fund";
+    names { partition: Partition, claim_id: &'a str }
+    keys of partition {
+        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), over_limit_or_in_debt(),
+            bulk_rows(claim_id);
+    }
+    each { write budgets: budget }
+    args {
+        day,
+        tenant: &'a str,
+        unit: &'a str,
+        operation: &'a str,
+        amount: i64,
+        /// What RESET_SPENT starts from.
+        spent: Option<i64>,
+        reason: Option<&'a str>,
+        /// The request cause, lines of name and value.
+        context: String,
+        /// Of each ledger its id, unit and scope.
+        ledgers: Vec<(&'a str, &'a str, &'a str)>,
+    }
+    replies { clock, settled: Settled { outcomes: Vec<Outcome> } }
+    writes "On settled: each ledger that is funded, its base and its place in the index of those over their limit or in debt, \
+events, the outcomes."
+}
+
+signature! {
+    /// Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps that
+    /// it has begun: its outcome is known later. A row that has an outcome is left alone.
+    BULK_TENANT: BulkTenant -> BulkTenantReply = "admin/bulk_actions/bulk_tenant", flags "allow-oom";
+    names { partition: Partition, claim_id: &'a str }
+    keys of partition {
+        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), closing(tenant), closings(),
+            counts(), bulk_rows(claim_id);
+    }
+    args {
+        day,
+        tenant: &'a str,
+        /// A status.
+        wanted: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Of the action.
+        correlation_id: String,
+        close_correlation_id: String,
+        /// For so long the action itself works on a close, then others may.
+        request_part_ms: i64,
+    }
+    replies { clock, settled: Settled { outcomes: Vec<Outcome> } }
+    writes "On settled: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is \
+begun again; the outcome."
+}
+
+signature! {
+    /// Pauses, resumes or deletes some subscriptions of one owner for a bulk action, and keeps the outcome of each. A row that
+    /// has an outcome is left alone.
+    ///
+    /// The outcome is '' for a subscription that must be judged again.
+    BULK_WEBHOOKS: BulkWebhooks -> BulkWebhooksReply = "admin/bulk_actions/bulk_webhooks", flags "allow-oom";
+    names { partition: Partition, claim_id: &'a str }
+    keys of partition {
+        write tenant_key: tenant(owner), webhooks(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
+            days(), counts(), failing(), bulk_rows(claim_id);
+    }
+    each { write changed: webhook }
+    args {
+        day,
+        owner: &'a str,
+        /// PAUSE, RESUME or DELETE.
+        action: String,
+        /// The request cause, lines of name and value.
+        context: String,
+        /// Why a subscription that is gone is skipped.
+        gone: &'a str,
+        /// Of each its id, the version at which its selectors were judged, and 1 if its owner may have them; only what is to be
+        /// resumed was judged.
+        rows: Vec<(&'a str, Option<i64>, bool)>,
+    }
+    replies { clock, settled: Settled { outcomes: Vec<Option<Outcome>> } }
+    writes "On settled: the counts, each subscription that is changed, what it watches, events, the outcomes."
+}
+
+signature! {
+    /// Keeps the outcomes of rows of a bulk action that have none: of closes that went as far as they could, and of rows that
+    /// could not be done. Answers the outcome of each, which may be an earlier one.
+    BULK_KEEP: BulkKeep -> BulkKeepReply = "admin/bulk_actions/bulk_keep", flags "allow-oom";
+    names { partition: Partition, claim_id: &'a str }
+    keys of partition { write bulk_rows(claim_id); }
+    args {
+        /// Ids and outcomes.
+        rows: Vec<(&'a str, String)>,
+    }
+    replies { settled: Settled { outcomes: Vec<Outcome> } }
+    writes "On settled: the outcomes."
+}
+
+impl FromReply for Outcome {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let text = reply.next_str()?;
+        Self::from_stored(&text).ok_or_else(|| reply.unknown(&text))
+    }
+}
+
+/// `None` where it is empty.
+impl FromReply for Option<Outcome> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let text = reply.next_str()?;
+        let read = || Outcome::from_stored(&text).ok_or_else(|| reply.unknown(&text));
+        (!text.is_empty()).then(read).transpose()
+    }
+}
 
 /// Ledgers or subscriptions that one script takes at most: about half a millisecond.
 pub const BATCH_ROWS: usize = 10;
@@ -47,39 +159,28 @@ impl Store {
         funding: &BulkFunding,
         rows: &[Row],
     ) -> Result<Vec<Outcome>, StoreError> {
-        let (keys, partition) = (self.keys(), funding.tenant.partition());
-        let tenant = funding.tenant.as_str();
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.tenant(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.over_limit_or_in_debt(partition),
-                keys.bulk_rows(partition, &claim.id),
-            ];
-            let mut args = vec![tenant.to_owned()];
-            push_day(&mut args, day);
-            args.extend([
-                funding.amount.unit().to_string(),
-                funding.operation.to_string(),
-                funding.amount.value().to_string(),
-                funding
-                    .spent
-                    .map(|spent| spent.to_string())
-                    .unwrap_or_default(),
-                funding.reason.clone().unwrap_or_default(),
-                context(claim),
-            ]);
-            for row in rows {
-                let (unit, scope) = row.place.split_once(' ').unwrap_or_default();
-                key_names.push(keys.budget(partition, tenant, unit, scope));
-                args.extend([row.id.as_str(), unit, scope].map(str::to_owned));
-            }
-            (key_names, args)
+        let (tenant, keys) = (&funding.tenant, self.keys().of(funding.tenant.partition()));
+        let mut ledgers = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (unit, scope) = row.place.split_once(' ').unwrap_or_default();
+            ledgers.push((row.id.as_str(), unit, scope));
+        }
+        let key = |(_, unit, scope): &(&str, &str, &str)| keys.budget(tenant.as_str(), unit, scope);
+        let call = BulkFund {
+            partition: tenant.partition(),
+            claim_id: &claim.id,
+            budgets: ledgers.iter().map(key).collect(),
+            tenant: tenant.as_str(),
+            unit: funding.amount.unit().as_str(),
+            operation: funding.operation.as_str(),
+            amount: funding.amount.value(),
+            spent: funding.spent,
+            reason: funding.reason.as_deref(),
+            context: context(claim),
+            ledgers,
         };
-        let mut reply = self.row_call(&BULK_FUND, build).await?;
-        outcomes(&mut reply)
+        let BulkFundReply::Settled { outcomes } = self.outcome_on(Lane::Background, &call).await?;
+        Ok(outcomes)
     }
 
     /// Changes the status of a tenant. `request_part`: for how long the action itself goes on with a close.
@@ -93,31 +194,19 @@ impl Store {
         tenant: &TenantId,
         request_part: Duration,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let (keys, partition, id) = (self.keys(), tenant.partition(), tenant.as_str());
-        let build = |day: Day| {
-            let key_names = vec![
-                keys.tenant(partition, id),
-                keys.events(partition, id, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.closing(partition, id),
-                keys.closings(partition),
-                keys.counts(partition),
-                keys.bulk_rows(partition, &claim.id),
-            ];
-            let mut args = vec![id.to_owned()];
-            push_day(&mut args, day);
-            args.extend([
-                action.status().to_string(),
-                claim.bulk.cause.clone(),
-                claim.bulk.correlation_id(),
-                claim.bulk.close_correlation_id(tenant),
-                request_part.as_millis().to_string(),
-            ]);
-            (key_names, args)
+        let call = BulkTenant {
+            partition: tenant.partition(),
+            claim_id: &claim.id,
+            tenant: tenant.as_str(),
+            wanted: action.status().as_str(),
+            context: &claim.bulk.cause,
+            correlation_id: claim.bulk.correlation_id(),
+            close_correlation_id: claim.bulk.close_correlation_id(tenant),
+            request_part_ms: i64::try_from(request_part.as_millis()).unwrap_or(i64::MAX),
         };
-        let mut reply = self.row_call(&BULK_TENANT, build).await?;
-        outcomes(&mut reply)
+        let BulkTenantReply::Settled { outcomes } =
+            self.outcome_on(Lane::Background, &call).await?;
+        Ok(outcomes)
     }
 
     /// Changes or removes subscriptions of one owner. An outcome is `None` where one must be judged again, because it was
@@ -132,49 +221,25 @@ impl Store {
         owner: &Owner,
         webhooks: &[JudgedWebhook],
     ) -> Result<Vec<Option<Outcome>>, StoreError> {
-        let (keys, partition, name) = (self.keys(), owner.partition(), owner.as_str());
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.tenant(partition, name),
-                keys.webhooks(partition, name),
-                keys.watch(partition, name),
-                keys.thresholds(partition),
-                keys.events(partition, name, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.counts(partition),
-                keys.failing(partition),
-                keys.bulk_rows(partition, &claim.id),
-            ];
-            let mut args = vec![name.to_owned()];
-            push_day(&mut args, day);
-            args.extend([
-                action.to_string(),
-                context(claim),
-                claim.bulk.gone_row.clone(),
-            ]);
-            for webhook in webhooks {
-                key_names.push(keys.webhook(partition, webhook.id.as_str()));
-                let judged = webhook.judged;
-                let version = judged.map(|judged| judged.version.to_string());
-                let allowed = judged.is_some_and(|judged| judged.allowed);
-                args.extend([
-                    webhook.id.to_string(),
-                    version.unwrap_or_default(),
-                    i32::from(allowed).to_string(),
-                ]);
-            }
-            (key_names, args)
-        };
-        let mut reply = self.row_call(&BULK_WEBHOOKS, build).await?;
-        let mut outcomes = Vec::with_capacity(webhooks.len());
-        while !reply.is_empty() {
-            let text = reply.next_str()?;
-            outcomes.push(match text.is_empty() {
-                true => None,
-                false => Some(outcome(&reply, &text)?),
-            });
+        let keys = self.keys().of(owner.partition());
+        let key = |webhook: &JudgedWebhook| keys.webhook(webhook.id.as_str());
+        let mut rows = Vec::with_capacity(webhooks.len());
+        for JudgedWebhook { id, judged } in webhooks {
+            let allowed = judged.is_some_and(|judged| judged.allowed);
+            rows.push((id.as_str(), judged.map(|judged| judged.version), allowed));
         }
+        let call = BulkWebhooks {
+            partition: owner.partition(),
+            claim_id: &claim.id,
+            changed: webhooks.iter().map(key).collect(),
+            owner: owner.as_str(),
+            action: action.to_string(),
+            context: context(claim),
+            gone: &claim.bulk.gone_row,
+            rows,
+        };
+        let BulkWebhooksReply::Settled { outcomes } =
+            self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 
@@ -188,30 +253,14 @@ impl Store {
         partition: Partition,
         rows: &[(&str, Outcome)],
     ) -> Result<Vec<Outcome>, StoreError> {
-        let key = [self.keys().bulk_rows(partition, &claim.id)];
-        let words: Vec<String> = rows
-            .iter()
-            .flat_map(|(id, outcome)| [(*id).to_owned(), outcome.stored()])
-            .collect();
-        let args: Vec<Arg<'_>> = words.iter().map(Arg::from).collect();
-        let reply = self.call_on(Lane::Background, &BULK_SETTLE, &key, &args);
-        let mut reply = Reply::new(&BULK_SETTLE, reply.await?)?;
-        match reply.next_str()?.as_str() {
-            "settled" => outcomes(&mut reply),
-            other => Err(reply.unknown(other)),
-        }
-    }
-
-    async fn row_call(
-        &self,
-        script: &Script,
-        build: impl Fn(Day) -> (Vec<String>, Vec<String>),
-    ) -> Result<Reply, StoreError> {
-        let (word, reply) = self.admin_call_on(Lane::Background, script, build).await?;
-        match word.as_str() {
-            "settled" => Ok(reply),
-            other => Err(reply.unknown(other)),
-        }
+        let rows = rows.iter().map(|(id, outcome)| (*id, outcome.stored()));
+        let call = BulkKeep {
+            partition,
+            claim_id: &claim.id,
+            rows: rows.collect(),
+        };
+        let BulkKeepReply::Settled { outcomes } = self.outcome_on(Lane::Background, &call).await?;
+        Ok(outcomes)
     }
 }
 
@@ -219,17 +268,4 @@ impl Store {
 fn context(claim: &BulkClaim) -> String {
     let bulk = &claim.bulk;
     format!("{}\ncorrelation_id {}", bulk.cause, bulk.correlation_id())
-}
-
-fn outcomes(reply: &mut Reply) -> Result<Vec<Outcome>, StoreError> {
-    let mut outcomes = Vec::new();
-    while !reply.is_empty() {
-        let text = reply.next_str()?;
-        outcomes.push(outcome(reply, &text)?);
-    }
-    Ok(outcomes)
-}
-
-fn outcome(reply: &Reply, text: &str) -> Result<Outcome, StoreError> {
-    Outcome::from_stored(text).ok_or_else(|| reply.unknown(text))
 }

@@ -1,14 +1,143 @@
 //! `close_*.lua`: the steps of a tenant's close, each a bounded part that may be repeated by anybody.
 
 use crate::domain::ids::{Partition, TenantId};
-use crate::driver::clock::Day;
-use crate::driver::script::Script;
-use crate::store::admin::push_day;
+use crate::driver::reply::{FromReply, Reply};
 use crate::store::dispatcher::poll::Due;
-use crate::store::scripts::{
-    CLOSE_API_KEYS, CLOSE_BUDGETS, CLOSE_RESERVATIONS, CLOSE_TENANT, CLOSE_WEBHOOKS,
-};
-use crate::store::{Arg, Lane, Lease, Reply, Store, StoreError};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
+    /// and add to what each ledger's event tells that it got back.
+    ///
+    /// none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
+    /// released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
+    CLOSE_RESERVATIONS: CloseReservations -> CloseReservationsReply = "admin/tenants/close_reservations", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read tenant_key: tenant(tenant), lease();
+        write closing_key: closing(tenant), due(tenant), due_tenants(), quarantine();
+    }
+    builds { write reservation, budget }
+    args {
+        tenant: &'a str,
+        /// Of the caller's lease, '' for a request.
+        fencing_token: Option<i64>,
+        /// At most.
+        rows: i64,
+        reservation_prefix = reservation_prefix(),
+        budget_prefix = budget_prefix(tenant),
+    }
+    replies { fenced, none: Nothing, sweep_first, at: At { phase: Phase } }
+    writes "On at: the reservations, their due times, the ledgers, the intent, the quarantine."
+}
+
+signature! {
+    /// Takes a step of a tenant's close: closes up to a number of its ledgers. What a ledger still holds belongs to records in
+    /// quarantine, and returns as well.
+    ///
+    /// none: there is no close to resume. A ledger that is closed already is passed over; one that is missing or corrupt too,
+    /// and the close reports it and is tried again.
+    CLOSE_BUDGETS: CloseBudgets -> CloseBudgetsReply = "admin/tenants/close_budgets", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease(), list: budgets(tenant);
+        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
+    }
+    builds { write budget }
+    args {
+        day,
+        tenant: &'a str,
+        /// Of the caller's lease, '' for a request.
+        fencing_token: Option<i64>,
+        /// At most.
+        rows: i64,
+        budget_prefix = budget_prefix(tenant),
+    }
+    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
+    writes "On at: the intent; what it ends, each with its events and audit entry."
+}
+
+signature! {
+    /// Takes a step of a tenant's close: disables up to a number of its subscriptions.
+    ///
+    /// none: there is no close to resume.
+    CLOSE_WEBHOOKS: CloseWebhooks -> CloseWebhooksReply = "admin/tenants/close_webhooks", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease(), list: webhooks(tenant);
+        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
+    }
+    builds { write webhook }
+    args {
+        day,
+        tenant: &'a str,
+        /// Of the caller's lease, '' for a request.
+        fencing_token: Option<i64>,
+        /// At most.
+        rows: i64,
+        webhook_prefix = webhook_prefix(),
+    }
+    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
+    writes "On at: the intent; what it ends, each with its events and audit entry."
+}
+
+signature! {
+    /// Takes a step of a tenant's close: revokes up to a number of its API keys. One that has expired or was revoked before
+    /// stays as it is.
+    ///
+    /// none: there is no close to resume.
+    CLOSE_API_KEYS: CloseApiKeys -> CloseApiKeysReply = "admin/tenants/close_api_keys", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease(), list: api_keys(tenant);
+        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed();
+    }
+    builds { write api_key }
+    args {
+        day,
+        tenant: &'a str,
+        /// Of the caller's lease, '' for a request.
+        fencing_token: Option<i64>,
+        /// At most.
+        rows: i64,
+        api_key_prefix = api_key_prefix(),
+    }
+    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
+    writes "On at: the intent; what it ends, each with its events and audit entry."
+}
+
+signature! {
+    /// Ends a turn of whoever works on a tenant's close. After the last phase it emits tenant.closed, once, and removes the
+    /// intent; where something could not be closed, all is tried again later.
+    ///
+    /// action: end after the last phase, pause when the turn's time is over, fail when a step raised an error. none: there is no
+    /// close to resume. at: the phases have not ended.
+    CLOSE_TENANT: CloseTenant -> CloseTenantReply = "admin/tenants/close_tenant", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease();
+        write tenant_key: tenant(tenant), closing(tenant), closings(), event_log: events(tenant, day), outbox(), days(),
+            audit_log: audit(tenant, day), chain(tenant), unsealed();
+    }
+    args {
+        day,
+        tenant: &'a str,
+        /// Of the caller's lease, '' for a request.
+        fencing_token: Option<i64>,
+        action: &'a str,
+        /// What failed, or ''.
+        what: &'a str,
+    }
+    replies {
+        clock, fenced, none: Nothing, at: At { phase: Phase }, closed: Closed { anything: bool }, paused: Paused,
+        incomplete: Incomplete { again_in_ms: i64, failed: Vec<String> },
+    }
+    writes "The audit entry of the request that closed, while it waits; on closed the event and the end of the intent."
+}
 
 /// Reservations that one step releases at most.
 pub const RESERVATION_ROWS: i64 = 100;
@@ -56,6 +185,13 @@ impl Phase {
     }
 }
 
+impl FromReply for Phase {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let word = reply.next_str()?;
+        Self::parse(&word).ok_or_else(|| reply.unknown(&word))
+    }
+}
+
 /// What one step came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloseStep {
@@ -81,8 +217,6 @@ pub enum CloseStep {
     },
     /// The caller's lease is over.
     Fenced,
-    /// The day keys were those of another day.
-    WrongDay,
 }
 
 /// How a turn ends.
@@ -121,96 +255,60 @@ impl Store {
         phase: Phase,
         lease: Option<Lease>,
     ) -> Result<CloseStep, StoreError> {
-        match phase {
-            Phase::Reservations => self.close_reservations(tenant, lease).await,
-            Phase::Budgets => self.close_budgets(tenant, lease).await,
-            Phase::Webhooks => self.close_webhooks(tenant, lease).await,
-            Phase::ApiKeys => self.close_api_keys(tenant, lease).await,
-            Phase::End => self.end_close_turn(tenant, TurnEnd::End, lease).await,
+        let (partition, tenant) = (tenant.partition(), tenant.as_str());
+        let (fencing_token, rows) = (lease.map(|lease| lease.token), CHILD_ROWS);
+        /// Runs one of the scripts, whose replies have the same form.
+        macro_rules! step {
+            ($reply:ident, $call:expr) => {
+                match self.run_on(Lane::Background, &$call).await? {
+                    Ok($reply::At { phase }) => Ok(CloseStep::At(phase)),
+                    Ok($reply::Nothing) => Ok(CloseStep::Nothing),
+                    Err(refused) => refused_step(refused),
+                }
+            };
         }
-    }
-
-    async fn close_reservations(
-        &self,
-        tenant: &TenantId,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
-        let key_names = [
-            keys.tenant(partition, name),
-            keys.closing(partition, name),
-            keys.due(partition, name),
-            keys.due_tenants(partition),
-            keys.quarantine(partition),
-            keys.lease(partition),
-        ];
-        let args = [
-            name.to_owned(),
-            token(lease),
-            RESERVATION_ROWS.to_string(),
-            keys.reservation(partition, ""),
-            keys.budget_prefix(partition, name),
-        ];
-        self.run_close_step(&CLOSE_RESERVATIONS, &key_names, &args)
-            .await
-    }
-
-    async fn close_budgets(
-        &self,
-        tenant: &TenantId,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
-        let list = keys.budgets(partition, name);
-        let prefix = keys.budget_prefix(partition, name);
-        let counts = Some(keys.counts(partition));
-        self.close_children(&CLOSE_BUDGETS, tenant, list, prefix, counts, lease)
-            .await
-    }
-
-    /// Disables the subscriptions in the tenant's list, if there is one.
-    async fn close_webhooks(
-        &self,
-        tenant: &TenantId,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let (keys, partition) = (self.keys(), tenant.partition());
-        let list = keys.webhooks(partition, tenant.as_str());
-        let prefix = keys.webhook(partition, "");
-        let counts = Some(keys.counts(partition));
-        self.close_children(&CLOSE_WEBHOOKS, tenant, list, prefix, counts, lease)
-            .await
-    }
-
-    async fn close_api_keys(
-        &self,
-        tenant: &TenantId,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let (keys, partition) = (self.keys(), tenant.partition());
-        let list = keys.api_keys(partition, tenant.as_str());
-        let prefix = keys.api_key(partition, "");
-        self.close_children(&CLOSE_API_KEYS, tenant, list, prefix, None, lease)
-            .await
-    }
-
-    /// A step over one of the lists of what a tenant owns; `counts` where their statuses are counted.
-    async fn close_children(
-        &self,
-        script: &Script,
-        tenant: &TenantId,
-        list: String,
-        record_prefix: String,
-        counts: Option<String>,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let day = self.today();
-        let mut key_names = self.closing_keys(tenant, list, day).to_vec();
-        key_names.extend(counts);
-        let mut args = vec![tenant.as_str().to_owned()];
-        push_day(&mut args, day);
-        args.extend([token(lease), CHILD_ROWS.to_string(), record_prefix]);
-        self.run_close_step(script, &key_names, &args).await
+        match phase {
+            Phase::Reservations => step!(
+                CloseReservationsReply,
+                CloseReservations {
+                    partition,
+                    tenant,
+                    fencing_token,
+                    rows: RESERVATION_ROWS,
+                }
+            ),
+            Phase::Budgets => step!(
+                CloseBudgetsReply,
+                CloseBudgets {
+                    partition,
+                    tenant,
+                    fencing_token,
+                    rows,
+                }
+            ),
+            Phase::Webhooks => step!(
+                CloseWebhooksReply,
+                CloseWebhooks {
+                    partition,
+                    tenant,
+                    fencing_token,
+                    rows,
+                }
+            ),
+            Phase::ApiKeys => step!(
+                CloseApiKeysReply,
+                CloseApiKeys {
+                    partition,
+                    tenant,
+                    fencing_token,
+                    rows,
+                }
+            ),
+            Phase::End => {
+                self.end_close(partition, tenant, TurnEnd::End, fencing_token)
+                    .await
+            }
+        }
     }
 
     /// Ends a turn at a tenant's close, or the close.
@@ -223,71 +321,51 @@ impl Store {
         end: TurnEnd<'_>,
         lease: Option<Lease>,
     ) -> Result<CloseStep, StoreError> {
-        let day = self.today();
-        let closings = self.keys().closings(tenant.partition());
-        let key_names = self.closing_keys(tenant, closings, day);
-        let mut args = vec![tenant.as_str().to_owned()];
-        push_day(&mut args, day);
+        let token = lease.map(|lease| lease.token);
+        self.end_close(tenant.partition(), tenant.as_str(), end, token)
+            .await
+    }
+
+    async fn end_close(
+        &self,
+        partition: Partition,
+        tenant: &str,
+        end: TurnEnd<'_>,
+        fencing_token: Option<i64>,
+    ) -> Result<CloseStep, StoreError> {
         let (action, what) = match end {
             TurnEnd::End => ("end", ""),
             TurnEnd::Pause => ("pause", ""),
             TurnEnd::Fail(what) => ("fail", what),
         };
-        args.extend([token(lease), action.to_owned(), what.to_owned()]);
-        self.run_close_step(&CLOSE_TENANT, &key_names, &args).await
-    }
-
-    fn closing_keys(&self, tenant: &TenantId, list: String, day: Day) -> [String; 10] {
-        let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
-        [
-            keys.tenant(partition, name),
-            keys.closing(partition, name),
-            list,
-            keys.events(partition, name, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.audit(partition, name, day),
-            keys.chain(partition, name),
-            keys.unsealed(partition),
-            keys.lease(partition),
-        ]
-    }
-
-    async fn run_close_step(
-        &self,
-        script: &Script,
-        key_names: &[String],
-        args: &[String],
-    ) -> Result<CloseStep, StoreError> {
-        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
-        let value = self
-            .call_on(Lane::Background, script, key_names, &args)
-            .await?;
-        let mut reply = Reply::new(script, value)?;
-        Ok(match reply.next_str()?.as_str() {
-            "at" => {
-                let word = reply.next_str()?;
-                CloseStep::At(Phase::parse(&word).ok_or_else(|| reply.unknown(&word))?)
-            }
-            "sweep_first" => CloseStep::SweepFirst(reply.next_i64()?),
-            "none" => CloseStep::Nothing,
-            "closed" => CloseStep::Closed {
-                anything: reply.next_i64()? == 1,
+        let call = CloseTenant {
+            partition,
+            tenant,
+            fencing_token,
+            action,
+            what,
+        };
+        Ok(match self.run_on(Lane::Background, &call).await? {
+            Ok(CloseTenantReply::At { phase }) => CloseStep::At(phase),
+            Ok(CloseTenantReply::Nothing) => CloseStep::Nothing,
+            Ok(CloseTenantReply::Closed { anything }) => CloseStep::Closed { anything },
+            Ok(CloseTenantReply::Paused) => CloseStep::Paused,
+            Ok(CloseTenantReply::Incomplete {
+                again_in_ms,
+                failed,
+            }) => CloseStep::Incomplete {
+                again_in_ms,
+                failed,
             },
-            "paused" => CloseStep::Paused,
-            "incomplete" => CloseStep::Incomplete {
-                again_in_ms: reply.next_i64()?,
-                failed: reply.rest()?,
-            },
-            "fenced" => CloseStep::Fenced,
-            "clock" => CloseStep::WrongDay,
-            other => return Err(reply.unknown(other)),
+            Err(refused) => return refused_step(refused),
         })
     }
 }
 
-fn token(lease: Option<Lease>) -> String {
-    lease
-        .map(|lease| lease.token.to_string())
-        .unwrap_or_default()
+fn refused_step(refused: Refused) -> Result<CloseStep, StoreError> {
+    match refused {
+        Refused::Fenced => Ok(CloseStep::Fenced),
+        Refused::SweepFirst { now_ms } => Ok(CloseStep::SweepFirst(now_ms)),
+        other => Err(other.unexpected(&CLOSE_TENANT)),
+    }
 }

@@ -7,11 +7,42 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::admin::{AdminError, refused};
+use crate::store::admin::AdminError;
 use crate::store::dispatcher::outbox::entries;
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::scripts::WALK_LOGS;
-use crate::store::{Arg, Day, Lane, Reply, Store, StoreError};
+use crate::store::signature::signature;
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
+    /// key alone.
+    ///
+    /// complete: no row is left in any log. A key that holds no stream holds no entries.
+    WALK_LOGS: WalkLogs -> WalkLogsReply = "admin/walk_logs", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    each { read logs: events | audit }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        /// What the request filters by, or ''.
+        scope: &'a str,
+        /// asc or desc.
+        direction: &'a str,
+        /// Lowest entry, as XRANGE has it.
+        low: &'a str,
+        /// Highest entry.
+        high: &'a str,
+        /// At most.
+        rows: usize,
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden,
+        listed: Listed { scope_filter: ScopeFilter, complete: bool, log_entry_facts: Vec<(i64, EntryId, Record)> },
+    }
+    writes "Nothing."
+}
 
 /// A step of a walk along the logs of a tenant.
 #[derive(Debug)]
@@ -53,49 +84,32 @@ impl Store {
         caller: Option<&RuntimeCaller>,
         walk: &LogWalk<'_>,
     ) -> Result<LogRows, AdminError> {
-        let (keys, partition) = (self.keys(), walk.tenant.partition());
-        let tenant = walk.tenant.as_str();
-        let (key_hash, key_id) = match caller {
-            Some(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
-            None => ("", ""),
-        };
-        let mut key_names = vec![
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-        ];
+        let (partition, tenant) = (walk.tenant.partition(), walk.tenant.as_str());
         let log = |day: &Day| self.log_key(view, partition, tenant, *day);
-        key_names.extend(walk.days.iter().map(log));
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(walk.scope),
-            Arg::from(if walk.descending { "desc" } else { "asc" }),
-            Arg::from(walk.bounds.0),
-            Arg::from(walk.bounds.1),
-            Arg::from(walk.rows as i64),
-        ];
-        let value = self
-            .call_on(Lane::Background, &WALK_LOGS, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&WALK_LOGS, value)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            other => return Err(refused(other, reply)),
-        }
-        let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
-        let complete = reply.next_i64()? == 1;
-        let mut rows = Vec::with_capacity(reply.len() / 3);
-        while !reply.is_empty() {
-            let log = usize::try_from(reply.next_i64()? - 1).unwrap_or(0);
-            let entry = reply.next_str()?;
-            let entry = EntryId::parse(&entry).ok_or_else(|| reply.unknown(&entry))?;
-            let facts = Record::from_pairs(reply.next_array()?.rest()?);
-            rows.push((log, entry, facts));
-        }
+        let call = WalkLogs {
+            partition,
+            key_id: caller.map_or("", |caller| caller.key_id.as_str()),
+            logs: walk.days.iter().map(log).collect(),
+            key_hash: caller.map_or("", |caller| caller.key_hash.as_str()),
+            tenant,
+            scope: walk.scope,
+            direction: if walk.descending { "desc" } else { "asc" },
+            low: walk.bounds.0,
+            high: walk.bounds.1,
+            rows: walk.rows,
+        };
+        let WalkLogsReply::Listed {
+            scope_filter,
+            complete,
+            log_entry_facts: rows,
+        } = self.run_on(Lane::Background, &call).await??;
+        let row = |(log, entry, facts): (i64, EntryId, Record)| {
+            (usize::try_from(log - 1).unwrap_or(0), entry, facts)
+        };
         Ok(LogRows {
             scope_filter,
             complete,
-            rows,
+            rows: rows.into_iter().map(row).collect(),
         })
     }
 

@@ -1,20 +1,130 @@
 //! `create_policy.lua`, `update_policy.lua`, `list_policies.lua` and `load_policies.lua`.
 
 use crate::domain::caller::Caller;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::policy::{Policy, PolicyId, PolicySet, ScopePattern};
 use crate::domain::record::{FieldChange, Record, RecordError};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
-use crate::driver::clock::Day;
 use crate::driver::node::Lane;
-use crate::store::admin::{
-    AdminError, Change, Pairs, caller_words, creation_refused, outcome, push_counted, push_day,
-    push_pairs, refused,
-};
-use crate::store::runtime::record;
-use crate::store::scripts::{CREATE_POLICY, LIST_POLICIES, LOAD_POLICIES, UPDATE_POLICY};
-use crate::store::{Arg, Reply, Store, StoreError};
+use crate::driver::script::Counted;
+use crate::store::admin::{AdminError, Change, GetRecord, Pairs, caller_words, creation_refused};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store, StoreError};
+
+signature! {
+    /// Records a policy of a tenant. The requests that come after it are under it.
+    CREATE_POLICY: CreatePolicy -> CreatePolicyReply = "admin/policies/create_policy";
+    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant),
+            event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
+            idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        policy_id: &'a str,
+        name: &'a str,
+        scope_pattern: &'a str,
+        /// Of the tenant's policies from now on; random.
+        version: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the record.
+        fields: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
+        tenant_suspended, tenant_not_found, duplicate: Duplicate, taken: Taken, created: Created { record: FlatRecord },
+    }
+    writes "On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing."
+}
+
+signature! {
+    /// Changes a policy of a tenant. A field that is sent as it is stored is no change.
+    UPDATE_POLICY: UpdatePolicy -> UpdatePolicyReply = "admin/policies/update_policy";
+    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), event_log: events(tenant, day), outbox(),
+            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        /// Of the API key, or the owner.
+        tenant: &'a str,
+        policy_id: &'a str,
+        sent_name: Option<&'a str>,
+        /// Of the tenant's policies from now on; random.
+        version: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
+        changes: Counted<Vec<(&'a str, &'a str, Option<String>)>>,
+        /// Names and values of the audit entry, except the pattern.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, not_found, foreign, corrupt, scope_forbidden, idempotency_mismatch, replayed,
+        tenant_unreadable, tenant_closed, tenant_suspended, duplicate: Duplicate, updated: Updated { record: FlatRecord },
+    }
+    writes "On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event. \
+Otherwise nothing."
+}
+
+signature! {
+    /// Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
+    /// at.
+    LIST_POLICIES: ListPolicies -> ListPoliciesReply = "admin/policies/list_policies", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
+    builds { read policy }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        /// What the request filters by.
+        scope_pattern: Option<&'a str>,
+        policy_prefix = policy_prefix(),
+        /// An id.
+        after: Option<&'a str>,
+        /// At most.
+        rows: usize,
+    }
+    replies {
+        unauthorized, forbidden, scope_forbidden,
+        listed: Listed { scope_filter: ScopeFilter, last: String, complete: bool, records: Vec<Record> },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Reads a number of a tenant's policies and their version, for a replica to choose among them. last: the last id that was
+    /// looked at.
+    LOAD_POLICIES: LoadPolicies -> LoadPoliciesReply = "runtime/load_policies", flags "no-writes,allow-oom";
+    names { partition: Partition, tenant: &'a str }
+    keys of partition { read tenant_key: tenant(tenant), policies(tenant); }
+    builds { read policy }
+    args {
+        policy_prefix = policy_prefix(),
+        /// An id, or ''.
+        after: &'a str,
+        /// At most.
+        rows: usize,
+    }
+    replies { loaded: Loaded { version: String, last: String, complete: bool, records: Vec<Record> } }
+    writes "Nothing."
+}
 
 /// Policies that one call reads; a page of a script's time.
 const ROWS: usize = 200;
@@ -79,40 +189,27 @@ impl Store {
         version: &str,
         change: &Change<'_>,
     ) -> Result<PolicyCreation, AdminError> {
-        let keys = self.keys();
-        let (tenant, partition) = (policy.tenant.as_str(), policy.tenant.partition());
         let (key_hash, key_id) = caller_words(caller);
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key_id),
-                keys.tenant(partition, tenant),
-                keys.policy(partition, policy.policy_id.as_str()),
-                keys.policies(partition, tenant),
-                keys.policy_names(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-            ];
-            let idempotency = change.idempotency;
-            key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));
-            let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
-            push_day(&mut args, day);
-            let pattern = policy.scope_pattern.as_str();
-            args.extend([policy.policy_id.as_str(), policy.name, pattern].map(str::to_owned));
-            args.extend([version, change.payload_hash, change.cause].map(str::to_owned));
-            push_counted(&mut args, policy.fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = CreatePolicy {
+            partition: policy.tenant.partition(),
+            key_id,
+            digest: change.idempotency,
+            key_hash,
+            tenant: policy.tenant.as_str(),
+            policy_id: policy.policy_id.as_str(),
+            name: policy.name,
+            scope_pattern: policy.scope_pattern.as_str(),
+            version,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(policy.fields),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&CREATE_POLICY, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "created" => Ok(PolicyCreation::Created(Record::from_pairs(reply.rest()?))),
-            "taken" => Ok(PolicyCreation::Taken),
-            "duplicate" => Err(AdminError::Refused(AdminRefusal::DuplicatePolicy)),
-            other => Err(creation_refused(caller, other, reply)),
+        match self.run(&call).await? {
+            Ok(CreatePolicyReply::Created { record }) => Ok(PolicyCreation::Created(record.0)),
+            Ok(CreatePolicyReply::Taken) => Ok(PolicyCreation::Taken),
+            Ok(CreatePolicyReply::Duplicate) => Err(AdminRefusal::DuplicatePolicy.into()),
+            Err(refused) => Err(creation_refused(caller, refused)),
         }
     }
 
@@ -130,45 +227,32 @@ impl Store {
         version: &str,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), policy_id.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(caller);
         let name = changes.iter().find(|change| change.member == "name");
-        let name = name.and_then(|name| name.value.as_deref());
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.api_key(partition, key_id),
-                keys.tenant(partition, tenant),
-                keys.policy(partition, policy_id.as_str()),
-                keys.policy_names(partition, tenant),
-                keys.events(partition, tenant, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, tenant, day),
-                keys.chain(partition, tenant),
-                keys.unsealed(partition),
-            ];
-            let idempotency = change.idempotency;
-            key_names.extend(idempotency.map(|key| keys.idempotency(partition, tenant, key)));
-            let mut args = vec![key_hash.to_owned(), tenant.to_owned()];
-            push_day(&mut args, day);
-            args.extend([policy_id.as_str(), name.unwrap_or_default(), version].map(str::to_owned));
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            args.push((changes.len() * 3).to_string());
-            for change in changes {
-                let value = change.value.as_ref().map(|value| format!("={value}"));
-                args.extend([change.member.to_owned(), change.field.to_owned()]);
-                args.push(value.unwrap_or_default());
-            }
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let sent = |change: &FieldChange| {
+            let value = change.value.as_ref().map(|value| format!("={value}"));
+            (change.member, change.field, value)
         };
-        let (word, mut reply) = self.admin_call(&UPDATE_POLICY, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "updated" => Ok(Record::from_pairs(reply.rest()?)),
-            "not_found" => Err(AdminError::Refused(AdminRefusal::PolicyNotFound)),
-            "foreign" => Err(AdminError::Refused(AdminRefusal::ForeignPolicy)),
-            "duplicate" => Err(AdminError::Refused(AdminRefusal::DuplicatePolicy)),
-            other => Err(refused(other, reply)),
+        let call = UpdatePolicy {
+            partition: policy_id.partition(),
+            key_id,
+            digest: change.idempotency,
+            key_hash,
+            tenant: tenant.as_str(),
+            policy_id: policy_id.as_str(),
+            sent_name: name.and_then(|name| name.value.as_deref()),
+            version,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            changes: Counted(changes.iter().map(sent).collect()),
+            audit: change.audit,
+        };
+        match self.run(&call).await? {
+            Ok(UpdatePolicyReply::Updated { record }) => Ok(record.0),
+            Ok(UpdatePolicyReply::Duplicate) => Err(AdminRefusal::DuplicatePolicy.into()),
+            Err(Refused::NotFound) => Err(AdminRefusal::PolicyNotFound.into()),
+            Err(Refused::Foreign) => Err(AdminRefusal::ForeignPolicy.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -180,10 +264,12 @@ impl Store {
         &self,
         policy_id: &PolicyId,
     ) -> Result<Option<TenantId>, StoreError> {
-        let key = self
-            .keys()
-            .policy(policy_id.partition(), policy_id.as_str());
-        let stored = self.get_record(key).await?;
+        let call = GetRecord {
+            partition: policy_id.partition(),
+            tenant: None,
+            policy_id: Some(policy_id.as_str()),
+        };
+        let stored = self.get_record(call).await?;
         let owner = stored
             .as_ref()
             .and_then(|stored| stored.record.get("tenant"));
@@ -203,39 +289,28 @@ impl Store {
         after: Option<&str>,
         rows_max: usize,
     ) -> Result<PolicyRows, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(caller);
-        let key_names = [
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-            keys.policies(partition, tenant),
-        ];
-        let policy_prefix = keys.policy_prefix(partition);
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(scope_pattern),
-            Arg::from(&policy_prefix),
-            Arg::from(after),
-            Arg::from(rows_max.min(ROWS) as i64),
-        ];
-        let reply = self
-            .call_on(Lane::Background, &LIST_POLICIES, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&LIST_POLICIES, reply)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {
-                let scope_filter = ScopeFilter::from_stored(&reply.next_str()?);
-                let (last, complete, records) = rows(&mut reply)?;
-                Ok(PolicyRows {
-                    scope_filter,
-                    last,
-                    complete,
-                    records,
-                })
-            }
-            other => Err(refused(other, reply)),
-        }
+        let call = ListPolicies {
+            partition: tenant.partition(),
+            key_id,
+            key_hash,
+            tenant: tenant.as_str(),
+            scope_pattern,
+            after,
+            rows: rows_max.min(ROWS),
+        };
+        let ListPoliciesReply::Listed {
+            scope_filter,
+            last,
+            complete,
+            records,
+        } = self.run_on(Lane::Background, &call).await??;
+        Ok(PolicyRows {
+            scope_filter,
+            last,
+            complete,
+            records,
+        })
     }
 
     /// All policies of a tenant at one version.
@@ -243,49 +318,33 @@ impl Store {
     /// # Errors
     /// [`PolicyLoadError`].
     pub async fn load_policies(&self, tenant: &TenantId) -> Result<PolicySet, PolicyLoadError> {
-        let (keys, partition) = (self.keys(), tenant.partition());
-        let key_names = [
-            keys.tenant(partition, tenant.as_str()),
-            keys.policies(partition, tenant.as_str()),
-        ];
-        let policy_prefix = keys.policy_prefix(partition);
-        let (mut version, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
+        let (mut before, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {
-            let args = [
-                Arg::from(&policy_prefix),
-                Arg::from(&after),
-                Arg::from(ROWS as i64),
-            ];
-            let reply = self.call(&LOAD_POLICIES, &key_names, &args).await?;
-            let mut reply = Reply::new(&LOAD_POLICIES, reply)?;
-            match reply.next_str()?.as_str() {
-                "loaded" => {}
-                other => return Err(reply.unknown(other).into()),
-            }
-            let found = reply.next_str()?;
-            if version.as_ref().is_some_and(|version| *version != found) {
+            let call = LoadPolicies {
+                partition: tenant.partition(),
+                tenant: tenant.as_str(),
+                after: &after,
+                rows: ROWS,
+            };
+            let LoadPoliciesReply::Loaded {
+                version,
+                last,
+                complete,
+                records,
+            } = self.outcome(&call).await?;
+            if before.as_ref().is_some_and(|before| *before != version) {
                 // Changed between two steps: from the start again.
-                (version, after) = (None, String::new());
+                (before, after) = (None, String::new());
                 policies.clear();
                 continue;
             }
-            let (last, complete, records) = rows(&mut reply)?;
             for record in &records {
                 policies.push(Policy::from_record(record)?);
             }
             if complete {
-                return Ok(PolicySet::new(&found, policies));
+                return Ok(PolicySet::new(&version, policies));
             }
-            (version, after) = (Some(found), last);
+            (before, after) = (Some(version), last);
         }
     }
-}
-
-fn rows(reply: &mut Reply) -> Result<(String, bool, Vec<Record>), StoreError> {
-    let (last, complete) = (reply.next_str()?, reply.next_i64()? == 1);
-    let mut records = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        records.push(record(reply)?);
-    }
-    Ok((last, complete, records))
 }

@@ -5,18 +5,85 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::domain::event::tenant_digest;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
-use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
-use crate::store::Store;
-use crate::store::admin::{
-    AdminError, Change, Pairs, Stored, outcome, push_counted, push_day, push_pairs, refused,
-};
-use crate::store::scripts::{CREATE_TENANT, UPDATE_TENANT};
+use crate::driver::script::Counted;
+use crate::store::admin::{AdminError, Change, GetRecord, Stored};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Records a tenant, once. The same id and name again find the tenant as it is.
+    CREATE_TENANT: CreateTenant -> CreateTenantReply = "admin/tenants/create_tenant";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        read thresholds();
+        write tenant_key: tenant(tenant), tenants(), tenant_ids(), counts(), event_log: events(tenant, day), outbox(),
+            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        tenant: &'a str,
+        name: &'a str,
+        /// As ids of events have it.
+        tenant_digest: String,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the record.
+        fields: Counted<Vec<Pair>>,
+        /// Names and values of the audit entry, except its status.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, duplicate: Duplicate, exists: Exists { record: FlatRecord },
+        created: Created { record: FlatRecord },
+    }
+    writes "On created: the counts, the tenant, the partition's lists, the event, the audit entry. On exists: the audit entry and \
+the digest."
+}
+
+signature! {
+    /// Changes a tenant's settings or its status. To close it is to flip its status, from which moment on nothing that it owns
+    /// can be changed; what ends all that follows the intent that is stored in the same step.
+    ///
+    /// closing: the status is or was CLOSED, and steps may be due.
+    UPDATE_TENANT: UpdateTenant -> UpdateTenantReply = "admin/tenants/update_tenant", flags "allow-oom";
+    names { partition: Partition, digest: Option<&'a str> }
+    keys of partition {
+        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day),
+            chain(tenant), unsealed(), closing(tenant), closings(), counts(), idempotency(tenant, digest) when digest;
+    }
+    args {
+        day,
+        tenant: &'a str,
+        /// A status.
+        wanted: Option<&'a str>,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Of a close.
+        correlation_id: &'a str,
+        /// Of tenant.closed, where it differs.
+        parent_correlation_id: Option<&'a str>,
+        /// For so long the request itself works on a close, then others may.
+        request_part_ms: i64,
+        /// Names and values to be set, '' to remove one.
+        fields: Counted<Vec<Pair>>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        clock, idempotency_mismatch, replayed, not_found, tenant_unreadable, leaving_closed: LeavingClosed,
+        closing: Closing { record: FlatRecord }, updated: Updated { record: FlatRecord },
+    }
+    writes "On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last \
+two, unless there is one: then the audit entry."
+}
 
 /// What `create_tenant.lua` did, or did when it was asked first.
 #[derive(Debug)]
@@ -58,48 +125,27 @@ impl Store {
         tenant: &TenantCreateRequest,
         change: &Change<'_>,
     ) -> Result<CreatedTenant, AdminError> {
-        let keys = self.keys();
-        let (id, partition) = (tenant.tenant_id.as_str(), tenant.tenant_id.partition());
-        let directory = keys.directory();
+        let id = tenant.tenant_id.as_str();
+        let directory = self.keys().directory();
         let mut enter = redis::cmd("ZADD");
         enter.arg(&directory).arg(0).arg(id);
         self.query(&directory, &enter).await?;
-        let fields = set_fields(tenant.fields());
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.tenant(partition, id),
-                keys.tenants(partition),
-                keys.events(partition, id, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, id, day),
-                keys.chain(partition, id),
-                keys.unsealed(partition),
-                keys.thresholds(partition),
-                keys.tenant_ids(partition),
-                keys.counts(partition),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, id, key)),
-            );
-            let mut args = vec![id.to_owned()];
-            push_day(&mut args, day);
-            args.extend([&tenant.name, change.payload_hash, change.cause].map(str::to_owned));
-            args.push(tenant_digest(id));
-            push_counted(&mut args, &fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = CreateTenant {
+            partition: tenant.tenant_id.partition(),
+            digest: change.idempotency,
+            tenant: id,
+            name: &tenant.name,
+            tenant_digest: tenant_digest(id),
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(set_fields(tenant.fields())),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&CREATE_TENANT, build).await?;
-        let created = match outcome(word, &mut reply)?.as_str() {
-            "created" => true,
-            "exists" => false,
-            "duplicate" => return Err(AdminError::Refused(AdminRefusal::DuplicateTenant)),
-            other => return Err(refused(other, reply)),
+        let (created, record) = match self.run(&call).await?? {
+            CreateTenantReply::Created { record } => (true, record.0),
+            CreateTenantReply::Exists { record } => (false, record.0),
+            CreateTenantReply::Duplicate => return Err(AdminRefusal::DuplicateTenant.into()),
         };
-        let record = Record::from_pairs(reply.rest()?);
         Ok(CreatedTenant { created, record })
     }
 
@@ -115,47 +161,29 @@ impl Store {
         close: &Close<'_>,
         change: &Change<'_>,
     ) -> Result<UpdatedTenant, AdminError> {
-        let (keys, partition, id) = (self.keys(), tenant.partition(), tenant.as_str());
-        let fields = update.fields().into_iter();
-        let fields = fields.map(|change| (change.field, change.value.unwrap_or_default()));
-        let fields: Pairs = fields.collect();
-        let build = |day: Day| {
-            let mut key_names = vec![
-                keys.tenant(partition, id),
-                keys.events(partition, id, day),
-                keys.outbox(partition),
-                keys.days(partition),
-                keys.audit(partition, id, day),
-                keys.chain(partition, id),
-                keys.unsealed(partition),
-                keys.closing(partition, id),
-                keys.closings(partition),
-                keys.counts(partition),
-            ];
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, id, key)),
-            );
-            let mut args = vec![id.to_owned()];
-            push_day(&mut args, day);
-            let status = update.status.map_or("", TenantStatus::as_str);
-            args.extend([status, change.payload_hash, change.cause].map(str::to_owned));
-            args.push(close.correlation_id.to_owned());
-            args.push(close.parent_correlation_id.unwrap_or_default().to_owned());
-            args.push(close.request_part.as_millis().to_string());
-            push_counted(&mut args, &fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let changes = update.fields().into_iter();
+        let changes = changes.map(|change| (change.field, change.value.unwrap_or_default()));
+        let request_part_ms = i64::try_from(close.request_part.as_millis()).unwrap_or(i64::MAX);
+        let call = UpdateTenant {
+            partition: tenant.partition(),
+            digest: change.idempotency,
+            tenant: tenant.as_str(),
+            wanted: update.status.map(TenantStatus::as_str),
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            correlation_id: close.correlation_id,
+            parent_correlation_id: close.parent_correlation_id,
+            request_part_ms,
+            fields: Counted(changes.collect()),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&UPDATE_TENANT, build).await?;
-        let closing = match outcome(word, &mut reply)?.as_str() {
-            "closing" => true,
-            "updated" => false,
-            "not_found" => return Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
-            other => return Err(refused(other, reply)),
+        let (closing, record) = match self.run(&call).await? {
+            Ok(UpdateTenantReply::Closing { record }) => (true, record.0),
+            Ok(UpdateTenantReply::Updated { record }) => (false, record.0),
+            Ok(UpdateTenantReply::LeavingClosed) => return Err(AdminRefusal::LeavingClosed.into()),
+            Err(Refused::NotFound) => return Err(AdminRefusal::TenantNotFound.into()),
+            Err(refused) => return Err(refused.into()),
         };
-        let record = Record::from_pairs(reply.rest()?);
         Ok(UpdatedTenant { closing, record })
     }
 
@@ -164,8 +192,12 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Stored>, StoreError> {
-        let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-        self.get_record(key).await
+        let call = GetRecord {
+            partition: tenant.partition(),
+            tenant: Some(tenant.as_str()),
+            policy_id: None,
+        };
+        self.get_record(call).await
     }
 
     /// Up to `rows` ids of the directory, in either order, beyond `after`.

@@ -1,9 +1,29 @@
 //! `copy_thresholds.lua`: the thresholds that the operator's subscriptions watch, brought to every partition.
 
 use crate::domain::ids::Partition;
-use crate::driver::reply::Reply;
-use crate::store::scripts::COPY_THRESHOLDS;
-use crate::store::{Arg, Store, StoreError};
+use crate::driver::reply::{FromReply, Reply};
+use crate::store::signature::signature;
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Brings the thresholds that the operator's subscriptions watch to the tenants of one partition, some at a time. Repeating
+    /// it is harmless, and an older version changes nothing.
+    COPY_THRESHOLDS: CopyThresholds -> CopyThresholdsReply = "dispatcher/copy_thresholds", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { read tenants(); write thresholds(); }
+    builds { read watch; write tenant }
+    args {
+        version: i64,
+        /// In millionths, ascending, blanks between; or ''.
+        union: &'a str,
+        /// Tenants at a time.
+        rows: i64,
+        tenant_prefix = tenant_prefix(),
+        watch_prefix = watch_prefix(),
+    }
+    replies { more: More, copied: Copied }
+    writes "The thresholds of the partition and of its tenants."
+}
 
 /// Tenants of a partition that are written at a time.
 const TENANTS: i64 = 500;
@@ -17,15 +37,11 @@ pub struct Watched {
     pub union: String,
 }
 
-impl Watched {
-    /// The next two elements; `None` where the first is empty.
-    pub(in crate::store) fn read(reply: &mut Reply) -> Result<Option<Self>, StoreError> {
-        let (version, union) = (reply.next_str()?, reply.next_str()?);
-        if version.is_empty() {
-            return Ok(None);
-        }
-        let version = version.parse().map_err(|_| reply.unknown(&version))?;
-        Ok(Some(Self { version, union }))
+/// The version, empty for none, and the union.
+impl FromReply for Option<Watched> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let (version, union): (Option<i64>, String) = FromReply::from_reply(reply)?;
+        Ok(version.map(|version| Watched { version, union }))
     }
 }
 
@@ -84,20 +100,20 @@ impl Store {
         watched: &Watched,
     ) -> Result<Vec<Partition>, StoreError> {
         let (mut left, mut missed) = (partitions.to_vec(), Vec::new());
-        let args = [
-            Arg::from(watched.version),
-            Arg::from(&watched.union),
-            Arg::from(TENANTS),
-        ];
         while !left.is_empty() {
-            let keys: Vec<_> = left.iter().map(|p| self.keys().thresholds(*p)).collect();
-            let replies = self.call_each(&COPY_THRESHOLDS, &keys, &args).await?;
+            let call = |partition: &Partition| CopyThresholds {
+                partition: *partition,
+                version: watched.version,
+                union: &watched.union,
+                rows: TENANTS,
+            };
+            let calls: Vec<_> = left.iter().map(call).collect();
+            let replies = self.run_each(&calls).await?;
             let mut more = Vec::new();
             for (partition, reply) in left.into_iter().zip(replies) {
-                let word = reply.map(|reply| Reply::new(&COPY_THRESHOLDS, reply)?.next_str());
-                match word {
-                    Some(Ok(word)) if word == "copied" => {}
-                    Some(Ok(word)) if word == "more" => more.push(partition),
+                match reply {
+                    Some(Ok(CopyThresholdsReply::Copied)) => {}
+                    Some(Ok(CopyThresholdsReply::More)) => more.push(partition),
                     _ => missed.push(partition),
                 }
             }

@@ -1,14 +1,48 @@
 //! `list_deliveries.lua`.
 
 use crate::domain::caller::Caller;
+use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::SubscriptionId;
-use crate::driver::reply::Reply;
-use crate::store::admin::{AdminError, caller_words, refused};
-use crate::store::scripts::LIST_DELIVERIES;
-use crate::store::{Arg, Store};
+use crate::store::Store;
+use crate::store::admin::{AdminError, caller_words};
+use crate::store::signature::{Refused, signature};
+
+signature! {
+    /// Reads the deliveries to a subscription, newest first.
+    ///
+    /// last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash is
+    /// empty.
+    LIST_DELIVERIES: ListDeliveries -> ListDeliveriesReply = "admin/webhooks/list_deliveries", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str, subscription_id: &'a str }
+    keys of partition {
+        read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id);
+    }
+    builds { read delivery }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        /// Of the API key.
+        tenant: &'a str,
+        delivery_prefix = delivery_prefix(),
+        /// Or -inf.
+        from_ms: String,
+        /// Or +inf.
+        to_ms: String,
+        /// Of the score to_ms, what stands before it was seen.
+        after_id: Option<&'a str>,
+        /// At most.
+        rows: usize,
+        status: Option<&'a str>,
+    }
+    replies {
+        unauthorized, forbidden, not_found,
+        listed: Listed { last_ms: Option<i64>, last_id: String, id_record: Vec<(String, Record)> },
+    }
+    writes "Nothing."
+}
 
 /// Deliveries that are asked for, newest first.
 #[derive(Debug)]
@@ -44,47 +78,36 @@ impl Store {
         caller: &Caller,
         walk: &DeliveryWalk<'_>,
     ) -> Result<DeliveryRows, AdminError> {
-        let keys = self.keys();
         let (partition, tenant) = match caller {
             Caller::Tenant(caller) => (caller.partition, caller.tenant.as_str()),
             Caller::Admin(_) => (walk.subscription_id.partition(), ""),
         };
         let (key_hash, key_id) = caller_words(caller);
-        let id = walk.subscription_id.as_str();
-        let key_names = [
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-            keys.webhook(partition, id),
-            keys.deliveries(partition, id),
-        ];
         let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
         let to_ms = walk.after.map(|(ms, _)| ms).or(walk.window.to_ms);
-        let prefix = keys.delivery(partition, "");
-        let (from, to) = (bound(walk.window.from_ms, "-inf"), bound(to_ms, "+inf"));
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(&prefix),
-            Arg::from(&from),
-            Arg::from(&to),
-            Arg::from(walk.after.map(|(_, id)| id)),
-            Arg::from(walk.rows as i64),
-            Arg::from(walk.status),
-        ];
-        let reply = self.call(&LIST_DELIVERIES, &key_names, &args).await?;
-        let mut reply = Reply::new(&LIST_DELIVERIES, reply)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            "not_found" => return Err(AdminRefusal::WebhookNotFound.into()),
-            other => return Err(refused(other, reply)),
+        let call = ListDeliveries {
+            partition,
+            key_id,
+            subscription_id: walk.subscription_id.as_str(),
+            key_hash,
+            tenant,
+            from_ms: bound(walk.window.from_ms, "-inf"),
+            to_ms: bound(to_ms, "+inf"),
+            after_id: walk.after.map(|(_, id)| id),
+            rows: walk.rows,
+            status: walk.status,
+        };
+        match self.run(&call).await? {
+            Ok(ListDeliveriesReply::Listed {
+                last_ms,
+                last_id,
+                id_record: rows,
+            }) => Ok(DeliveryRows {
+                rows,
+                last: last_ms.map(|ms| (ms, last_id)),
+            }),
+            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
-        let (last_ms, last_id) = (reply.next_str()?, reply.next_str()?);
-        let last = last_ms.parse().ok().map(|ms| (ms, last_id));
-        let mut rows = Vec::with_capacity(reply.len() / 2);
-        while !reply.is_empty() {
-            let id = reply.next_str()?;
-            rows.push((id, Record::from_pairs(reply.next_array()?.rest()?)));
-        }
-        Ok(DeliveryRows { rows, last })
     }
 }

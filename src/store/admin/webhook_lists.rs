@@ -3,13 +3,35 @@
 use redis::Value;
 
 use crate::domain::caller::Caller;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::reply::Reply;
-use crate::store::admin::{AdminError, caller_words, refused};
-use crate::store::scripts::LIST_WEBHOOKS;
-use crate::store::{Arg, Store, StoreError};
+use crate::store::admin::{AdminError, caller_words};
+use crate::store::signature::signature;
+use crate::store::{Store, StoreError};
+
+signature! {
+    /// Reads the subscriptions of one tenant in the order of their ids, without their secrets.
+    ///
+    /// last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.
+    LIST_WEBHOOKS: ListWebhooks -> ListWebhooksReply = "admin/webhooks/list_webhooks", flags "no-writes,allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
+    builds { read webhook }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        tenant: &'a str,
+        webhook_prefix = webhook_prefix(),
+        /// An id.
+        after: Option<&'a str>,
+        /// At most.
+        rows: usize,
+        status: Option<&'a str>,
+    }
+    replies { unauthorized, forbidden, listed: Listed { last: String, records: Vec<Record> } }
+    writes "Nothing."
+}
 
 /// The fields of a record that may be shown: all but the secrets.
 const SHOWN: [&str; 22] = [
@@ -59,33 +81,18 @@ impl Store {
         rows: usize,
         status: Option<&str>,
     ) -> Result<WebhookRows, AdminError> {
-        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
         let (key_hash, key_id) = caller_words(caller);
-        let key_names = [
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, tenant),
-            keys.webhooks(partition, tenant),
-        ];
-        let prefix = keys.webhook(partition, "");
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(&prefix),
-            Arg::from(after),
-            Arg::from(rows as i64),
-            Arg::from(status),
-        ];
-        let reply = self.call(&LIST_WEBHOOKS, &key_names, &args).await?;
-        let mut reply = Reply::new(&LIST_WEBHOOKS, reply)?;
-        match reply.next_str()?.as_str() {
-            "listed" => {}
-            other => return Err(refused(other, reply)),
-        }
-        let last = Some(reply.next_str()?).filter(|last| !last.is_empty());
-        let mut records = Vec::with_capacity(reply.len());
-        while !reply.is_empty() {
-            records.push(Record::from_pairs(reply.next_array()?.rest()?));
-        }
+        let call = ListWebhooks {
+            partition: tenant.partition(),
+            key_id,
+            key_hash,
+            tenant: tenant.as_str(),
+            after,
+            rows,
+            status,
+        };
+        let ListWebhooksReply::Listed { last, records } = self.run(&call).await??;
+        let last = Some(last).filter(|last| !last.is_empty());
         Ok(WebhookRows { records, last })
     }
 

@@ -7,10 +7,58 @@ use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, ReplayId, SubscriptionId};
 use crate::driver::clock::Day;
-use crate::driver::reply::Reply;
-use crate::store::admin::{AdminError, Pairs, push_day, push_pairs, refused};
-use crate::store::scripts::{BEGIN_REPLAY, END_REPLAY, QUEUE_REPLAY};
-use crate::store::{Arg, Store, StoreError};
+use crate::driver::script::Counted;
+use crate::store::admin::{AdminError, Pairs};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Pair, Store, StoreError};
+
+signature! {
+    /// Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
+    BEGIN_REPLAY: BeginReplay -> BeginReplayReply = "admin/webhooks/begin_replay";
+    names { partition: Partition, subscription_id: &'a str }
+    keys of partition { write replay_lock(subscription_id); }
+    args { token: &'a str, claim_ms: i64 }
+    replies { locked: Locked, begun: Begun }
+    writes "On begun: the lock."
+}
+
+signature! {
+    /// Gives a claim back of which nothing came.
+    END_REPLAY: EndReplay -> EndReplayReply = "admin/webhooks/end_replay", flags "allow-oom";
+    names { partition: Partition, subscription_id: &'a str }
+    keys of partition { write replay_lock(subscription_id); }
+    args { token: &'a str }
+    replies { lost: Lost, ended: Ended }
+    writes "On ended: the lock goes."
+}
+
+signature! {
+    /// Keeps the events to be delivered again, in their order, for the dispatcher, and ends the claim.
+    QUEUE_REPLAY: QueueReplay -> QueueReplayReply = "admin/webhooks/queue_replay";
+    names { partition: Partition }
+    keys of partition {
+        read webhook(subscription_id);
+        write tenant_key: tenant(owner), replay_lock(subscription_id), replay(replay_id), replay_events(replay_id), replays(),
+            audit_log: audit(owner, day), chain(owner), unsealed(), days();
+    }
+    args {
+        day,
+        owner: &'a str,
+        subscription_id: &'a str,
+        /// '' where no claim is held.
+        token: Option<&'a str>,
+        replay_id: &'a str,
+        keep_ms: i64,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        event_ids: Counted<&'a [String]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies { clock, not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued }
+    writes "On queued: where there are events, the replay and its place in the queue; the audit entry. What has waited longer \
+than keep_ms leaves the queue: a delivery that old would fail unsent."
+}
 
 /// How long choosing the events may take; then another replay may begin.
 const CLAIM_MS: i64 = 60_000;
@@ -68,16 +116,15 @@ impl Store {
         subscription_id: &SubscriptionId,
         token: &str,
     ) -> Result<(), AdminError> {
-        let args = [Arg::from(token), Arg::from(CLAIM_MS)];
-        let key = self.replay_lock_key(subscription_id);
-        let mut reply = Reply::new(
-            &BEGIN_REPLAY,
-            self.call(&BEGIN_REPLAY, &[key], &args).await?,
-        )?;
-        match reply.next_str()?.as_str() {
-            "begun" => Ok(()),
-            "locked" => Err(AdminRefusal::ReplayInProgress.into()),
-            other => Err(reply.unknown(other).into()),
+        let call = BeginReplay {
+            partition: subscription_id.partition(),
+            subscription_id: subscription_id.as_str(),
+            token,
+            claim_ms: CLAIM_MS,
+        };
+        match self.outcome(&call).await? {
+            BeginReplayReply::Begun => Ok(()),
+            BeginReplayReply::Locked => Err(AdminRefusal::ReplayInProgress.into()),
         }
     }
 
@@ -90,10 +137,12 @@ impl Store {
         subscription_id: &SubscriptionId,
         token: &str,
     ) -> Result<(), StoreError> {
-        let key = self.replay_lock_key(subscription_id);
-        self.call(&END_REPLAY, &[key], &[Arg::from(token)])
-            .await
-            .map(drop)
+        let call = EndReplay {
+            partition: subscription_id.partition(),
+            subscription_id: subscription_id.as_str(),
+            token,
+        };
+        self.outcome(&call).await.map(drop)
     }
 
     /// Keeps the events of a replay for the dispatcher, with the audit entry.
@@ -101,39 +150,23 @@ impl Store {
     /// # Errors
     /// Refusals: the subscription or the claim is gone; the owner is closed.
     pub async fn queue_replay(&self, job: &ReplayJob<'_>, audit: &Pairs) -> Result<(), AdminError> {
-        let (keys, owner) = (self.keys(), job.owner.as_str());
-        let (partition, id) = (job.owner.partition(), job.subscription_id.as_str());
-        let replay_id = job.replay_id.as_str();
-        let build = |day: Day| {
-            let key_names = vec![
-                keys.webhook(partition, id),
-                keys.replay_lock(partition, id),
-                keys.replay(partition, replay_id),
-                keys.replay_events(partition, replay_id),
-                keys.replays(partition),
-                keys.audit(partition, owner, day),
-                keys.chain(partition, owner),
-                keys.unsealed(partition),
-                keys.days(partition),
-                keys.tenant(partition, owner),
-            ];
-            let mut args = vec![owner.to_owned()];
-            push_day(&mut args, day);
-            let token = job.token.unwrap_or_default();
-            args.extend([id, token, replay_id].map(str::to_owned));
-            args.extend([job.keep_ms.to_string(), job.cause.to_owned()]);
-            args.push(job.event_ids.len().to_string());
-            args.extend_from_slice(job.event_ids);
-            push_pairs(&mut args, audit);
-            (key_names, args)
+        let call = QueueReplay {
+            partition: job.owner.partition(),
+            owner: job.owner.as_str(),
+            subscription_id: job.subscription_id.as_str(),
+            token: job.token,
+            replay_id: job.replay_id.as_str(),
+            keep_ms: job.keep_ms,
+            context: job.cause,
+            event_ids: Counted(job.event_ids),
+            audit,
         };
-        let (word, reply) = self.admin_call(&QUEUE_REPLAY, build).await?;
-        match word.as_str() {
-            "queued" => Ok(()),
-            "not_found" => Err(AdminRefusal::WebhookNotFound.into()),
+        match self.run(&call).await? {
+            Ok(QueueReplayReply::Queued) => Ok(()),
             // Somebody else has claimed it after ours lapsed.
-            "lost" => Err(AdminRefusal::ReplayInProgress.into()),
-            other => Err(refused(other, reply)),
+            Ok(QueueReplayReply::Lost) => Err(AdminRefusal::ReplayInProgress.into()),
+            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -220,11 +253,6 @@ impl Store {
             }
         }
         Ok(entries)
-    }
-
-    fn replay_lock_key(&self, subscription_id: &SubscriptionId) -> String {
-        self.keys()
-            .replay_lock(subscription_id.partition(), subscription_id.as_str())
     }
 }
 

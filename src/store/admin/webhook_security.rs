@@ -1,10 +1,32 @@
 //! `put_webhook_security.lua`: the rules for addresses of receivers, of the whole deployment.
 
 use crate::domain::ids::Partition;
-use crate::driver::clock::Day;
-use crate::store::admin::{AdminError, Pairs, push_day, push_pairs};
-use crate::store::scripts::PUT_WEBHOOK_SECURITY;
-use crate::store::{Store, StoreError};
+use crate::store::admin::{AdminError, Pairs};
+use crate::store::signature::signature;
+use crate::store::{Pair, Store, StoreError};
+
+signature! {
+    /// Replaces the rules for addresses of webhook receivers.
+    PUT_WEBHOOK_SECURITY: PutWebhookSecurity -> PutWebhookSecurityReply = "admin/webhooks/put_webhook_security";
+    names { partition: Partition }
+    keys of partition {
+        write webhook_security(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(), days();
+    }
+    args {
+        day,
+        /// Whose audit log it is.
+        sentinel: &'a str,
+        /// JSON.
+        blocked_cidr_ranges: &'a str,
+        /// JSON.
+        allowed_url_patterns: &'a str,
+        allow_http: bool,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies { clock, stored: Stored }
+    writes "On stored: the rules, the audit entry."
+}
 
 /// The rules as they are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,27 +79,15 @@ impl Store {
         sentinel: &str,
         audit: &Pairs,
     ) -> Result<(), AdminError> {
-        let (keys, partition) = (self.keys(), Partition::FIRST);
-        let build = |day: Day| {
-            let key_names = vec![
-                keys.webhook_security(partition),
-                keys.audit(partition, sentinel, day),
-                keys.chain(partition, sentinel),
-                keys.unsealed(partition),
-                keys.days(partition),
-            ];
-            let mut args = Vec::new();
-            push_day(&mut args, day);
-            let allow_http = if security.allow_http { "1" } else { "0" };
-            args.extend([sentinel, &security.blocked_cidr_ranges].map(str::to_owned));
-            args.extend([&security.allowed_url_patterns, allow_http].map(str::to_owned));
-            push_pairs(&mut args, audit);
-            (key_names, args)
+        let call = PutWebhookSecurity {
+            partition: Partition::FIRST,
+            sentinel,
+            blocked_cidr_ranges: &security.blocked_cidr_ranges,
+            allowed_url_patterns: &security.allowed_url_patterns,
+            allow_http: security.allow_http,
+            audit,
         };
-        let (word, reply) = self.admin_call(&PUT_WEBHOOK_SECURITY, build).await?;
-        match word.as_str() {
-            "stored" => Ok(()),
-            other => Err(reply.unknown(other).into()),
-        }
+        let PutWebhookSecurityReply::Stored = self.outcome(&call).await?;
+        Ok(())
     }
 }

@@ -1,20 +1,160 @@
-//! `create_webhook.lua`, `read_webhook.lua`, `update_webhook.lua`, `delete_webhook.lua` and `webhook_test.lua`.
+//! `create_webhook.lua`, `read_webhook.lua`, `update_webhook.lua` and `delete_webhook.lua`.
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::Partition;
-use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::clock::Day;
-use crate::driver::reply::Reply;
+use crate::driver::error::StoreError;
+use crate::driver::reply::{FromReply, Reply};
+use crate::driver::script::Counted;
 use crate::store::admin::thresholds::Watched;
-use crate::store::admin::{
-    AdminError, Change, Pairs, caller_words, outcome, push_counted, push_day, push_pairs, refused,
-};
-use crate::store::scripts::{
-    CREATE_WEBHOOK, DELETE_WEBHOOK, READ_WEBHOOK, UPDATE_WEBHOOK, WEBHOOK_TEST,
-};
-use crate::store::{Arg, Store};
+use crate::store::admin::{AdminError, Change, Pairs, caller_words};
+use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store};
+
+signature! {
+    /// Records a subscription of a tenant or of the operator.
+    ///
+    /// mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
+    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    CREATE_WEBHOOK: CreateWebhook -> CreateWebhookReply = "admin/webhooks/create_webhook";
+    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
+            event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
+            idempotency(owner, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        owner: &'a str,
+        subscription_id: &'a str,
+        mode: &'a str,
+        /// What it watches, blanks between.
+        millionths: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the record.
+        fields: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, tenant_suspended,
+        tenant_not_found, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
+    }
+    writes "On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise \
+nothing."
+}
+
+signature! {
+    /// Reads a subscription with its secrets, for what the replica must do before it can change or use it; and whether its owner
+    /// can change it.
+    ///
+    /// owner_state: open, tenant_closed, tenant_suspended or tenant_unreadable.
+    READ_WEBHOOK: ReadWebhook -> ReadWebhookReply = "admin/webhooks/read_webhook", flags "no-writes,allow-oom";
+    names {
+        partition: Partition, key_id: &'a str, subscription_id: &'a str, idempotency_scope: &'a str, digest: Option<&'a str>,
+    }
+    keys of partition {
+        read api_key(key_id), webhook(subscription_id), idempotency(idempotency_scope, digest) when digest;
+    }
+    builds { read tenant }
+    args {
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        /// Of the API key.
+        tenant: &'a str,
+        permission: &'a str,
+        payload_hash: Option<&'a str>,
+        tenant_prefix = tenant_prefix(),
+    }
+    replies {
+        unauthorized, forbidden, idempotency_mismatch, replayed: Replayed { outcome: Vec<String> }, not_found,
+        found: Found { now_ms: i64, owner_state: OwnerState, record: FlatRecord },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Writes what was computed from a subscription as it was read; nothing if it is another by now.
+    ///
+    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    UPDATE_WEBHOOK: UpdateWebhook -> UpdateWebhookReply = "admin/webhooks/update_webhook";
+    names { partition: Partition, key_id: &'a str, idempotency_scope: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(owner), webhook(subscription_id), watch(owner), thresholds(), event_log: events(owner, day),
+            outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(),
+            idempotency(idempotency_scope, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        owner: &'a str,
+        subscription_id: &'a str,
+        /// As it was read.
+        version: i64,
+        /// As it was read.
+        status: &'a str,
+        /// What it watches, blanks between.
+        millionths: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// '' for no event.
+        event_type: Option<&'a str>,
+        /// Blanks between.
+        changed_fields: &'a str,
+        /// Fields to be removed, blanks between.
+        dropped: &'a str,
+        /// Names and values to be written.
+        fields: Counted<&'a [Pair]>,
+        /// Names and values of the audit entry.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, idempotency_mismatch, replayed, not_found, tenant_unreadable, tenant_closed,
+        tenant_suspended, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
+    }
+    writes "On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the \
+audit entry. Otherwise nothing."
+}
+
+signature! {
+    /// Removes a subscription with its secrets. What is queued for it fails when it is picked up.
+    ///
+    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    DELETE_WEBHOOK: DeleteWebhook -> DeleteWebhookReply = "admin/webhooks/delete_webhook", flags "allow-oom";
+    names { partition: Partition, key_id: &'a str, idempotency_scope: &'a str, digest: Option<&'a str> }
+    keys of partition {
+        read api_key(key_id);
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
+            event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
+            failing(), idempotency(idempotency_scope, digest) when digest;
+    }
+    args {
+        day,
+        /// Empty for the admin key.
+        key_hash: &'a str,
+        owner: &'a str,
+        subscription_id: &'a str,
+        payload_hash: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        /// Names and values of the audit entry, except the address.
+        audit: &'a [Pair],
+    }
+    replies {
+        unauthorized, forbidden, clock, idempotency_mismatch, replayed, not_found, tenant_unreadable, tenant_closed,
+        tenant_suspended, deleted: Deleted { watched: Option<Watched> },
+    }
+    writes "On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing."
+}
 
 /// A subscription to be recorded.
 #[derive(Debug)]
@@ -29,16 +169,6 @@ pub struct WebhookRecord<'a> {
     pub fields: &'a Pairs,
 }
 
-/// What `create_webhook.lua` did.
-pub enum WebhookCreation {
-    /// It is there; the record, perhaps of the first request, with its sealed secrets.
-    Created(Record, Option<Watched>),
-    /// The random id has been used before; try another.
-    Taken,
-    /// It could be created, but was not meant to be.
-    Checked,
-}
-
 /// How the owner of a subscription stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerState {
@@ -46,21 +176,6 @@ pub enum OwnerState {
     Open,
     /// A change is refused for this.
     Refused(AdminRefusal),
-}
-
-/// A subscription as it was read.
-pub enum WebhookRead {
-    /// The record with its sealed secrets; the clock in milliseconds; the owner.
-    Found {
-        /// The script's clock, in milliseconds.
-        now_ms: i64,
-        /// How its owner stands.
-        owner: OwnerState,
-        /// The stored fields.
-        record: Record,
-    },
-    /// What the first request under the key was answered.
-    Replayed(Vec<String>),
 }
 
 /// A change of a subscription, computed from its record.
@@ -86,12 +201,18 @@ pub struct WebhookUpdate<'a> {
     pub fields: &'a Pairs,
 }
 
-/// What `update_webhook.lua` did.
-pub enum WebhookChange {
-    /// It is as asked; the record without its secrets.
-    Updated(Record, Option<Watched>),
-    /// It was changed in between.
-    Stale,
+/// `open`, or the refusal of a change.
+impl FromReply for OwnerState {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let word = reply.next_str()?;
+        Ok(Self::Refused(match word.as_str() {
+            "open" => return Ok(Self::Open),
+            "tenant_closed" => AdminRefusal::TenantClosed,
+            "tenant_suspended" => AdminRefusal::TenantSuspended,
+            "tenant_unreadable" => AdminRefusal::TenantUnreadable,
+            _ => return Err(reply.unknown(&word)),
+        }))
+    }
 }
 
 impl Store {
@@ -99,54 +220,43 @@ impl Store {
     ///
     /// # Errors
     /// Refusals: of the key; the owner closed, suspended or unknown.
-    pub async fn create_webhook(
+    pub(crate) async fn create_webhook(
         &self,
         caller: &Caller,
         webhook: &WebhookRecord<'_>,
         change: &Change<'_>,
         check: bool,
-    ) -> Result<WebhookCreation, AdminError> {
-        let keys = self.keys();
-        let (id, owner) = (webhook.subscription_id.as_str(), webhook.owner.as_str());
-        let partition = webhook.owner.partition();
+    ) -> Result<CreateWebhookReply, AdminError> {
+        let id = webhook.subscription_id.as_str();
         if !check {
-            let directory = keys.webhook_directory();
+            let directory = self.keys().webhook_directory();
             let mut enter = redis::cmd("ZADD");
             enter.arg(&directory).arg(0).arg(id);
             self.query(&directory, &enter).await?;
         }
         let (key_hash, key_id) = caller_words(caller);
-        let build = |day: Day| {
-            let mut key_names = self.webhook_keys(partition, owner, id, key_id, day, true);
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| keys.idempotency(partition, owner, key)),
-            );
-            let mut args = vec![key_hash.to_owned(), owner.to_owned()];
-            push_day(&mut args, day);
-            let mode = match (check, webhook.owner.tenant()) {
+        let call = CreateWebhook {
+            partition: webhook.owner.partition(),
+            key_id,
+            digest: change.idempotency,
+            key_hash,
+            owner: webhook.owner.as_str(),
+            subscription_id: id,
+            mode: match (check, webhook.owner.tenant()) {
                 (true, _) => "check",
                 (false, Some(_)) => "tenant",
                 (false, None) => "system",
-            };
-            args.extend([id, mode, webhook.millionths].map(str::to_owned));
-            args.extend([change.payload_hash, change.cause].map(str::to_owned));
-            push_counted(&mut args, webhook.fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+            },
+            millionths: webhook.millionths,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            fields: Counted(webhook.fields),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&CREATE_WEBHOOK, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "created" => {
-                let watched = Watched::read(&mut reply)?;
-                let record = Record::from_pairs(reply.rest()?);
-                Ok(WebhookCreation::Created(record, watched))
-            }
-            "taken" => Ok(WebhookCreation::Taken),
-            "checked" => Ok(WebhookCreation::Checked),
-            "tenant_not_found" => Err(AdminRefusal::TenantNotFound.into()),
-            other => Err(refused(other, reply)),
+        match self.run(&call).await? {
+            Ok(reply) => Ok(reply),
+            Err(Refused::TenantNotFound) => Err(AdminRefusal::TenantNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -155,56 +265,33 @@ impl Store {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription.
-    pub async fn read_webhook(
+    pub(crate) async fn read_webhook(
         &self,
         caller: &Caller,
         subscription_id: &SubscriptionId,
         permission: &str,
         idempotency: Option<(&str, &str)>,
-    ) -> Result<WebhookRead, AdminError> {
-        let keys = self.keys();
+    ) -> Result<ReadWebhookReply, AdminError> {
         let (partition, tenant) = match caller {
             Caller::Tenant(caller) => (caller.partition, caller.tenant.as_str()),
             Caller::Admin(_) => (subscription_id.partition(), ""),
         };
         let (key_hash, key_id) = caller_words(caller);
-        let mut key_names = vec![
-            keys.api_key(partition, key_id),
-            keys.webhook(partition, subscription_id.as_str()),
-        ];
-        key_names.extend(idempotency.map(|(key, _)| {
-            keys.idempotency(partition, idempotency_scope(caller, subscription_id), key)
-        }));
-        let prefix = keys.tenant(partition, "");
-        let args = [
-            Arg::from(key_hash),
-            Arg::from(tenant),
-            Arg::from(permission),
-            Arg::from(idempotency.map(|(_, payload_hash)| payload_hash)),
-            Arg::from(&prefix),
-        ];
-        let reply = self.call(&READ_WEBHOOK, &key_names, &args).await?;
-        let mut reply = Reply::new(&READ_WEBHOOK, reply)?;
-        match reply.next_str()?.as_str() {
-            "found" => {
-                let now_ms = reply.next_i64()?;
-                let owner = match reply.next_str()?.as_str() {
-                    "open" => OwnerState::Open,
-                    "tenant_closed" => OwnerState::Refused(AdminRefusal::TenantClosed),
-                    "tenant_suspended" => OwnerState::Refused(AdminRefusal::TenantSuspended),
-                    "tenant_unreadable" => OwnerState::Refused(AdminRefusal::TenantUnreadable),
-                    other => return Err(reply.unknown(other).into()),
-                };
-                let record = Record::from_pairs(reply.rest()?);
-                Ok(WebhookRead::Found {
-                    now_ms,
-                    owner,
-                    record,
-                })
-            }
-            "replayed" => Ok(WebhookRead::Replayed(reply.rest()?)),
-            "not_found" => Err(AdminRefusal::WebhookNotFound.into()),
-            other => Err(refused(other, reply)),
+        let call = ReadWebhook {
+            partition,
+            key_id,
+            subscription_id: subscription_id.as_str(),
+            idempotency_scope: idempotency_scope(caller, subscription_id),
+            digest: idempotency.map(|(digest, _)| digest),
+            key_hash,
+            tenant,
+            permission,
+            payload_hash: idempotency.map(|(_, payload_hash)| payload_hash),
+        };
+        match self.run(&call).await? {
+            Ok(reply) => Ok(reply),
+            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -212,45 +299,36 @@ impl Store {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription; the owner closed or suspended.
-    pub async fn update_webhook(
+    pub(crate) async fn update_webhook(
         &self,
         caller: &Caller,
         update: &WebhookUpdate<'_>,
         change: &Change<'_>,
-    ) -> Result<WebhookChange, AdminError> {
-        let (id, owner) = (update.subscription_id.as_str(), update.owner.as_str());
-        let partition = update.owner.partition();
+    ) -> Result<UpdateWebhookReply, AdminError> {
         let (key_hash, key_id) = caller_words(caller);
-        let scope = idempotency_scope(caller, update.subscription_id);
-        let build = |day: Day| {
-            let mut key_names = self.webhook_keys(partition, owner, id, key_id, day, false);
-            key_names.push(self.keys().failing(partition));
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| self.keys().idempotency(partition, scope, key)),
-            );
-            let mut args = vec![key_hash.to_owned(), owner.to_owned()];
-            push_day(&mut args, day);
-            args.extend([id, &update.version.to_string(), update.status].map(str::to_owned));
-            args.extend([update.millionths, change.payload_hash].map(str::to_owned));
-            let event_type = update.event_type.unwrap_or_default();
-            args.extend([change.cause, event_type].map(str::to_owned));
-            args.extend([update.changed_fields, update.dropped].map(str::to_owned));
-            push_counted(&mut args, update.fields);
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = UpdateWebhook {
+            partition: update.owner.partition(),
+            key_id,
+            idempotency_scope: idempotency_scope(caller, update.subscription_id),
+            digest: change.idempotency,
+            key_hash,
+            owner: update.owner.as_str(),
+            subscription_id: update.subscription_id.as_str(),
+            version: update.version,
+            status: update.status,
+            millionths: update.millionths,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            event_type: update.event_type,
+            changed_fields: update.changed_fields,
+            dropped: update.dropped,
+            fields: Counted(update.fields),
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&UPDATE_WEBHOOK, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "updated" => {
-                let watched = Watched::read(&mut reply)?;
-                let record = Record::from_pairs(reply.rest()?);
-                Ok(WebhookChange::Updated(record, watched))
-            }
-            "stale" => Ok(WebhookChange::Stale),
-            "not_found" => Err(AdminRefusal::WebhookNotFound.into()),
-            other => Err(refused(other, reply)),
+        match self.run(&call).await? {
+            Ok(reply) => Ok(reply),
+            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
     }
 
@@ -258,96 +336,35 @@ impl Store {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription; the owner closed or suspended.
-    pub async fn delete_webhook(
+    pub(crate) async fn delete_webhook(
         &self,
         caller: &Caller,
         subscription_id: &SubscriptionId,
         owner: &Owner,
         change: &Change<'_>,
     ) -> Result<Option<Watched>, AdminError> {
-        let (id, partition) = (subscription_id.as_str(), owner.partition());
+        let id = subscription_id.as_str();
         let (key_hash, key_id) = caller_words(caller);
-        let scope = idempotency_scope(caller, subscription_id);
-        let build = |day: Day| {
-            let name = owner.as_str();
-            let mut key_names = self.webhook_keys(partition, name, id, key_id, day, true);
-            key_names.push(self.keys().failing(partition));
-            key_names.extend(
-                change
-                    .idempotency
-                    .map(|key| self.keys().idempotency(partition, scope, key)),
-            );
-            let mut args = vec![key_hash.to_owned(), name.to_owned()];
-            push_day(&mut args, day);
-            args.extend([id, change.payload_hash, change.cause].map(str::to_owned));
-            push_pairs(&mut args, change.audit);
-            (key_names, args)
+        let call = DeleteWebhook {
+            partition: owner.partition(),
+            key_id,
+            idempotency_scope: idempotency_scope(caller, subscription_id),
+            digest: change.idempotency,
+            key_hash,
+            owner: owner.as_str(),
+            subscription_id: id,
+            payload_hash: change.payload_hash,
+            context: change.cause,
+            audit: change.audit,
         };
-        let (word, mut reply) = self.admin_call(&DELETE_WEBHOOK, build).await?;
-        match outcome(word, &mut reply)?.as_str() {
-            "deleted" => {
+        match self.run(&call).await? {
+            Ok(DeleteWebhookReply::Deleted { watched }) => {
                 self.leave_webhook_directory(&[id]).await?;
-                Ok(Watched::read(&mut reply)?)
+                Ok(watched)
             }
-            "not_found" => Err(AdminRefusal::WebhookNotFound.into()),
-            other => Err(refused(other, reply)),
+            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
+            Err(refused) => Err(refused.into()),
         }
-    }
-
-    /// Counts a test of a subscription.
-    ///
-    /// # Errors
-    /// [`AdminRefusal::TestedTooOften`] beyond `most` in a minute.
-    pub async fn count_webhook_test(
-        &self,
-        subscription_id: &SubscriptionId,
-        most: u32,
-    ) -> Result<(), AdminError> {
-        let key = self
-            .keys()
-            .webhook_tests(subscription_id.partition(), subscription_id.as_str());
-        let reply = self.call(&WEBHOOK_TEST, &[key], &[Arg::from(most)]).await?;
-        let mut reply = Reply::new(&WEBHOOK_TEST, reply)?;
-        match reply.next_str()?.as_str() {
-            "counted" => Ok(()),
-            "limited" => Err(AdminRefusal::TestedTooOften {
-                retry_in_ms: reply.next_i64()?,
-                until_ms: reply.next_i64()?,
-            }
-            .into()),
-            other => Err(reply.unknown(other).into()),
-        }
-    }
-
-    /// The keys that the scripts of one subscription have in common; its owner's list only for those that change it.
-    fn webhook_keys(
-        &self,
-        partition: Partition,
-        owner: &str,
-        id: &str,
-        key_id: &str,
-        day: Day,
-        with_list: bool,
-    ) -> Vec<String> {
-        let keys = self.keys();
-        let mut names = vec![
-            keys.api_key(partition, key_id),
-            keys.tenant(partition, owner),
-            keys.webhook(partition, id),
-        ];
-        names.extend(with_list.then(|| keys.webhooks(partition, owner)));
-        names.extend([
-            keys.watch(partition, owner),
-            keys.thresholds(partition),
-            keys.events(partition, owner, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.audit(partition, owner, day),
-            keys.chain(partition, owner),
-            keys.unsealed(partition),
-            keys.counts(partition),
-        ]);
-        names
     }
 }
 

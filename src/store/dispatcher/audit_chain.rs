@@ -6,8 +6,38 @@ use crate::domain::audit::GENESIS;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::scripts::SEAL;
-use crate::store::{Arg, Day, Lane, Lease, Reply, Store, StoreError};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Day, Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of each
+    /// the hash of the entry before it. When all of the chain is sealed, its name leaves the list of those to be sealed.
+    ///
+    /// left: how many entries are not sealed yet. passed: somebody else has sealed meanwhile. Without seals only the list is
+    /// corrected.
+    SEAL: Seal -> SealReply = "dispatcher/seal", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { read lease(); write chain(tenant), seals(tenant, sealed_day), unsealed(); }
+    args {
+        tenant: &'a str,
+        fencing_token: i64,
+        /// As it was read.
+        sealed_sequence: u64,
+        /// Of the last entry that is sealed now.
+        sequence: u64,
+        /// Of the last entry that is sealed now.
+        hash: &'a str,
+        /// The id of that entry in its stream.
+        entry: String,
+        sealed_day: Day,
+        /// Sequence and seal of each.
+        new: &'a [(u64, String)],
+    }
+    replies {
+        fenced, passed: Passed { sealed_sequence: i64 }, sealed: Sealed { sequence: i64, left: i64 },
+    }
+    writes "On sealed: the seals, the chain, the list."
+}
 
 /// Names that are read of a chain, in the order of [`Chain`].
 const FIELDS: [&str; 8] = [
@@ -119,41 +149,26 @@ impl Store {
         chain: &Chain,
         new: Option<&NewSeals>,
     ) -> Result<Sealed, StoreError> {
-        let (keys, partition) = (self.keys(), lease.partition);
-        let day = new.map_or(Day::of_ms(0), |new| new.day);
-        let key_names = [
-            keys.chain(partition, tenant),
-            keys.seals(partition, tenant, day),
-            keys.unsealed(partition),
-            keys.lease(partition),
-        ];
         let last = new.and_then(|new| new.seals.last());
-        let mut args = vec![
-            tenant.to_owned(),
-            lease.token.to_string(),
-            chain.sealed_sequence.to_string(),
-            last.map_or(chain.sealed_sequence, |(sequence, _)| *sequence)
-                .to_string(),
-            new.map_or(String::new(), |new| new.hash.clone()),
-            new.map_or(String::new(), |new| new.last.to_string()),
-            day.to_string(),
-        ];
-        for (sequence, seal) in new.iter().flat_map(|new| &new.seals) {
-            args.extend([sequence.to_string(), seal.clone()]);
-        }
-        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
-        let value = self
-            .call_on(Lane::Background, &SEAL, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&SEAL, value)?;
-        Ok(match reply.next_str()?.as_str() {
-            "sealed" => Sealed::UpTo {
-                sequence: reply.next_i64()?.unsigned_abs(),
-                left: reply.next_i64()?,
+        let call = Seal {
+            partition: lease.partition,
+            tenant,
+            fencing_token: lease.token,
+            sealed_sequence: chain.sealed_sequence,
+            sequence: last.map_or(chain.sealed_sequence, |(sequence, _)| *sequence),
+            hash: new.map_or("", |new| &new.hash),
+            entry: new.map_or(String::new(), |new| new.last.to_string()),
+            sealed_day: new.map_or(Day::of_ms(0), |new| new.day),
+            new: new.map_or(&[], |new| &new.seals),
+        };
+        Ok(match self.run_on(Lane::Background, &call).await? {
+            Ok(SealReply::Sealed { sequence, left }) => Sealed::UpTo {
+                sequence: sequence.unsigned_abs(),
+                left,
             },
-            "passed" => Sealed::Passed,
-            "fenced" => Sealed::Fenced,
-            other => return Err(reply.unknown(other)),
+            Ok(SealReply::Passed { .. }) => Sealed::Passed,
+            Err(Refused::Fenced) => Sealed::Fenced,
+            Err(refused) => return Err(refused.unexpected(&SEAL)),
         })
     }
 }

@@ -1,8 +1,24 @@
-//! `audit_failures.lua`: the audit entry that sums up the refused admin requests of a past minute that were only counted.
+//! `audit_failures.lua`: the audit entry of the refused admin requests of a past minute that were only counted.
 
-use crate::store::dispatcher::rollups::Flushed;
-use crate::store::scripts::AUDIT_FAILURES;
-use crate::store::{Arg, Lane, Lease, Store, StoreError};
+use crate::domain::ids::Partition;
+use crate::store::dispatcher::flush::Flushed;
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Writes the rollup of the refused requests of unknown callers in a past minute beyond those that were written, where no
+    /// later request did.
+    AUDIT_FAILURES: AuditFailures -> AuditFailuresReply = "dispatcher/audit_failures", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease();
+        write audit_failures(sentinel), audit_failures_due(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(),
+            days();
+    }
+    args { day, sentinel: &'a str, fencing_token: i64 }
+    replies { clock, fenced, early, flushed: Flushed { entries: i64 } }
+    writes "On flushed: the audit entry; the count goes."
+}
 
 impl Store {
     /// Runs the script once for a sentinel.
@@ -11,26 +27,12 @@ impl Store {
         sentinel: &str,
         lease: Lease,
     ) -> Result<Flushed, StoreError> {
-        let (keys, partition, day) = (self.keys(), lease.partition, self.today());
-        let key_names = [
-            keys.audit_failures(partition, sentinel),
-            keys.audit_failures_due(partition),
-            keys.audit(partition, sentinel, day),
-            keys.chain(partition, sentinel),
-            keys.unsealed(partition),
-            keys.days(partition),
-            keys.lease(partition),
-        ];
-        let day_text = day.to_string();
-        let args = [
-            Arg::from(sentinel),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(lease.token),
-        ];
-        let value = self
-            .call_on(Lane::Background, &AUDIT_FAILURES, &key_names, &args)
-            .await?;
-        Flushed::read(&AUDIT_FAILURES, value)
+        let call = AuditFailures {
+            partition: lease.partition,
+            sentinel,
+            fencing_token: lease.token,
+        };
+        let flushed = self.run_on(Lane::Background, &call).await?;
+        Flushed::read(flushed.map(|AuditFailuresReply::Flushed { entries }| entries))
     }
 }

@@ -3,15 +3,41 @@
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::rollups::Flushed;
-use crate::store::scripts::AUTH_FAILED;
-use crate::store::{Arg, Lane, Lease, Store, StoreError};
+use crate::store::dispatcher::flush::Flushed;
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
+    /// failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
+    /// has a fencing token and no failures to add. The event tells the first failure that it counts.
+    AUTH_FAILED: AuthFailed -> AuthFailedReply = "dispatcher/auth_failed", flags "allow-oom";
+    names { partition: Partition, key_id: &'a str }
+    keys of partition {
+        read api_key(key_id), lease();
+        write auth_failures(member), auth_failures_due(), event_log: events(tenant, day), outbox(), days(),
+            tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a str,
+        /// Of auth_failures_due.
+        member: &'a str,
+        /// '' for a replica.
+        fencing_token: Option<i64>,
+        /// Failures to be counted.
+        added: u64,
+        /// The request cause of the first failure, lines of name and value.
+        context: &'a str,
+        /// failure_reason of the first failure.
+        reason: &'a str,
+    }
+    replies { clock, fenced, early, flushed: Flushed { events: i64 } }
+    writes "On flushed: the event, or the count."
+}
 
 /// In a key's place: all that are nobody's.
 const UNKNOWN: &str = "unknown";
-
-/// A call around midnight is repeated once; more often than this, the clocks are mad.
-const DAYS_MAX: usize = 3;
 
 /// Whose failures are told together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,13 +102,8 @@ impl Store {
         subject: &Subject,
         failures: &Failures,
     ) -> Result<(), StoreError> {
-        for _ in 0..DAYS_MAX {
-            let flushed = self.call_auth_failed(subject, Some(failures), None).await?;
-            if flushed != Flushed::WrongDay {
-                break;
-            }
-        }
-        Ok(())
+        let flushed = self.call_auth_failed(subject, Some(failures), None);
+        flushed.await.map(drop)
     }
 
     /// Tells of the failures that were only counted, when their minute is over.
@@ -100,36 +121,19 @@ impl Store {
         failures: Option<&Failures>,
         lease: Option<Lease>,
     ) -> Result<Flushed, StoreError> {
-        let (keys, partition, day) = (self.keys(), subject.partition(), self.today());
         let (tenant, key_id) = subject.names();
-        let member = format!("{tenant}:{key_id}");
-        let key_names = [
-            keys.auth_failures(partition, &member),
-            keys.auth_failures_due(partition),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.tenant(partition, tenant),
-            keys.api_key(partition, key_id),
-            keys.lease(partition),
-        ];
-        let day_text = day.to_string();
-        let token = lease.map_or_else(String::new, |lease| lease.token.to_string());
-        let count = failures.map_or(0, |failures| failures.count).to_string();
-        let args = [
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(&member),
-            Arg::from(&token),
-            Arg::from(&count),
-            Arg::from(failures.map_or("", |failures| failures.context.as_str())),
-            Arg::from(failures.map_or("", |failures| failures.reason)),
-        ];
-        let value = self
-            .call_on(Lane::Background, &AUTH_FAILED, &key_names, &args)
-            .await?;
-        Flushed::read(&AUTH_FAILED, value)
+        let call = AuthFailed {
+            partition: subject.partition(),
+            key_id,
+            tenant,
+            member: &format!("{tenant}:{key_id}"),
+            fencing_token: lease.map(|lease| lease.token),
+            added: failures.map_or(0, |failures| failures.count),
+            context: failures.map_or("", |failures| failures.context.as_str()),
+            reason: failures.map_or("", |failures| failures.reason),
+        };
+        let flushed = self.run_on(Lane::Background, &call).await?;
+        Flushed::read(flushed.map(|AuthFailedReply::Flushed { events }| events))
     }
 }
 

@@ -1,9 +1,29 @@
-//! `denials.lua`: the event that sums up the uncounted denials of a past minute.
+//! `denials.lua`: the event of the denials of a past minute that were only counted.
 
-use crate::domain::ids::TenantId;
-use crate::store::dispatcher::rollups::Flushed;
-use crate::store::scripts::DENIALS;
-use crate::store::{Arg, Lane, Lease, Store, StoreError};
+use crate::domain::ids::{Partition, TenantId};
+use crate::store::dispatcher::flush::Flushed;
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
+    DENIALS: Denials -> DenialsReply = "dispatcher/denials", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read lease();
+        write denials(tenant), denial_minutes: denials_due(), event_log: events(tenant, day), outbox(), days(),
+            tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        fencing_token: i64,
+    }
+    replies { clock, fenced, early, flushed: Flushed { events: i64 } }
+    writes "On flushed: the event; the count goes."
+}
 
 impl Store {
     /// Runs the script once for a tenant.
@@ -13,28 +33,13 @@ impl Store {
         lease: Lease,
         cause: &str,
     ) -> Result<Flushed, StoreError> {
-        let (keys, partition, name, day) =
-            (self.keys(), lease.partition, tenant.as_str(), self.today());
-        let key_names = [
-            keys.denials(partition, name),
-            keys.denials_due(partition),
-            keys.events(partition, name, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.tenant(partition, name),
-            keys.lease(partition),
-        ];
-        let day_text = day.to_string();
-        let args = [
-            Arg::from(name),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(cause),
-            Arg::from(lease.token),
-        ];
-        let value = self
-            .call_on(Lane::Background, &DENIALS, &key_names, &args)
-            .await?;
-        Flushed::read(&DENIALS, value)
+        let call = Denials {
+            partition: lease.partition,
+            tenant: tenant.as_str(),
+            context: cause,
+            fencing_token: lease.token,
+        };
+        let flushed = self.run_on(Lane::Background, &call).await?;
+        Flushed::read(flushed.map(|DenialsReply::Flushed { events }| events))
     }
 }

@@ -3,9 +3,32 @@
 use super::poll::Due;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
-use crate::store::dispatcher::rollups::Flushed;
-use crate::store::scripts::EXPIRE_API_KEY;
-use crate::store::{Arg, Lane, Lease, Store, StoreError};
+use crate::store::dispatcher::flush::Flushed;
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
+    /// is. A key that was revoked before emits nothing.
+    EXPIRE_API_KEY: ExpireApiKey -> ExpireApiKeyReply = "dispatcher/expire_api_key", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        read api_key(key_id), lease();
+        write expiring(), event_log: events(tenant, day), outbox(), days(), tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a str,
+        key_id: &'a str,
+        /// Of expiring.
+        member: &'a str,
+        /// The request cause, lines of name and value.
+        context: &'a str,
+        fencing_token: i64,
+    }
+    replies { clock, fenced, early, flushed: Flushed { events: i64 } }
+    writes "On flushed: the entry of expiring goes, in the same step as the event comes. Otherwise nothing."
+}
 
 impl Store {
     /// The API keys of each partition whose time is over first and has not been told, at most `rows`; `None` where the
@@ -41,30 +64,15 @@ impl Store {
                 detail: format!("`{member}` names no API key"),
             });
         };
-        let (keys, partition, tenant) = (self.keys(), lease.partition, tenant.as_str());
-        let (day, key_id) = (self.today(), key_id.as_str());
-        let key_names = [
-            keys.expiring(partition),
-            keys.api_key(partition, key_id),
-            keys.events(partition, tenant, day),
-            keys.outbox(partition),
-            keys.days(partition),
-            keys.tenant(partition, tenant),
-            keys.lease(partition),
-        ];
-        let day_text = day.to_string();
-        let args = [
-            Arg::from(tenant),
-            Arg::from(&day_text),
-            Arg::from(day.start_ms()),
-            Arg::from(key_id),
-            Arg::from(member),
-            Arg::from(cause),
-            Arg::from(lease.token),
-        ];
-        let reply = self
-            .call_on(Lane::Background, &EXPIRE_API_KEY, &key_names, &args)
-            .await?;
-        Flushed::read(&EXPIRE_API_KEY, reply)
+        let call = ExpireApiKey {
+            partition: lease.partition,
+            tenant: tenant.as_str(),
+            key_id: key_id.as_str(),
+            member,
+            context: cause,
+            fencing_token: lease.token,
+        };
+        let flushed = self.run_on(Lane::Background, &call).await?;
+        Flushed::read(flushed.map(|ExpireApiKeyReply::Flushed { events }| events))
     }
 }

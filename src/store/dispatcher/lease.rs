@@ -1,13 +1,49 @@
-//! `members.lua` and `lease.lua`: which dispatchers are alive, and which of them works on a partition.
+//! `heartbeat.lua` and `lease.lua`: which dispatchers are alive, and which of them works on a partition.
 
 use std::time::Duration;
 
-use redis::Value;
-
 use crate::domain::ids::Partition;
-use crate::script_args;
-use crate::store::scripts::{LEASE, MEMBERS};
-use crate::store::{Arg, Lane, Reply, Store, StoreError};
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+signature! {
+    /// Records that a dispatcher is alive, and answers who is, in the order of their times. A dispatcher that stays silent drops
+    /// out by itself.
+    HEARTBEAT: Heartbeat -> HeartbeatReply = "dispatcher/heartbeat", flags "allow-oom";
+    keys of directory { write dispatchers(); }
+    args {
+        dispatcher: &'a str,
+        duration_ms: i64,
+        /// stay or leave.
+        action: &'a str,
+    }
+    replies { alive: Alive { now_ms: i64, dispatchers: Vec<String> } }
+    writes "The list of dispatchers."
+}
+
+signature! {
+    /// Makes one dispatcher the owner of a partition for a while, or renews its lease.
+    ///
+    /// A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new owner:
+    /// whoever writes under the lease presents it, so that a former owner that wakes up late is refused (fencing).
+    LEASE: LeaseCall -> LeaseReply = "dispatcher/lease", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { write lease(); }
+    args {
+        owner: &'a str,
+        duration_ms: i64,
+        /// take or release.
+        action: &'a str,
+        /// Dispatchers, blanks between.
+        alive: &'a str,
+        /// A lease that was renewed within it stands: its owner may have just started.
+        young_ms: i64,
+    }
+    replies {
+        held: Held { now_ms: i64, until_ms: i64 }, leased: Leased { token: i64, now_ms: i64 }, released: Released,
+    }
+    writes "On leased and released: the lease."
+}
 
 /// The right to work on a partition for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,53 +64,49 @@ pub enum Taken {
 }
 
 impl Store {
-    /// Tells that `dispatcher` is alive for another `duration`, and answers who is, in order.
+    /// Records that `dispatcher` is alive for another `duration`, and answers who is, in order.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn stay_member(
+    pub async fn heartbeat(
         &self,
         dispatcher: &str,
         duration: Duration,
     ) -> Result<Vec<String>, StoreError> {
-        self.members(dispatcher, duration, "stay").await
+        self.beat(dispatcher, duration, "stay").await
     }
 
     /// Takes `dispatcher` off the list at once.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn leave_members(&self, dispatcher: &str) -> Result<(), StoreError> {
-        self.members(dispatcher, Duration::ZERO, "leave")
+    pub async fn end_heartbeat(&self, dispatcher: &str) -> Result<(), StoreError> {
+        self.beat(dispatcher, Duration::ZERO, "leave")
             .await
             .map(drop)
     }
 
-    async fn members(
+    async fn beat(
         &self,
         dispatcher: &str,
         duration: Duration,
         action: &str,
     ) -> Result<Vec<String>, StoreError> {
-        let keys = [self.keys().dispatchers()];
-        let args = script_args![dispatcher, duration.as_millis() as i64, action];
-        let value = self
-            .call_on(Lane::Background, &MEMBERS, &keys, args)
-            .await?;
-        let mut reply = Reply::new(&MEMBERS, value)?;
-        match reply.next_str()?.as_str() {
-            "members" => {
-                reply.next_i64()?;
-                let mut members = reply.rest()?;
-                members.sort_unstable();
-                Ok(members)
-            }
-            other => Err(reply.unknown(other)),
-        }
+        let call = Heartbeat {
+            dispatcher,
+            duration_ms: duration.as_millis() as i64,
+            action,
+        };
+        let HeartbeatReply::Alive {
+            mut dispatchers, ..
+        } = self.outcome_on(Lane::Background, &call).await?;
+        dispatchers.sort_unstable();
+        Ok(dispatchers)
     }
 
     /// Takes or renews the leases of `partitions` for `owner`, one of the dispatchers `alive`, in one pipeline per node.
-    /// The lease of one that has been silent for `alive_for`, and so is not among them, counts as lapsed. `None` where Redis gave no answer.
+    /// The lease of one that has been silent for `alive_for`, and so is not among them, counts as lapsed. `None` where Redis
+    /// gave no answer.
     ///
     /// # Errors
     /// [`StoreError`] when nothing could be asked at all, or an answer is not understood.
@@ -87,14 +119,27 @@ impl Store {
         partitions: &[Partition],
     ) -> Result<Vec<Option<Taken>>, StoreError> {
         let alive = alive.join(" ");
-        let young = alive_for.as_millis() as i64 / 2;
-        let args = script_args![owner, duration.as_millis() as i64, "take", &alive, young];
-        let replies = self.lease(partitions, args).await?;
-        let taken = |(reply, partition): (Option<Value>, &Partition)| match reply {
-            Some(reply) => read(reply, *partition).map(Some),
-            None => Ok(None),
+        let call = |partition: &Partition| LeaseCall {
+            partition: *partition,
+            owner,
+            duration_ms: duration.as_millis() as i64,
+            action: "take",
+            alive: &alive,
+            young_ms: alive_for.as_millis() as i64 / 2,
         };
-        replies.into_iter().zip(partitions).map(taken).collect()
+        let calls: Vec<_> = partitions.iter().map(call).collect();
+        let mut taken = Vec::with_capacity(partitions.len());
+        for (partition, reply) in partitions.iter().zip(self.run_each(&calls).await?) {
+            taken.push(match reply.transpose()? {
+                Some(LeaseReply::Leased { token, .. }) => Some(Taken::Mine(Lease {
+                    partition: *partition,
+                    token,
+                })),
+                Some(LeaseReply::Held { .. } | LeaseReply::Released) => Some(Taken::Held),
+                None => None,
+            });
+        }
+        Ok(taken)
     }
 
     /// Gives the leases of `partitions` back, so that others need not wait until they lapse.
@@ -106,28 +151,15 @@ impl Store {
         owner: &str,
         partitions: &[Partition],
     ) -> Result<(), StoreError> {
-        let args = script_args![owner, 0_i64, "release", "", 0_i64];
-        self.lease(partitions, args).await.map(drop)
-    }
-
-    async fn lease(
-        &self,
-        partitions: &[Partition],
-        args: &[Arg<'_>],
-    ) -> Result<Vec<Option<Value>>, StoreError> {
-        let keys: Vec<_> = partitions.iter().map(|p| self.keys().lease(*p)).collect();
-        self.call_each(&LEASE, &keys, args).await
-    }
-}
-
-fn read(reply: Value, partition: Partition) -> Result<Taken, StoreError> {
-    let mut reply = Reply::new(&LEASE, reply)?;
-    match reply.next_str()?.as_str() {
-        "leased" => Ok(Taken::Mine(Lease {
-            partition,
-            token: reply.next_i64()?,
-        })),
-        "held" => Ok(Taken::Held),
-        other => Err(reply.unknown(other)),
+        let call = |partition: &Partition| LeaseCall {
+            partition: *partition,
+            owner,
+            duration_ms: 0,
+            action: "release",
+            alive: "",
+            young_ms: 0,
+        };
+        let calls: Vec<_> = partitions.iter().map(call).collect();
+        self.run_each(&calls).await.map(drop)
     }
 }

@@ -6,6 +6,7 @@ pub mod audit_log;
 pub mod auth_failed;
 pub(crate) mod denials;
 pub(crate) mod expire_api_key;
+pub mod flush;
 pub mod lease;
 pub mod outbox;
 pub mod poll;

@@ -6,8 +6,76 @@ use super::lease::Lease;
 use super::poll::Due;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::store::scripts::{PURGE, RETIRE};
-use crate::store::{Arg, Day, Lane, Reply, Store, StoreError};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
+    /// into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
+    ///
+    /// Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there are
+    /// no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
+    /// not examined.
+    PURGE: Purge -> PurgeReply = "dispatcher/purge", flags "allow-oom";
+    names { partition: Partition, tenant: &'a str, of_day: Day, reservations: bool, usage_events: bool }
+    keys of partition {
+        read lease();
+        write index: reservations(tenant, of_day) when reservations, index: usage_events(tenant, of_day) when usage_events;
+    }
+    builds { write reservation, usage_event, budget }
+    args {
+        /// Of reservations or of usage events.
+        record_prefix: String,
+        budget_prefix = budget_prefix(tenant),
+        ended_before_ms: i64,
+        /// At most.
+        rows: i64,
+        fencing_token: i64,
+        /// Rows of the index that earlier calls kept.
+        kept_before: i64,
+    }
+    replies {
+        fenced,
+        purged: Purged {
+            examined: i64, removed: i64, kept: i64, first_ended_ms: Option<i64>, next_created_ms: Option<i64>,
+        },
+    }
+    writes "On purged: the records and their rows go; the bases of the ledgers."
+}
+
+signature! {
+    /// Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
+    /// registry; else the registry learns when to look again.
+    ///
+    /// events and audit: entries removed. drop_audit 1: if the log is the oldest of its chain; 2: also if older entries are
+    /// missing, for they will not come any more. A log that is not sealed stays in any case, and is looked at again in an hour. The
+    /// chain keeps number and hash of the last entry that went, from which on it can be checked, and how many went in all.
+    RETIRE: Retire -> RetireReply = "dispatcher/retire", flags "allow-oom";
+    names { partition: Partition, tenant: &'a str, of_day: Day }
+    keys of partition {
+        read lease(), reservations(tenant, of_day), usage_events(tenant, of_day);
+        write event_log: events(tenant, of_day), audit_log: audit(tenant, of_day), seals(tenant, of_day), chain(tenant),
+            days();
+    }
+    args {
+        /// Of days.
+        member: String,
+        of_day_start_ms: i64,
+        fencing_token: i64,
+        drop_events: bool,
+        /// 0, 1 or 2.
+        drop_audit: i64,
+        /// When to look again while there are reservations.
+        reservations_again_ms: i64,
+        usage_events_again_ms: i64,
+        events_again_ms: i64,
+        audit_again_ms: i64,
+    }
+    replies {
+        fenced, retired: Retired { events: i64, audit: i64 }, kept: Kept { events: i64, audit: i64, next_ms: i64 },
+    }
+    writes "The logs that go, the chain, the registry."
+}
 
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
@@ -20,8 +88,8 @@ pub const TRIM_ENTRIES: i64 = 2_000;
 pub enum Records {
     /// Reservations.
     Reservations,
-    /// Events that were booked without a reservation.
-    Posts,
+    /// Usage events.
+    UsageEvents,
 }
 
 impl Records {
@@ -29,7 +97,7 @@ impl Records {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reservations => "reservations",
-            Self::Posts => "posts",
+            Self::UsageEvents => "usage_events",
         }
     }
 }
@@ -72,7 +140,7 @@ pub struct Look {
     pub drop_events: bool,
     /// Whether the audit log's time is over.
     pub drop_audit: DropAudit,
-    /// When to look again at reservations, posts, events and audit entries, in milliseconds.
+    /// When to look again at reservations, usage events, events and audit entries, in milliseconds.
     pub next_ms: [i64; 4],
 }
 
@@ -120,41 +188,38 @@ impl Store {
         ended_before_ms: i64,
         kept_before: i64,
     ) -> Result<Purged, StoreError> {
-        let (keys, partition) = (self.keys(), lease.partition);
-        let (index, prefix) = match records {
-            Records::Reservations => (
-                keys.reservations(partition, tenant, day),
-                keys.reservation(partition, ""),
-            ),
-            Records::Posts => (
-                keys.usage_events(partition, tenant, day),
-                keys.usage_event(partition, ""),
-            ),
+        let keys = self.keys().of(lease.partition);
+        let call = Purge {
+            partition: lease.partition,
+            tenant,
+            of_day: day,
+            reservations: records == Records::Reservations,
+            usage_events: records == Records::UsageEvents,
+            record_prefix: match records {
+                Records::Reservations => keys.reservation_prefix(),
+                Records::UsageEvents => keys.usage_event_prefix(),
+            },
+            ended_before_ms,
+            rows: PAGE_ROWS,
+            fencing_token: lease.token,
+            kept_before,
         };
-        let budget_prefix = keys.budget_prefix(partition, tenant);
-        let args = [
-            Arg::from(&prefix),
-            Arg::from(&budget_prefix),
-            Arg::from(ended_before_ms),
-            Arg::from(PAGE_ROWS),
-            Arg::from(lease.token),
-            Arg::from(kept_before),
-        ];
-        let key_names = [index, keys.lease(partition)];
-        let value = self
-            .call_on(Lane::Background, &PURGE, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&PURGE, value)?;
-        match reply.next_str()?.as_str() {
-            "purged" => Ok(Purged::Page {
-                examined: reply.next_i64()?,
-                removed: reply.next_i64()?,
-                kept: reply.next_i64()?,
-                first_ended_ms: reply.next_str()?.parse().ok(),
-                next_created_ms: reply.next_str()?.parse().ok(),
+        match self.run_on(Lane::Background, &call).await? {
+            Ok(PurgeReply::Purged {
+                examined,
+                removed,
+                kept,
+                first_ended_ms,
+                next_created_ms,
+            }) => Ok(Purged::Page {
+                examined,
+                removed,
+                kept,
+                first_ended_ms,
+                next_created_ms,
             }),
-            "fenced" => Ok(Purged::Fenced),
-            other => Err(reply.unknown(other)),
+            Err(Refused::Fenced) => Ok(Purged::Fenced),
+            Err(refused) => Err(refused.unexpected(&PURGE)),
         }
     }
 
@@ -169,40 +234,37 @@ impl Store {
         day: Day,
         look: Look,
     ) -> Result<Retired, StoreError> {
-        let (keys, partition, name) = (self.keys(), lease.partition, tenant);
-        let key_names = [
-            keys.reservations(partition, name, day),
-            keys.usage_events(partition, name, day),
-            keys.events(partition, name, day),
-            keys.audit(partition, name, day),
-            keys.seals(partition, name, day),
-            keys.chain(partition, name),
-            keys.days(partition),
-            keys.lease(partition),
-        ];
-        let member = format!("{tenant}:{day}");
-        let mut args = vec![
-            Arg::from(&member),
-            Arg::from(day.start_ms()),
-            Arg::from(lease.token),
-            Arg::from(look.drop_events),
-            Arg::from(look.drop_audit as i64),
-        ];
-        args.extend(look.next_ms.map(Arg::from));
-        let value = self
-            .call_on(Lane::Background, &RETIRE, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&RETIRE, value)?;
-        let word = reply.next_str()?;
-        match word.as_str() {
-            "retired" | "kept" => Ok(Retired::Done {
-                events: reply.next_i64()?,
-                audit: reply.next_i64()?,
-                gone: word == "retired",
-            }),
-            "fenced" => Ok(Retired::Fenced),
-            other => Err(reply.unknown(other)),
-        }
+        let [
+            reservations_again_ms,
+            usage_events_again_ms,
+            events_again_ms,
+            audit_again_ms,
+        ] = look.next_ms;
+        let call = Retire {
+            partition: lease.partition,
+            tenant,
+            of_day: day,
+            member: format!("{tenant}:{day}"),
+            of_day_start_ms: day.start_ms(),
+            fencing_token: lease.token,
+            drop_events: look.drop_events,
+            drop_audit: look.drop_audit as i64,
+            reservations_again_ms,
+            usage_events_again_ms,
+            events_again_ms,
+            audit_again_ms,
+        };
+        let (events, audit, gone) = match self.run_on(Lane::Background, &call).await? {
+            Ok(RetireReply::Retired { events, audit }) => (events, audit, true),
+            Ok(RetireReply::Kept { events, audit, .. }) => (events, audit, false),
+            Err(Refused::Fenced) => return Ok(Retired::Fenced),
+            Err(refused) => return Err(refused.unexpected(&RETIRE)),
+        };
+        Ok(Retired::Done {
+            events,
+            audit,
+            gone,
+        })
     }
 
     /// Notes in a partition's registry that `member` is looked at again at a time, if it is registered at all.

@@ -13,8 +13,50 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::store::scripts::{INDEX_VIEW, SET_WATERMARKS};
-use crate::store::{Arg, Day, Lane, Reply, Store, StoreError};
+use crate::driver::script::Counted;
+use crate::store::signature::signature;
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
+    /// neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
+    /// written. Adding a row again changes nothing. A cursor that is no id counts as none.
+    ///
+    /// Raises where a key of another type stands in the place of an index.
+    INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view";
+    keys of views { write cursors: view_cursors(); }
+    each { write indexes: view_rows | view_rows_of_kind | view_ids | denials_of_minute }
+    args {
+        /// When each index ends.
+        ends_ms: Counted<&'a [i64]>,
+        /// In turn: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
+        /// places; and in these for each row the number of its index, from 1; its score, or + and by how much the score rises if the
+        /// row before it was not there yet; its member.
+        followed: &'a [FollowedRows],
+    }
+    replies { indexed: Indexed { cursors: Vec<String> } }
+    writes "The indexes and the cursors."
+}
+
+signature! {
+    /// Records how far some partitions are in a view over all tenants. What was further stays.
+    ///
+    /// A partition stands under one time only. Dispatchers report one time for all partitions that they have followed to the end,
+    /// so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no time.
+    SET_WATERMARKS: SetWatermarks -> SetWatermarksReply = "dispatcher/set_watermarks";
+    names { view: &'a str }
+    keys of views { write watermarks(view); }
+    args {
+        /// Times in ms, and for each its partitions: a bit each, in 256 hexadecimal digits, the first partition first.
+        reached: Vec<(i64, String)>,
+    }
+    replies { noted: Noted { all: i64 } }
+    writes "On noted: the watermarks."
+}
+
+/// The rows of one outbox, with the cursors; each row with the number of its index, its score and its member.
+type FollowedRows = ((String, String, String), Counted<Vec<IndexRow>>);
+type IndexRow = (usize, String, String);
 
 /// Rows that one call adds at best: each is a handful of commands.
 pub const BATCH_ROWS: usize = 100;
@@ -218,17 +260,12 @@ impl Store {
         view: View,
         reached: &[(Partition, i64)],
     ) -> Result<i64, StoreError> {
-        let key = self.keys().watermarks(view.as_str());
-        let args: Vec<String> = sets_of(reached).into_iter().flatten().collect();
-        let args: Vec<Arg<'_>> = args.iter().map(Arg::from).collect();
-        let value = self
-            .call_on(Lane::Background, &SET_WATERMARKS, &[key], &args)
-            .await?;
-        let mut reply = Reply::new(&SET_WATERMARKS, value)?;
-        match reply.next_str()?.as_str() {
-            "noted" => reply.next_i64(),
-            other => Err(reply.unknown(other)),
-        }
+        let call = SetWatermarks {
+            view: view.as_str(),
+            reached: sets_of(reached),
+        };
+        let SetWatermarksReply::Noted { all } = self.outcome_on(Lane::Background, &call).await?;
+        Ok(all)
     }
 
     /// All that happened before this time, in milliseconds, is in the view; 0 while some partition has not been looked
@@ -247,7 +284,7 @@ impl Store {
 }
 
 /// Each time and the partitions that it is told of, a bit each in hexadecimal digits.
-fn sets_of(reached: &[(Partition, i64)]) -> Vec<[String; 2]> {
+fn sets_of(reached: &[(Partition, i64)]) -> Vec<(i64, String)> {
     const DIGITS: usize = Partition::COUNT as usize / 4;
     let mut sets: BTreeMap<i64, [u8; DIGITS]> = BTreeMap::new();
     for (partition, ms) in reached {
@@ -257,8 +294,7 @@ fn sets_of(reached: &[(Partition, i64)]) -> Vec<[String; 2]> {
     }
     let digits = |set: [u8; DIGITS]| set.iter().map(|digit| format!("{digit:x}")).collect();
     let sets = sets.into_iter();
-    sets.map(|(ms, set)| [ms.to_string(), digits(set)])
-        .collect()
+    sets.map(|(ms, set)| (ms, digits(set))).collect()
 }
 
 /// One call of `index_view.lua` that is being put together.
@@ -266,9 +302,9 @@ struct IndexCall<'a> {
     store: &'a Store,
     view: View,
     keep: Duration,
-    keys: Vec<String>,
-    ends: Vec<i64>,
-    args: Vec<String>,
+    indexes: Vec<String>,
+    ends_ms: Vec<i64>,
+    followed: Vec<FollowedRows>,
 }
 
 impl<'a> IndexCall<'a> {
@@ -277,28 +313,23 @@ impl<'a> IndexCall<'a> {
             store,
             view,
             keep: keep + MARGIN,
-            keys: vec![store.keys().view_cursors()],
-            ends: Vec::new(),
-            args: Vec::new(),
+            indexes: Vec::new(),
+            ends_ms: Vec::new(),
+            followed: Vec::new(),
         }
     }
 
     fn push(&mut self, partition: String, read: String, next: String, rows: &[NewRow]) {
-        self.args.extend([partition, read, next]);
-        let place = self.args.len();
-        self.args.push(String::new());
-        let (view, mut count) = (self.view.as_str(), 0);
+        let (view, mut indexed) = (self.view.as_str(), Vec::new());
         for new in rows {
             let (member, keys) = (new.row.member(), self.store.keys());
-            let by_ids = keys.view_ids(view, new.day);
+            let ends_ms = self.end_of(new.day);
             let mut indexes = vec![keys.view(view, None, new.day)];
             let kinds = new.kinds.iter();
             indexes.extend(kinds.map(|kind| keys.view(view, Some(kind), new.day)));
-            count += indexes.len() + new.ids.len() + usize::from(new.denials.is_some());
             for index in indexes {
-                let number = self.number_of(index, self.end_of(new.day));
-                self.args
-                    .extend([number, new.at_ms.to_string(), member.clone()]);
+                let number = self.number_of(index, ends_ms);
+                indexed.push((number, new.at_ms.to_string(), member.clone()));
             }
             // Behind a row of the same event, which tells whether they were counted before.
             if let Some(denials) = &new.denials {
@@ -306,15 +337,16 @@ impl<'a> IndexCall<'a> {
                 let key = keys.denials_of_minute(minute_ms);
                 let number = self.number_of(key, minute_ms + MINUTES_MS);
                 let by = format!("+{}", denials.count.max(0));
-                self.args.extend([number, by, denials.reason.clone()]);
+                indexed.push((number, by, denials.reason.clone()));
             }
             for id in &new.ids {
-                let number = self.number_of(by_ids.clone(), self.end_of(new.day));
+                let number = self.number_of(keys.view_ids(view, new.day), ends_ms);
                 let member = id_member(id, new.at_ms, &member);
-                self.args.extend([number, "0".to_owned(), member]);
+                indexed.push((number, "0".to_owned(), member));
             }
         }
-        self.args[place] = count.to_string();
+        self.followed
+            .push(((partition, read, next), Counted(indexed)));
     }
 
     /// When the indexes of a day end.
@@ -324,28 +356,25 @@ impl<'a> IndexCall<'a> {
     }
 
     /// The number of an index in this call, from 1.
-    fn number_of(&mut self, key: String, ends_ms: i64) -> String {
-        let known = self.keys.iter().position(|other| *other == key);
-        let number = known.unwrap_or_else(|| {
-            self.ends.push(ends_ms);
-            self.keys.push(key);
-            self.keys.len() - 1
+    fn number_of(&mut self, key: String, ends_ms: i64) -> usize {
+        let known = self.indexes.iter().position(|other| *other == key);
+        let place = known.unwrap_or_else(|| {
+            self.ends_ms.push(ends_ms);
+            self.indexes.push(key);
+            self.indexes.len() - 1
         });
-        number.to_string()
+        place + 1
     }
 
     async fn run(self) -> Result<Vec<String>, StoreError> {
-        let mut args: Vec<Arg<'_>> = self.ends.iter().copied().map(Arg::from).collect();
-        args.extend(self.args.iter().map(Arg::from));
-        let value = self
-            .store
-            .call_on(Lane::Background, &INDEX_VIEW, &self.keys, &args)
-            .await?;
-        let mut reply = Reply::new(&INDEX_VIEW, value)?;
-        match reply.next_str()?.as_str() {
-            "indexed" => reply.rest(),
-            other => Err(reply.unknown(other)),
-        }
+        let call = IndexView {
+            indexes: self.indexes,
+            ends_ms: Counted(&self.ends_ms),
+            followed: &self.followed,
+        };
+        let IndexViewReply::Indexed { cursors } =
+            self.store.outcome_on(Lane::Background, &call).await?;
+        Ok(cursors)
     }
 }
 
@@ -383,7 +412,7 @@ mod tests {
             format!("84{}", "0".repeat(254)),
             format!("{}1", "0".repeat(255)),
         );
-        assert_eq!(sets, [["7".to_owned(), first], ["9".to_owned(), last]]);
+        assert_eq!(sets, [(7, first), (9, last)]);
     }
 
     #[test]

@@ -128,6 +128,8 @@ keys! { partition {
     webhooks: zset = ("webhooks:" owner), "an entry with its subscription";
     /// The utilization thresholds, in millionths, that each active subscription of an owner watches.
     watch: hash = ("watch:" owner), "a field with its subscription";
+    /// What the keys of watched thresholds start with.
+    watch_prefix: prefix = ("watch:"), "";
     /// The thresholds that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending` and
     /// `after` while they are copied. In partition `000` also the source: `source_union`, `source_version`.
     thresholds: hash = ("thresholds"), "never";

@@ -19,7 +19,7 @@ use crate::domain::reservation::balance_at;
 use crate::domain::scope::ScopePath;
 use crate::driver::reply::unknown;
 use crate::store::signature::{Refused, ScriptCall, Signature};
-use crate::store::{Lane, Reply, Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 
 /// What a script answered: its outcome, a refusal, or what must be done before it is called again.
 #[derive(Debug)]
@@ -157,19 +157,4 @@ fn balances(
         found.ok_or_else(|| unknown(signature.script.name(), 0, text))
     };
     pairs.map(balance).collect()
-}
-
-/// The stored fields of a record, the reply's next element.
-pub(super) fn record(reply: &mut Reply) -> Result<Record, StoreError> {
-    Ok(Record::from_pairs(reply.next_array()?.rest()?))
-}
-
-/// The named fields of a record, the reply's next element; `None` where the key holds no hash.
-pub(super) fn fields(reply: &mut Reply, names: &[&str]) -> Result<Option<Record>, StoreError> {
-    let mut found = reply.next_array()?;
-    let mut values = Vec::with_capacity(found.len());
-    while !found.is_empty() {
-        values.push(found.opt_str()?);
-    }
-    Ok(fields_of(names, values))
 }

@@ -58,27 +58,44 @@ pub(crate) trait ScriptCall: Sync {
     }
 }
 
-/// A name that a key is made of.
-pub(crate) trait KeyName {
-    /// Its text; empty where there is none.
-    fn key_name(&self) -> &str;
+/// A part of a key's name.
+pub(crate) trait KeyPart {
+    /// As the functions that build keys take it.
+    type Part<'a>
+    where
+        Self: 'a;
+
+    fn key_part(&self) -> Self::Part<'_>;
 }
 
-impl KeyName for &str {
-    fn key_name(&self) -> &str {
+impl KeyPart for &str {
+    type Part<'a>
+        = &'a str
+    where
+        Self: 'a;
+
+    fn key_part(&self) -> &str {
         self
     }
 }
 
-impl KeyName for String {
-    fn key_name(&self) -> &str {
-        self
-    }
-}
+/// A key that is not passed has no name.
+impl KeyPart for Option<&str> {
+    type Part<'a>
+        = &'a str
+    where
+        Self: 'a;
 
-impl KeyName for Option<&str> {
-    fn key_name(&self) -> &str {
+    fn key_part(&self) -> &str {
         self.unwrap_or_default()
+    }
+}
+
+impl KeyPart for Day {
+    type Part<'a> = Self;
+
+    fn key_part(&self) -> Self {
+        *self
     }
 }
 

@@ -100,7 +100,7 @@ mod fields;
 pub mod refused;
 
 pub use call::Outcome;
-pub(crate) use call::{IsGiven, KeyName, ScriptCall};
+pub(crate) use call::{IsGiven, KeyPart, ScriptCall};
 pub use declared::{Access, ArgUse, KeyList, KeyUse, Signature, Word};
 pub use fields::{Fields, FlatRecord};
 pub(crate) use refused::Refused;
@@ -187,7 +187,7 @@ macro_rules! signature {
                 names
             }
 
-            #[allow(unused_variables, reason = "not every script has keys of a day")]
+            #[allow(unused_variables, unused_mut, reason = "not every script has keys of a day, or arguments")]
             fn args<'c>(
                 &'c self,
                 keys: &$crate::store::keys::Keys,
@@ -252,7 +252,7 @@ macro_rules! signature {
     (@place $place:ident $keys:ident $self:ident) => { $keys };
     (@part $self:ident $day:ident day) => { $day };
     (@part $self:ident $day:ident $part:ident) => {
-        $crate::store::signature::KeyName::key_name(&$self.$part)
+        $crate::store::signature::KeyPart::key_part(&$self.$part)
     };
     (@build $keys:ident $self:ident $day:ident $key:ident ($($part:tt),*)) => {
         $keys.$key($($crate::store::signature::signature!(@part $self $day $part)),*)

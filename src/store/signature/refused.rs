@@ -39,7 +39,7 @@ macro_rules! refused {
                 Ok(None)
             }
 
-            fn word(&self) -> &'static str {
+            pub(crate) fn word(&self) -> &'static str {
                 match self {
                     $(Self::$variant $({ $($field: _),* })? => stringify!($word),)*
                 }
@@ -59,6 +59,8 @@ refused! {
     clock: Clock { now_ms: i64 },
     /// The caller's lease is over.
     fenced: Fenced,
+    /// It is not time yet.
+    early: Early,
     /// The idempotency key was first used with another request.
     idempotency_mismatch: IdempotencyMismatch,
     /// The record of the tenant cannot be read.
@@ -97,8 +99,6 @@ refused! {
     stale: Stale { now_ms: i64, version: String },
     /// A policy allows no more reservations in this minute.
     rate_limited: RateLimited { now_ms: i64, until_ms: i64, policy_id: String },
-    /// The ledger is frozen.
-    budget_frozen: BudgetFrozen,
     /// The ledger is closed.
     budget_closed: BudgetClosed,
 }

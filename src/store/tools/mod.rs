@@ -2,5 +2,6 @@
 
 pub(crate) mod erase;
 pub(crate) mod inspect;
+mod scan;
 pub mod statistics;
 pub mod verify;

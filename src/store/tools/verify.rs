@@ -1,12 +1,66 @@
-//! `ledgers.lua`, `records.lua` and `registered.lua`, and the scan for keys: what a verification of the ledgers reads.
-
-use tokio::time::Instant;
+//! `ledgers.lua`, `records.lua` and `registered.lua`: what a verification of the ledgers reads.
 
 use crate::domain::amount::Unit;
 use crate::domain::ids::{Partition, TenantId};
-use crate::driver::slot;
-use crate::store::scripts::{LEDGERS, RECORDS, REGISTERED};
-use crate::store::{Arg, Day, Lane, Reply, Store, StoreError};
+use crate::driver::reply::Nested;
+use crate::store::signature::{Fields, signature};
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Reads ledgers of one partition at one moment of the store's clock.
+    ///
+    /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit, and its scores in
+    /// the index of those over their limit or in debt, for its debt and for being over its limit. An empty array where the key
+    /// holds no hash.
+    LEDGERS: ReadLedgers -> LedgersReply = "tools/ledgers", flags "no-writes,allow-oom";
+    names { partition: Partition }
+    keys of partition { read over_limit_or_in_debt(); }
+    each { read budgets: budget }
+    args {
+        /// How the index names each ledger: tenant, unit and scope.
+        names: &'a [String],
+    }
+    replies { ledgers: Ledgers { now_ms: i64, fields: Vec<Fields> } }
+    writes "Nothing."
+}
+
+signature! {
+    /// Reads records of one tenant at one moment, each with its place in the indexes of what is due.
+    ///
+    /// A row: due time, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged created_at_ms
+    /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first two where the key holds no hash.
+    RECORDS: ReadRecords -> RecordsReply = "tools/records", flags "no-writes,allow-oom";
+    names { partition: Partition }
+    keys of partition { read due(tenant), due_tenants(), quarantine(); }
+    builds { read reservation, usage_event }
+    args {
+        tenant: &'a str,
+        /// Of reservations or of usage events.
+        record_prefix: &'a str,
+        ids: &'a [String],
+    }
+    replies {
+        records: Records {
+            now_ms: i64, first_due_ms: Option<i64>, tenant_due_ms: Option<i64>,
+            rows: Vec<Nested<(Option<i64>, Option<i64>, Vec<Option<String>>)>>,
+        },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Finds the days of a tenant that have records and that retention does not know.
+    REGISTERED: FindUnregistered -> RegisteredReply = "tools/registered", flags "no-writes,allow-oom";
+    names { partition: Partition }
+    keys of partition { read days(); }
+    each { read indexes: reservations | usage_events }
+    args {
+        /// Of days, one for each two keys.
+        members: &'a [String],
+    }
+    replies { registered: Registered { missing: Vec<String> } }
+    writes "Nothing."
+}
 
 /// Ledgers or records that one call reads at most.
 pub const READ_ROWS: usize = 100;
@@ -109,25 +163,22 @@ impl Store {
         tenant: &TenantId,
         ledgers: &[(String, Unit)],
     ) -> Result<Ledgers, StoreError> {
-        let (keys, partition, tenant) = (self.keys(), tenant.partition(), tenant.as_str());
-        let mut key_names = vec![keys.over_limit_or_in_debt(partition)];
-        let mut names = Vec::with_capacity(ledgers.len());
-        for (scope, unit) in ledgers {
-            key_names.push(keys.budget(partition, tenant, unit.as_str(), scope));
-            names.push(format!("{tenant} {unit} {scope}"));
-        }
-        let args: Vec<_> = names.iter().map(Arg::from).collect();
-        let value = self
-            .call_on(Lane::Background, &LEDGERS, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&LEDGERS, value)?;
-        reply.next_str()?;
-        let now_ms = reply.next_i64()?;
-        let mut rows = Vec::with_capacity(ledgers.len());
-        while !reply.is_empty() {
-            rows.push(figures(reply.next_array()?)?);
-        }
-        Ok(Ledgers { now_ms, rows })
+        let (keys, name) = (self.keys().of(tenant.partition()), tenant.as_str());
+        let key = |(scope, unit): &(String, Unit)| keys.budget(name, unit.as_str(), scope);
+        let named = |(scope, unit): &(String, Unit)| format!("{name} {unit} {scope}");
+        let names: Vec<_> = ledgers.iter().map(named).collect();
+        let call = ReadLedgers {
+            partition: tenant.partition(),
+            budgets: ledgers.iter().map(key).collect(),
+            names: &names,
+        };
+        let LedgersReply::Ledgers { now_ms, fields } =
+            self.outcome_on(Lane::Background, &call).await?;
+        let rows = fields.into_iter().map(|fields| figures(fields.0));
+        Ok(Ledgers {
+            now_ms,
+            rows: rows.collect(),
+        })
     }
 
     /// Reads at most [`READ_ROWS`] records of a tenant whose keys start with `prefix`, at one moment.
@@ -140,40 +191,28 @@ impl Store {
         prefix: &str,
         ids: &[String],
     ) -> Result<Rows, StoreError> {
-        let (keys, partition) = (self.keys(), tenant.partition());
-        let key_names = [
-            keys.due(partition, tenant.as_str()),
-            keys.due_tenants(partition),
-            keys.quarantine(partition),
-        ];
-        let mut args = vec![Arg::from(tenant.as_str()), Arg::from(prefix)];
-        args.extend(ids.iter().map(Arg::from));
-        let value = self
-            .call_on(Lane::Background, &RECORDS, &key_names, &args)
-            .await?;
-        let mut reply = Reply::new(&RECORDS, value)?;
-        reply.next_str()?;
-        reply.next_i64()?;
-        let (first_due_ms, tenant_due_ms) = (time(&mut reply)?, time(&mut reply)?);
-        let mut rows = Vec::with_capacity(ids.len());
-        for id in ids {
-            let mut row = reply.next_array()?;
-            let (due_ms, quarantined_ms) = (time(&mut row)?, time(&mut row)?);
-            let mut fields = Vec::with_capacity(row.len());
-            while !row.is_empty() {
-                fields.push(row.opt_str()?);
-            }
-            rows.push(Row {
-                id: id.clone(),
-                due_ms,
-                quarantined_ms,
-                fields: (!fields.is_empty()).then_some(fields),
-            });
-        }
-        Ok(Rows {
+        let call = ReadRecords {
+            partition: tenant.partition(),
+            tenant: tenant.as_str(),
+            record_prefix: prefix,
+            ids,
+        };
+        let RecordsReply::Records {
             first_due_ms,
             tenant_due_ms,
             rows,
+            ..
+        } = self.outcome_on(Lane::Background, &call).await?;
+        let row = |(id, Nested((due_ms, quarantined_ms, fields))): (&String, Nested<_>)| Row {
+            id: id.clone(),
+            due_ms,
+            quarantined_ms,
+            fields: Some(fields).filter(|fields: &Vec<_>| !fields.is_empty()),
+        };
+        Ok(Rows {
+            first_due_ms,
+            tenant_due_ms,
+            rows: ids.iter().zip(rows).map(row).collect(),
         })
     }
 
@@ -186,128 +225,30 @@ impl Store {
         tenant: &TenantId,
         days: &[Day],
     ) -> Result<Vec<String>, StoreError> {
-        let (keys, partition, name) = (self.keys(), tenant.partition(), tenant.as_str());
+        let (keys, name) = (self.keys().of(tenant.partition()), tenant.as_str());
         let mut found = Vec::new();
         for days in days.chunks(READ_ROWS) {
-            let mut key_names = vec![keys.days(partition)];
-            for day in days {
-                key_names.push(keys.reservations(partition, name, *day));
-                key_names.push(keys.usage_events(partition, name, *day));
-            }
+            let of_day = |day: &Day| [keys.reservations(name, *day), keys.usage_events(name, *day)];
             let members: Vec<_> = days.iter().map(|day| format!("{name}:{day}")).collect();
-            let args: Vec<_> = members.iter().map(Arg::from).collect();
-            let value = self
-                .call_on(Lane::Background, &REGISTERED, &key_names, &args)
-                .await?;
-            let mut reply = Reply::new(&REGISTERED, value)?;
-            reply.next_str()?;
-            found.extend(reply.rest()?);
+            let call = FindUnregistered {
+                partition: tenant.partition(),
+                indexes: days.iter().flat_map(of_day).collect(),
+                members: &members,
+            };
+            let RegisteredReply::Registered { missing } =
+                self.outcome_on(Lane::Background, &call).await?;
+            found.extend(missing);
         }
         Ok(found)
     }
-
-    /// Members of a sorted set between two scores, both included, in order and with their scores.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn scores_between(
-        &self,
-        key: &str,
-        from: i64,
-        to: i64,
-        rows: usize,
-    ) -> Result<Vec<(String, i64)>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(from).arg(to).arg("BYSCORE");
-        command.arg("LIMIT").arg(0).arg(rows).arg("WITHSCORES");
-        let reply = self.query(key, &command).await?;
-        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
-        Ok(pairs
-            .into_iter()
-            .map(|(id, score)| (id, score as i64))
-            .collect())
-    }
-
-    /// The highest score of a sorted set, if it has any member.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(-1).arg(-1).arg("WITHSCORES");
-        let reply = self.query(key, &command).await?;
-        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
-        Ok(pairs.first().map(|(_, score)| *score as i64))
-    }
-
-    /// Members of a lexical sorted set, in order.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(0).arg(-1);
-        let reply = self.query(key, &command).await?;
-        Ok(redis::from_redis_value(reply).unwrap_or_default())
-    }
-
-    /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
-    /// the time is visited at least once, unless its slot moves meanwhile.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn scan(
-        &self,
-        pattern: &str,
-        within: Option<Partition>,
-        mut visit: impl FnMut(&str),
-    ) -> Result<(), StoreError> {
-        self.deployment().await?;
-        let connection = &self.inner.connection;
-        let nodes = match within {
-            Some(partition) => {
-                let slot = slot::of(self.keys().lease(partition).as_bytes());
-                vec![connection.route(slot, self.deadline()).await?]
-            }
-            None => connection.nodes(self.deadline()).await?,
-        };
-        for node in nodes {
-            let mut cursor = 0_u64;
-            loop {
-                let mut command = redis::cmd("SCAN");
-                command
-                    .arg(cursor)
-                    .arg("MATCH")
-                    .arg(pattern)
-                    .arg("COUNT")
-                    .arg(1_000);
-                let deadline = Instant::now() + self.timeout();
-                let reply = self
-                    .ask(&node, &command, Lane::Background, deadline)
-                    .await?;
-                let (next, found): (u64, Vec<String>) =
-                    redis::from_redis_value(reply).unwrap_or_default();
-                found.iter().for_each(|key| visit(key));
-                cursor = next;
-                if cursor == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreError> {
-    if reply.is_empty() {
-        return Ok(Err("the key holds no hash".to_owned()));
-    }
-    let mut fields = Vec::with_capacity(11);
-    while !reply.is_empty() {
-        fields.push(reply.opt_str()?);
+fn figures(mut fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
+    if fields.is_empty() {
+        return Err("the key holds no hash".to_owned());
     }
     if fields.iter().take(9).all(Option::is_none) {
-        return Ok(Ok(None));
+        return Ok(None);
     }
     let names = [
         "allocated",
@@ -329,7 +270,7 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
         };
         match text.and_then(|text| text.parse().ok()) {
             Some(number) => numbers[index] = number,
-            None => return Ok(Err(format!("field `{name}` is missing or no integer"))),
+            None => return Err(format!("field `{name}` is missing or no integer")),
         }
     }
     let [
@@ -351,7 +292,7 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
         over: score(10),
     };
     let is_over_limit = fields.get(8).and_then(Option::as_deref) == Some("1");
-    Ok(Ok(Some(Figures {
+    Ok(Some(Figures {
         is_over_limit,
         strained,
         status: fields.swap_remove(0).unwrap_or_default(),
@@ -362,13 +303,5 @@ fn figures(mut reply: Reply) -> Result<Result<Option<Figures>, String>, StoreErr
         remaining,
         base_spent,
         base_debt,
-    })))
-}
-
-/// A score, or nothing.
-fn time(reply: &mut Reply) -> Result<Option<i64>, StoreError> {
-    let text = reply.opt_str()?;
-    Ok(text
-        .and_then(|text| text.parse::<f64>().ok())
-        .map(|score| score as i64))
+    }))
 }

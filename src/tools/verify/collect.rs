@@ -66,7 +66,7 @@ impl<'a> Collector<'a> {
         }
         for day in days.usage_events.union(&since) {
             collector
-                .day(Records::Posts, *day, read_ms, progress)
+                .day(Records::UsageEvents, *day, read_ms, progress)
                 .await?;
         }
         collector.due(progress).await?;

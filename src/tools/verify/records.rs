@@ -45,7 +45,7 @@ impl Collector<'_> {
                 keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
             ),
-            Records::Posts => (
+            Records::UsageEvents => (
                 keys.usage_events(partition, tenant, day),
                 keys.usage_event(partition, ""),
             ),
@@ -60,7 +60,7 @@ impl Collector<'_> {
                         self.report.reservations += 1;
                         self.reservation(row);
                     }
-                    Records::Posts => {
+                    Records::UsageEvents => {
                         self.report.usage_events += 1;
                         self.usage_event(row);
                     }

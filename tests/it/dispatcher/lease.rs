@@ -113,7 +113,7 @@ async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_
     let (silent, heir) = (silent.with_lease(lease), heir.with_lease(lease));
     renew(&[&silent]).await;
     let lost = silent.leases().current();
-    store.leave_members("silent").await.expect("Redis answers");
+    store.end_heartbeat("silent").await.expect("Redis answers");
     // It may have just come: a young lease stands.
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
     let redis = RedisFixture::on(store.clone());

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::Request;
 use budget_authority::api::ops::Probes;
-use budget_authority::script_args;
 use budget_authority::shutdown::Shutdown;
-use budget_authority::store::scripts::META;
-use budget_authority::store::{Store, StoreError};
+use budget_authority::store::deployment::META;
+use budget_authority::store::{Arg, Call, Store, StoreError};
 use redis::Value;
 use tokio::task::block_in_place;
 use tower::ServiceExt;
@@ -18,9 +17,8 @@ use crate::harness::redis::{RedisCluster, RedisServer};
 use crate::harness::{eventually, store};
 
 async fn call(store: &Store, key: &str) -> Result<Value, StoreError> {
-    store
-        .call(&META, &[key], script_args!["1", "2", "3", "4"])
-        .await
+    let args = ["1", "2", "3", "4"].map(|text| Arg::Bytes(text.as_bytes()));
+    store.send(&Call::new(&META.script, &[key], &args)).await
 }
 
 #[tokio::test]

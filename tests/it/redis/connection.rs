@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use budget_authority::script_args;
+use budget_authority::store::deployment::META;
 use budget_authority::store::runtime::reserve::RESERVE;
-use budget_authority::store::scripts::META;
 use budget_authority::store::{
-    Arg, DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
+    Arg, Call, DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
 use redis::{ClientTlsConfig, TlsCertificates, Value};
 
@@ -18,13 +17,8 @@ use crate::harness::{eventually, store, store_with};
 /// Any script will do: this one answers five fields for a key of its own.
 async fn call(store: &Store) -> Result<Value, StoreError> {
     let key = store.keys().meta();
-    store
-        .call(
-            &META,
-            &[&key],
-            script_args![1_i64, 1024_i64, "secret", "service"],
-        )
-        .await
+    let args = ["1", "1024", "secret", "service"].map(|text| Arg::Bytes(text.as_bytes()));
+    store.send(&Call::new(&META.script, &[key], &args)).await
 }
 
 #[tokio::test]
@@ -217,8 +211,8 @@ async fn a_full_redis_is_distinguished_from_an_unavailable_one() {
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
     call(&store).await.expect("a start needs no memory");
     let keys: Vec<_> = (0..12).map(|key| format!("{{t}}:{key}")).collect();
-    let args: Vec<_> = (0..22_i64).map(Arg::from).collect();
-    let error = store.call(&RESERVE.script, &keys, &args).await;
+    let args: Vec<_> = (0..22).map(Arg::Integer).collect();
+    let error = store.send(&Call::new(&RESERVE.script, &keys, &args)).await;
     let error = error.expect_err("a hold takes memory");
     assert!(matches!(error, StoreError::Full), "{error}");
 }
@@ -230,7 +224,7 @@ async fn a_corrupt_record_names_script_and_line() {
     let key = format!("{}:text", store.keys().prefix());
     shared().run::<()>(&["SET", &key, "x"]);
     let error = store
-        .call(&META, &[&key], script_args!["1", "2", "3", "4"])
+        .send(&Call::new(&META.script, &[key], &[]))
         .await
         .expect_err("not a hash");
     let StoreError::Script {
@@ -241,7 +235,7 @@ async fn a_corrupt_record_names_script_and_line() {
     else {
         panic!("{error}")
     };
-    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:19"));
+    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:25"));
     assert!(message.starts_with("WRONGTYPE"), "{message}");
 }
 

@@ -1,8 +1,7 @@
 //! Sentinel: the store follows the master.
 
-use budget_authority::script_args;
-use budget_authority::store::scripts::META;
-use budget_authority::store::{Store, StoreError};
+use budget_authority::store::deployment::META;
+use budget_authority::store::{Arg, Call, Store, StoreError};
 use redis::Value;
 
 use crate::harness::redis::SentinelTrio;
@@ -10,9 +9,8 @@ use crate::harness::{eventually, store};
 
 async fn call(store: &Store) -> Result<Value, StoreError> {
     let key = store.keys().meta();
-    store
-        .call(&META, &[&key], script_args!["1", "2", "3", "4"])
-        .await
+    let args = ["1", "2", "3", "4"].map(|text| Arg::Bytes(text.as_bytes()));
+    store.send(&Call::new(&META.script, &[key], &args)).await
 }
 
 #[tokio::test]

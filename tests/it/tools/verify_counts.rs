@@ -58,7 +58,8 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
     );
     fixture.redis().run::<i64>(&["DEL", &counts]);
     assert!(
-        differences(&fixture).await[0].contains("budget TOKENS FROZEN is 0, the records are 1")
+        differences(&fixture).await[0]
+            .contains("budget TOKENS FROZEN is 0, but there are 1 records")
     );
     let one = verify(&fixture.store, Some(&tenant_id("acme")), |_| {}).await;
     assert!(

@@ -1,7 +1,9 @@
 --[[
-days: the registry from which retention learns that a tenant has keys of a day. Registered once per tenant and day:
-the tenant's record remembers the last one, so the usual request pays nothing.
+days: registers for retention that a tenant has keys of a day. Once per tenant and day: the tenant's record keeps the
+last one, so the usual request pays nothing.
 ]]
+-- @include access/tenant
+
 local function day_register(days, tenant_key, settings, tenant, day, now)
   if settings[TENANT_DAY] == day then return end
   if settings[TENANT_STATUS] then redis.call('HSET', tenant_key, 'day', day) end

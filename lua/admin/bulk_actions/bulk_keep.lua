@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store.
+Keeps the outcomes of rows of a bulk action that have none: of closes that went as far as they could, and of rows that
+could not be done. Answers the outcome of each, which may be an earlier one.
+
+KEYS[1]  write  bulk_rows  hash  bulkrow:<claim_id>
+
+ARGV[1..]  rows  to the end  Ids and outcomes.
+
+Replies, the first that applies:
+  settled outcomes
+Writes:
+  On settled: the outcomes.
+]]
+local bulk_rows = KEYS[1]
+local rows_from = 1
+-- End of the signature.
+-- @include admin/bulk
+local reply, outcomes = {'settled'}, {}
+for i = rows_from, #ARGV, 2 do
+  local known = redis.call('HGET', bulk_rows, ARGV[i])
+  if not known or known:find('^closing') then
+    known = ARGV[i + 1]
+    outcomes[#outcomes + 1], outcomes[#outcomes + 2] = ARGV[i], known
+  end
+  reply[#reply + 1] = known
+end
+
+-- Effects: none can fail.
+bulk_rows_keep(bulk_rows, outcomes)
+return reply

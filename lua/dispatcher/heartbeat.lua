@@ -1,0 +1,30 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store.
+Records that a dispatcher is alive, and answers who is, in the order of their times. A dispatcher that stays silent
+drops out by itself.
+
+KEYS[1]  write  dispatchers  zset  {dir}:dispatchers
+
+ARGV[1]  dispatcher   text
+ARGV[2]  duration_ms  int64
+ARGV[3]  action       text   stay or leave.
+
+Replies, the first that applies:
+  alive now_ms dispatchers
+Writes:
+  The list of dispatchers.
+]]
+local dispatchers = KEYS[1]
+local dispatcher, duration_ms, action = unpack(ARGV)
+-- End of the signature.
+-- @include base/time
+local now = now_ms()
+
+-- Effects: none can fail.
+redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
+if action == 'leave' then
+  redis.call('ZREM', dispatchers, dispatcher)
+else
+  redis.call('ZADD', dispatchers, now + duration_ms, dispatcher)
+end
+return {'alive', now, unpack(redis.call('ZRANGE', dispatchers, 0, -1))}

@@ -1,0 +1,100 @@
+//! Reads of indexes and the scan for keys: what a verification of the ledgers finds records by.
+
+use tokio::time::Instant;
+
+use crate::domain::ids::Partition;
+use crate::driver::slot;
+use crate::store::{Lane, Store, StoreError};
+
+impl Store {
+    /// Members of a sorted set between two scores, both included, in order and with their scores.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn scores_between(
+        &self,
+        key: &str,
+        from: i64,
+        to: i64,
+        rows: usize,
+    ) -> Result<Vec<(String, i64)>, StoreError> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(key).arg(from).arg(to).arg("BYSCORE");
+        command.arg("LIMIT").arg(0).arg(rows).arg("WITHSCORES");
+        let reply = self.query(key, &command).await?;
+        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+        Ok(pairs
+            .into_iter()
+            .map(|(id, score)| (id, score as i64))
+            .collect())
+    }
+
+    /// The highest score of a sorted set, if it has any member.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(key).arg(-1).arg(-1).arg("WITHSCORES");
+        let reply = self.query(key, &command).await?;
+        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+        Ok(pairs.first().map(|(_, score)| *score as i64))
+    }
+
+    /// Members of a lexical sorted set, in order.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(key).arg(0).arg(-1);
+        let reply = self.query(key, &command).await?;
+        Ok(redis::from_redis_value(reply).unwrap_or_default())
+    }
+
+    /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
+    /// the time is visited at least once, unless its slot moves meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn scan(
+        &self,
+        pattern: &str,
+        within: Option<Partition>,
+        mut visit: impl FnMut(&str),
+    ) -> Result<(), StoreError> {
+        self.deployment().await?;
+        let connection = &self.inner.connection;
+        let nodes = match within {
+            Some(partition) => {
+                let slot = slot::of(self.keys().lease(partition).as_bytes());
+                vec![connection.route(slot, self.deadline()).await?]
+            }
+            None => connection.nodes(self.deadline()).await?,
+        };
+        for node in nodes {
+            let mut cursor = 0_u64;
+            loop {
+                let mut command = redis::cmd("SCAN");
+                command
+                    .arg(cursor)
+                    .arg("MATCH")
+                    .arg(pattern)
+                    .arg("COUNT")
+                    .arg(1_000);
+                let deadline = Instant::now() + self.timeout();
+                let reply = self
+                    .ask(&node, &command, Lane::Background, deadline)
+                    .await?;
+                let (next, found): (u64, Vec<String>) =
+                    redis::from_redis_value(reply).unwrap_or_default();
+                found.iter().for_each(|key| visit(key));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
