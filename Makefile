@@ -29,11 +29,11 @@ fmt: ## Format the Rust code
 
 docs: ## Write the generated documents anew
 	@.ci/need cargo cc
-	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes the_document_of_keys
 
-signatures: ## Rewrite the headers of the scripts and the tables of docs/redis.md
+signatures: ## Rewrite the headers of the scripts
 	@.ci/need cargo cc
-	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- project::signatures
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_headers_of_scripts
 
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server

@@ -20,6 +20,13 @@ keys! { directory "{dir}:" {
 
 keys! { partition {
     /// A tenant's status, settings and defaults.
+    ///
+    /// Fields: `tenant_id`, `name`, `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), `default_commit_overage_policy`,
+    /// `default_reservation_ttl_ms`, `max_reservation_ttl_ms`, `max_reservation_extensions`, `reservation_expiry_policy`,
+    /// `created_at_ms`, *`parent_tenant_id`*, *`metadata`* (JSON), *`updated_at_ms`*, *`suspended_at_ms`*,
+    /// *`closed_at_ms`*, *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one registered), *`longest_life_ms`*
+    /// (if an extension gave a reservation more than 41 days in all), *`policies`* (96 random bits, new with each change
+    /// of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %).
     tenant: hash = ("tenant:" tenant), "never";
     /// What the keys of tenants start with.
     tenant_prefix: prefix = ("tenant:"), "";
@@ -27,7 +34,11 @@ keys! { partition {
     tenants: zset = ("tenants"), "never";
     /// The partition's tenants by the digest that ids of their events have.
     tenant_ids: hash = ("tenantids"), "never";
-    /// An API key's digest, tenant, status and permissions.
+    /// One API key without its secret.
+    ///
+    /// Fields: `hash` (SHA-256 of the whole text, base64url), `tenant`, `status`, `expires_at_ms`, `permissions` (a blank
+    /// on either side of each), `name`, `created_at_ms`, `key_prefix`, *`description`*, *`scope_filter`* (one entry per
+    /// line), *`metadata`*, *`revoked_at_ms`*, *`revoked_reason`*.
     api_key: hash = ("apikey:" key_id), "never";
     /// What the keys of API keys start with.
     api_key_prefix: prefix = ("apikey:"), "";
@@ -36,6 +47,11 @@ keys! { partition {
     /// `<tenant>:<key_id>` of API keys whose expiry event is pending, by expiry time.
     expiring: zset = ("expiring"), "an entry with its event";
     /// One policy.
+    ///
+    /// Fields: `policy_id`, `tenant`, `name`, `scope_pattern` (lower case), `status`, `priority`, `created_at_ms`,
+    /// `updated_at_ms`, *`description`*, *`caps`* (JSON), *`commit_overage_policy`*, *`default_ttl_ms`*, *`max_ttl_ms`*,
+    /// *`max_extensions`*, *`max_reservations_per_minute`*, *`max_commits_per_minute`*, *`effective_from_ms`*,
+    /// *`effective_until_ms`*.
     policy: hash = ("policy:" policy_id), "never";
     /// What the keys of policies start with.
     policy_prefix: prefix = ("policy:"), "";
@@ -47,6 +63,11 @@ keys! { partition {
     /// `committed <policy_id> <scope>`.
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";
     /// One ledger.
+    ///
+    /// Fields: `status`, `remaining`, `reserved`, `spent`, `allocated`, `debt`, `overdraft_limit`, `is_over_limit`,
+    /// *`commit_overage_policy`*, `ledger_id`, `tenant`, `scope`, `unit`, `created_at_ms`, `updated_at_ms`, `base_spent`
+    /// and `base_debt` (what purged records charged and owed), `rollover_policy`, *`period_start`*, *`period_end`*,
+    /// *`metadata`*, *`closed_at_ms`*. Always `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
     /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.
     budget_prefix: prefix = ("budget:" tenant ":"), "";
@@ -56,18 +77,41 @@ keys! { partition {
     /// `-debt - 1`.
     over_limit_or_in_debt: zset = ("over_limit_or_in_debt"), "an entry when the ledger is funded";
     /// One reservation with its idempotency entries, or the outcome of a dry run.
+    ///
+    /// Fields: `status` (`ACTIVE`, `COMMITTED`, `RELEASED`, `EXPIRED`, or `DRY_RUN`), `create_hash`, `tenant`, `unit`,
+    /// `estimate`, `scope_path`, `budgeted` (depths of the scopes that have a ledger; the root is 1), `overage_policy`,
+    /// `created_at_ms`, `expires_at_ms`, `grace_ms`, `max_extensions`, `action_kind`, `action_name`, *`action_tags`*,
+    /// *`subject`* (only if the scope path leaves it open), `idempotency_key`, *`metadata`*, *`policy_id`* and *`caps`* of
+    /// the policy that applied, *`counting_policy`* (the same id, if that policy counts commits), and `create.<depth>`:
+    /// each ledger after it, as `allocated spent reserved [debt limit over]`.
+    ///
+    /// A commit adds `charged`, `finalized_at_ms`, `finish` (digest of the key, then of the payload), `commit.<depth>`,
+    /// *`debt.<depth>`*, *`metrics`*, *`committed_metadata`*. A release adds the same with `release.<depth>` and
+    /// *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`.
+    ///
+    /// An extension adds `extensions`, `extended_ms`, `extend.<key digest>` (payload hash and expiry), `extend.<key
+    /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so a script grants 10,000
+    /// extensions at most, whatever a tenant's limit.
+    ///
+    /// A dry run has the fields of a decision, and `create.<depth>`.
     reservation: hash = ("rsv:" reservation_id), "after the retention of reservations; a dry run by a TTL of 24 hours";
     /// What the keys of reservations start with.
     reservation_prefix: prefix = ("rsv:"), "";
     /// A day's reservations of a tenant by creation time.
     reservations: zset = ("rsvs:" tenant ":" day), "with its last reservation";
     /// One usage event.
+    ///
+    /// Fields: those of a reservation that was created and committed in one, without times of expiry: `status` `APPLIED`,
+    /// `create_hash`, `actual`, `charged`, `create.<depth>`, *`debt.<depth>`*, *`client_time_ms`*, …
     usage_event: hash = ("usage_event:" event_id), "after the retention of usage events";
     /// What the keys of usage events start with.
     usage_event_prefix: prefix = ("usage_event:"), "";
     /// A day's usage events of a tenant by time.
     usage_events: zset = ("usage_events:" tenant ":" day), "with its last usage event";
     /// One decision, kept for its idempotency key.
+    ///
+    /// Fields: `status`, `create_hash`, `tenant`, `unit`, `estimate`, `scope_path`, `created_at_ms`, `decision`, then
+    /// `reason_code`, or `budgeted` and *`caps`*.
     decision: hash = ("decision:" decision_id), "TTL of 24 hours";
     /// A tenant's active reservations by due time: expiry and grace period.
     due: zset = ("due:" tenant), "an entry when the reservation ends";
@@ -77,11 +121,16 @@ keys! { partition {
     quarantine: zset = ("quarantine"), "by an operator";
     /// `<tenant>:<day>` by the time at which retention looks at that day's keys next.
     days: zset = ("days"), "an entry when nothing of the day is left";
-    /// A day's events of a tenant, as facts.
+    /// A day's events of a tenant, as facts; those of no tenant are under `__system__` in partition `000`.
+    ///
+    /// Fields of an entry: `type`, `at_ms`, *`scope`*, *`kind`* of the action, the request cause (*`request_id`*,
+    /// *`trace_id`*, …), and the event's own `data.…` and `metadata.…`.
     events: stream = ("events:" tenant ":" day), "whole, after the retention of events";
     /// What the keys of event logs start with; tenant, `:` and day follow.
     event_log_prefix: prefix = ("events:"), "";
-    /// Pointers into event logs: tenant, day, first entry, count.
+    /// Pointers into the event logs, in the order in which events were emitted.
+    ///
+    /// Fields of an entry: `tenant`, `day`, `first` (the first entry in the log) and `count`.
     outbox: stream = ("outbox"), "trimmed by age, never beyond the cursor of the view";
     /// A tenant's denials of the current minute: `minute_ms`, `count`, `suppressed`, the facts of the first suppressed one.
     denials: hash = ("denials:" tenant), "with its rollup, or when the next minute overwrites it";
@@ -97,7 +146,9 @@ keys! { partition {
     audit_failures: hash = ("auditfail:" sentinel), "with its rollup, or when the next minute overwrites it";
     /// The sentinels with a rollup of refused requests to be written, by the end of the minute.
     audit_failures_due: zset = ("auditfail"), "an entry with its rollup";
-    /// A day's audit entries of a tenant.
+    /// A day's audit entries of a tenant; those of no tenant are under `__admin__` and `__unauth__`.
+    ///
+    /// Fields of an entry: `sequence` (numbered without gaps), `at_ms`, and what the request was, did and was answered.
     audit: stream = ("audit:" tenant ":" day), "whole, after the retention of audit entries";
     /// A tenant's audit chain: `sequence` of the last entry; `sealed_sequence`, `sealed_hash`, `sealed_day` and
     /// `sealed_entry` of the last sealed one; `anchor_sequence` and `anchor_hash` of the last one removed, `anchor_dropped` in
@@ -108,6 +159,8 @@ keys! { partition {
     /// Tenants and sentinels whose audit chain has entries without a seal.
     unsealed: set = ("unsealed"), "an entry when its chain is sealed";
     /// The stored response of an admin request, by the digest of its idempotency key.
+    ///
+    /// Fields: `payload_hash`, `count`, and `1`, `2`, … for the words of the script's reply.
     idempotency: hash = ("idem:" tenant ":" digest), "TTL of 24 hours";
     /// The intent of a tenant's close: `phase`, `offset`, the request cause, what each ledger got back, and the audit entry of
     /// the request while it waits.
@@ -121,6 +174,12 @@ keys! { partition {
     /// The outcomes of the partition's rows of a bulk action.
     bulk_rows: hash = ("bulkrow:" claim_id), "TTL of 48 hours";
     /// One webhook subscription, its secrets sealed.
+    ///
+    /// Fields: `subscription_id`, `tenant` (the owner), `url`, `event_types` and *`event_categories`* (blanks between),
+    /// `status`, `signing_secret` (encrypted), *`headers`* (encrypted) and *`header_names`*, *`name`*, *`description`*,
+    /// *`scope_filter`*, *`thresholds`*, `retry_policy`, *`metadata`* (JSON), `disable_after_failures`,
+    /// `consecutive_failures`, `millionths` (watched while active), `created_at_ms`, *`updated_at_ms`*, *`last_…_at_ms`*,
+    /// `version` (rises with each change of settings).
     webhook: hash = ("webhook:" subscription_id), "when it is deleted";
     /// What the keys of subscriptions start with.
     webhook_prefix: prefix = ("webhook:"), "";
@@ -134,6 +193,8 @@ keys! { partition {
     /// `after` while they are copied. In partition `000` also the source: `source_union`, `source_version`.
     thresholds: hash = ("thresholds"), "never";
     /// Test deliveries of a subscription in the current minute.
+    ///
+    /// Fields: `until_ms` (the end of the minute), `count`.
     webhook_tests: hash = ("webhooktests:" subscription_id), "TTL of 2 minutes";
     /// One delivery.
     delivery: hash = ("delivery:" delivery_id), "not written yet";
@@ -144,14 +205,20 @@ keys! { partition {
     /// The claim of the process that chooses events for a replay.
     replay_lock: string = ("replaylock:" subscription_id), "when the replay is queued; TTL of a minute";
     /// A replay that waits for delivery.
+    ///
+    /// Fields: `subscription_id`, `owner`, `count`, `created_at_ms`, `context` (the request cause).
     replay: hash = ("replay:" replay_id), "TTL of 24 hours";
     /// The ids of a replay's events, in order.
     replay_events: list = ("replayevents:" replay_id), "TTL of 24 hours";
     /// Replays that wait for delivery, by the time at which they were queued.
     replays: zset = ("replays"), "an entry after 24 hours";
     /// The rules for addresses of webhook receivers, in partition `000`.
+    ///
+    /// Fields: `blocked_cidr_ranges` and `allowed_url_patterns` (JSON), `allow_http`, `updated_at_ms`.
     webhook_security: hash = ("webhooksecurity"), "never";
     /// How many tenants, ledgers (by unit) and subscriptions of the partition have which status.
+    ///
+    /// Fields: `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.
     counts: hash = ("counts"), "never";
     /// The partition's subscriptions whose deliveries fail, by failures in a row.
     failing: zset = ("failing"), "an entry with the first success";

@@ -1,5 +1,5 @@
 //! Every key of the store. [`catalogue`] declares each once: its name, pattern and Redis type, what it holds and when it
-//! goes. The functions that build keys, the headers of the scripts and the table in `docs/redis.md` follow from that.
+//! goes. The functions that build keys, the headers of the scripts and `docs/redis.md` follow from that.
 //!
 //! The partition in braces is the hash tag, so all keys of a tenant share a cluster slot. `{dir}` holds the directories,
 //! `{all}` the views over all tenants.
@@ -23,7 +23,7 @@ pub struct Key {
     pub kind: &'static str,
     /// Its pattern: a text, then a part of the name where there is one.
     pub pieces: &'static [(&'static str, Option<&'static str>)],
-    /// What it holds.
+    /// What it holds, then its fields; an empty line between paragraphs.
     pub holds: &'static str,
     /// When it is removed, or its entries are.
     pub goes: &'static str,
@@ -153,7 +153,7 @@ macro_rules! keys {
                     place: $start,
                     kind: stringify!($kind),
                     pieces: &[$(($text, super::keys!(@part $($part)?))),+],
-                    holds: concat!($($holds),+),
+                    holds: concat!($($holds, "\n"),+),
                     goes: $goes,
                 };
             )*

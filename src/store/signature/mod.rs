@@ -5,8 +5,8 @@
 //!   [`Store::run`](crate::store::Store::run) sends;
 //! - an enum of the replies, and [`Refused`] for the words that many scripts share; a word that the declaration does not
 //!   have is an error;
-//! - the static [`Signature`], from which the header and the named locals of the `.lua` file are written, as well as the
-//!   table of keys in `docs/redis.md`. `make signatures` writes them; a test fails while they differ.
+//! - the static [`Signature`], from which the header and the named locals of the `.lua` file are written, and the keys
+//!   in `docs/redis.md` are listed. `make signatures` and `make docs` write them; tests fail while they differ.
 //!
 //! # Example
 //!

@@ -1,25 +1,26 @@
-//! What is written from the declarations of keys and scripts: the headers of `lua/`, and the table in `docs/redis.md`.
-//!
-//! `make signatures` rewrites all of it.
+//! What is written from the declarations of keys and scripts: the headers of `lua/` (`make signatures`), and `docs/redis.md`
+//! (`make docs`).
 
+mod document;
 mod header;
 mod layout;
-mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use budget_authority::domain::api_key::ApiKey;
+use budget_authority::domain::budget::ledger::BudgetLedger;
+use budget_authority::domain::webhook::Subscription;
+use budget_authority::store::keys::partition;
 use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
 
+use document::document;
 use header::header;
-use table::table;
 
 const END_OF_SIGNATURE: &str = "-- End of the signature.\n";
-const TABLE: [&str; 2] = [
-    "<!-- Keys, written by `make signatures`. -->\n",
-    "<!-- End of keys. -->\n",
-];
+const BEGIN: &str = "<!-- Made by `make docs` from the declarations in src/store. -->\n";
+const END: &str = "<!-- End of what `make docs` makes. -->\n";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -38,7 +39,7 @@ fn accept(path: &Path, expected: &str, stale: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn headers_and_tables_are_those_of_the_declarations() {
+fn the_headers_of_scripts_are_those_of_the_declarations() {
     let mut stale = Vec::new();
     for signature in SIGNATURES {
         let path = root().join(format!("lua/{}.lua", signature.script.path()));
@@ -52,16 +53,39 @@ fn headers_and_tables_are_those_of_the_declarations() {
             &mut stale,
         );
     }
-    let path = root().join("docs/redis.md");
-    let text = fs::read_to_string(&path).expect("the document is there");
-    let (before, rest) = text.split_once(TABLE[0]).expect("the table begins");
-    let (_, after) = rest.split_once(TABLE[1]).expect("the table ends");
-    let written = format!("{before}{}{}{}{after}", TABLE[0], table(), TABLE[1]);
-    accept(&path, &written, &mut stale);
     assert!(
         stale.is_empty(),
         "run `make signatures`, it rewrites {stale:#?}"
     );
+}
+
+#[test]
+fn the_document_of_keys_is_that_of_the_declarations() {
+    let path = root().join("docs/redis.md");
+    let text = fs::read_to_string(&path).expect("the document is there");
+    let (before, rest) = text.split_once(BEGIN).expect("where the keys begin");
+    let (_, after) = rest.split_once(END).expect("where the keys end");
+    let mut stale = Vec::new();
+    let written = [before, BEGIN, &document(), END, after].concat();
+    accept(&path, &written, &mut stale);
+    assert!(stale.is_empty(), "run `make docs`, it rewrites {stale:?}");
+}
+
+#[test]
+fn the_catalogue_names_the_fields_that_records_are_read_from() {
+    let records = [
+        (&partition::api_key, ApiKey::field_names()),
+        (&partition::budget, BudgetLedger::field_names()),
+        (&partition::webhook, Subscription::field_names()),
+    ];
+    for (key, fields) in records {
+        let missing = fields
+            .into_iter()
+            // The id of an API key stands in the name of its key.
+            .filter(|field| *field != "key_id" && !key.holds.contains(&format!("`{field}`")));
+        let missing: Vec<_> = missing.collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", key.name);
+    }
 }
 
 #[test]
