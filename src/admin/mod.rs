@@ -27,9 +27,7 @@ pub use api_keys::{
 pub use audit::Failure;
 pub use budgets::{Funded, Funding};
 pub use bulk_actions::BulkRequest;
-pub use overview::{
-    FailingWebhook, Overview, RecentEvents, StrainedLedger, WINDOW as OVERVIEW_WINDOW,
-};
+pub use overview::AdminOverviewResponse;
 pub use policies::{PolicyFilter, PolicyQuery};
 pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 

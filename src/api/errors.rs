@@ -9,56 +9,53 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
-use crate::domain::fields::Problems;
-use crate::domain::ids::{RequestId, TenantId, TraceId};
+use crate::domain::fields::{Problems, object};
+use crate::domain::ids::{RequestId, TRACE_ID_PATTERN, TenantId, TraceId};
 use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
 use crate::domain::refusal::BadCredential;
+use crate::domain::words::words;
 
 /// The longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4096;
 
-/// What went wrong, in a word that clients branch on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[schema(as = ErrorCode)]
-#[expect(missing_docs, reason = "the words are the documentation")]
-pub enum Code {
-    InvalidRequest,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    BudgetExceeded,
-    BudgetFrozen,
-    BudgetClosed,
-    ReservationExpired,
-    ReservationFinalized,
-    IdempotencyMismatch,
-    UnitMismatch,
-    OverdraftLimitExceeded,
-    DebtOutstanding,
-    MaxExtensionsExceeded,
-    LimitExceeded,
-    TenantClosed,
-    InternalError,
-    // Admin plane only.
-    TenantNotFound,
-    TenantSuspended,
-    BudgetNotFound,
-    PolicyViolation,
-    InsufficientPermissions,
-    KeyRevoked,
-    KeyExpired,
-    DuplicateResource,
-    WebhookNotFound,
-    WebhookUrlInvalid,
-    EventNotFound,
-    ReplayInProgress,
-    CountMismatch,
+words! {
+    /// What went wrong, in a word that clients branch on. Those from `TENANT_NOT_FOUND` on are of the admin plane only.
+    #[expect(missing_docs, reason = "the words are the documentation")]
+    Code as "ErrorCode" {
+        InvalidRequest = "INVALID_REQUEST",
+        Unauthorized = "UNAUTHORIZED",
+        Forbidden = "FORBIDDEN",
+        NotFound = "NOT_FOUND",
+        BudgetExceeded = "BUDGET_EXCEEDED",
+        BudgetFrozen = "BUDGET_FROZEN",
+        BudgetClosed = "BUDGET_CLOSED",
+        ReservationExpired = "RESERVATION_EXPIRED",
+        ReservationFinalized = "RESERVATION_FINALIZED",
+        IdempotencyMismatch = "IDEMPOTENCY_MISMATCH",
+        UnitMismatch = "UNIT_MISMATCH",
+        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
+        DebtOutstanding = "DEBT_OUTSTANDING",
+        MaxExtensionsExceeded = "MAX_EXTENSIONS_EXCEEDED",
+        LimitExceeded = "LIMIT_EXCEEDED",
+        TenantClosed = "TENANT_CLOSED",
+        InternalError = "INTERNAL_ERROR",
+        TenantNotFound = "TENANT_NOT_FOUND",
+        TenantSuspended = "TENANT_SUSPENDED",
+        BudgetNotFound = "BUDGET_NOT_FOUND",
+        PolicyViolation = "POLICY_VIOLATION",
+        InsufficientPermissions = "INSUFFICIENT_PERMISSIONS",
+        KeyRevoked = "KEY_REVOKED",
+        KeyExpired = "KEY_EXPIRED",
+        DuplicateResource = "DUPLICATE_RESOURCE",
+        WebhookNotFound = "WEBHOOK_NOT_FOUND",
+        WebhookUrlInvalid = "WEBHOOK_URL_INVALID",
+        EventNotFound = "EVENT_NOT_FOUND",
+        ReplayInProgress = "REPLAY_IN_PROGRESS",
+        CountMismatch = "COUNT_MISMATCH",
+    }
 }
 
 /// A refusal or a failure on its way to the client.
@@ -261,7 +258,7 @@ impl ApiError {
             message: self.message(),
             request_id: request_id.to_string(),
             trace_id: trace_id.to_string(),
-            details: self.extras.details.as_ref(),
+            details: self.extras.details.clone(),
         };
         serde_json::to_string(&body).expect("strings and JSON values serialize")
     }
@@ -289,22 +286,21 @@ impl From<JsonError> for ApiError {
     }
 }
 
-/// The body of every error.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ErrorResponse<'e> {
-    /// What went wrong, for programs.
-    error: Code,
-    /// What went wrong, for people.
-    message: String,
-    /// The request, as in the `X-Request-Id` header.
-    request_id: String,
-    /// The operation that the request belongs to.
-    #[schema(pattern = "^[0-9a-f]{32}$", required = false)]
-    trace_id: String,
-    /// Facts for programs; which ones depends on `error`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, nullable = false)]
-    details: Option<&'e Value>,
+object! {
+    /// The body of every error.
+    #[derive(Debug)]
+    pub struct ErrorResponse: Serialize + Open {
+        /// What went wrong, for programs.
+        error: Code,
+        /// What went wrong, for people.
+        message: String,
+        /// Id of the request, as in the header `X-Request-Id`.
+        request_id: String,
+        /// Trace of the request.
+        trace_id: String { required: false, keyword: TRACE_ID_PATTERN },
+        /// Facts for programs; their names depend on `error`.
+        details: Option<Value>,
+    }
 }
 
 #[cfg(test)]

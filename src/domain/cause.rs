@@ -1,5 +1,6 @@
 //! What caused a change: who asked, through which request. Every event tells it, also when it is delivered much later.
 
+use super::event::EventActorType;
 use super::ids::{RequestId, TraceId};
 use crate::domain::api_key::secret::KeyId;
 
@@ -19,14 +20,19 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// The word of the wire.
-    pub fn as_str(&self) -> &'static str {
+    /// Its kind, as events have it.
+    pub fn kind(&self) -> EventActorType {
         match self {
-            Self::ApiKey(_) | Self::UnknownKey => "api_key",
-            Self::Admin => "admin",
-            Self::AdminOnBehalfOf => "admin_on_behalf_of",
-            Self::System => "system",
+            Self::ApiKey(_) | Self::UnknownKey => EventActorType::ApiKey,
+            Self::Admin => EventActorType::Admin,
+            Self::AdminOnBehalfOf => EventActorType::AdminOnBehalfOf,
+            Self::System => EventActorType::System,
         }
+    }
+
+    /// The word of its kind.
+    pub fn as_str(&self) -> &'static str {
+        self.kind().as_str()
     }
 }
 
@@ -62,7 +68,7 @@ impl Cause {
 
     /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
     pub fn lines(&self) -> String {
-        let mut lines = format!("source {}\nactor {}", self.source, self.actor.as_str());
+        let mut lines = format!("source {}\nactor {}", self.source, self.actor.kind());
         let mut line = |name: &str, value: &str| {
             lines.push('\n');
             lines.push_str(name);

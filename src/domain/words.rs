@@ -11,13 +11,14 @@ pub trait Word: Copy + PartialEq + Send + Sync + 'static {
     fn parse(text: &str) -> Option<Self>;
 }
 
-/// Declares such an enumeration: `words! { /// Doc. Name { /// Doc. Variant = "WORD", … } }`.
+/// Declares such an enumeration: `words! { /// Doc. Name { /// Doc. Variant = "WORD", … } }`. `Name as "Published"` gives
+/// the schema another name.
 ///
 /// The words are case-sensitive. What follows from them (the list of all, reading, writing, the schema) is made here.
 macro_rules! words {
     (
         $(#[doc = $doc:expr])* $(#[expect($($lint:tt)*)])?
-        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:tt),+ $(,)? }
+        $name:ident $(as $published:literal)? { $($(#[$variant_doc:meta])* $variant:ident = $word:tt),+ $(,)? }
     ) => {
         $(#[doc = $doc])*
         $(#[expect($($lint)*)])?
@@ -71,7 +72,8 @@ macro_rules! words {
                 _: &(),
                 components: &mut $crate::domain::fields::Components,
             ) -> $crate::domain::fields::Schema {
-                components.refer_words(stringify!($name), concat!($($doc, "\n"),*), Self::WORDS)
+                let name = [stringify!($name) $(, $published)?];
+                components.refer_words(name[name.len() - 1], concat!($($doc, "\n"),*), Self::WORDS)
             }
 
             fn absent(default: Option<Self>) -> Option<Self> {

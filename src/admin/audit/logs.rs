@@ -6,7 +6,7 @@
 
 use crate::admin::AdminError;
 use crate::admin::log_walk::{LogEntry, LogWalk, ROWS, Route, ViewedPage, read_facts};
-use crate::domain::audit::AuditEntry;
+use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
@@ -33,7 +33,7 @@ impl SortKey for AuditSort {
 }
 
 /// The position of an entry in an order that has no index.
-fn position(by: AuditSort, entry: &AuditEntry) -> Position {
+fn position(by: AuditSort, entry: &AuditLogEntry) -> Position {
     let id = &entry.log_id;
     match by {
         AuditSort::Timestamp => Position::new(entry.timestamp.as_ms(), id),
@@ -48,7 +48,7 @@ fn position(by: AuditSort, entry: &AuditEntry) -> Position {
 /// What is asked of the audit log.
 pub type AuditQuery = ListQuery<AuditFilter, AuditSort>;
 /// A page of entries.
-pub type AuditPage = ViewedPage<AuditEntry, AuditSort>;
+pub type AuditPage = ViewedPage<AuditLogEntry, AuditSort>;
 
 impl AuditLogs {
     /// Over a store. `retention_days`: how long entries are kept.
@@ -85,7 +85,7 @@ impl AuditLogs {
         let page = match by {
             AuditSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
             _ => {
-                let position = |entry: &AuditEntry| position(by, entry);
+                let position = |entry: &AuditLogEntry| position(by, entry);
                 gather(&mut walk, query, self.bounds, position, too_many).await?
             }
         };
@@ -102,20 +102,21 @@ struct AuditWalk<'a> {
 }
 
 impl Walk for AuditWalk<'_> {
-    type Row = AuditEntry;
+    type Row = AuditLogEntry;
     type Error = AdminError;
 
-    async fn step(&mut self) -> Result<Step<AuditEntry>, AdminError> {
+    async fn step(&mut self) -> Result<Step<AuditLogEntry>, AdminError> {
         let mut step = self.log.step().await?;
         let may_pass = |entry: &LogEntry| self.filter.may_pass(entry.at_ms, &entry.row.tenant);
         let entries = step.entries.iter_mut().filter(|entry| may_pass(entry));
         read_facts(self.store, View::Audit, entries).await?;
         let entries = step.entries.into_iter().map(|entry| {
+            let position = entry.position();
             // Retention has been faster than the view.
-            let facts = entry.facts.as_ref().filter(|facts| !facts.is_empty());
+            let facts = entry.facts.filter(|facts| !facts.is_empty());
             let row = facts.and_then(|facts| read(&entry.row, facts));
             Entry {
-                position: entry.position(),
+                position,
                 row: row.filter(|row| self.filter.passes(row)),
             }
         });
@@ -168,8 +169,8 @@ fn index_of(filter: &AuditFilter) -> ViewIndex {
 }
 
 /// The entry, if it can be read.
-fn read(row: &Row, facts: &Record) -> Option<AuditEntry> {
-    let read = AuditEntry::read(row.partition, &row.tenant, row.entry, facts);
+fn read(row: &Row, facts: Record) -> Option<AuditLogEntry> {
+    let read = AuditLogEntry::read(row.partition, &row.tenant, row.entry, facts);
     let id = format!("{} of {}", row.entry, row.tenant);
     readable("audit entry", &id, read)
 }

@@ -19,7 +19,7 @@ pub use list::{
 };
 pub use replay::{Replay, Replayed};
 pub use security::WebhookSecurityConfig;
-pub use test::TestOutcome;
+pub use test::WebhookTestResponse;
 
 use super::audit::entry;
 use super::{AdminError, Parts, Request, refuse};

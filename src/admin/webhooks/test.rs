@@ -5,13 +5,15 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
-use serde::Serialize;
 
 use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, push_actor, refused};
 use crate::admin::audit::entry;
 use crate::admin::{AdminError, Request};
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
+use crate::domain::event::types::EventType;
+use crate::domain::event::{Event, EventActor, Member, Members};
+use crate::domain::fields::object;
 use crate::domain::moment::Moment;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::Owner;
@@ -27,55 +29,23 @@ const LIMITS: Limits = Limits {
     total: Duration::from_secs(10),
 };
 
-const EVENT_TYPE: &str = "system.webhook_test";
+const EVENT_TYPE: EventType = EventType::SystemWebhookTest;
 
-/// What came of a test.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TestOutcome {
-    /// Whether the receiver has taken the event.
-    pub success: bool,
-    /// The status of its answer.
-    pub response_status: Option<u16>,
-    /// How long it took.
-    pub response_time: Option<Duration>,
-    /// What went wrong.
-    pub error_message: Option<String>,
-    /// The event that was sent.
-    pub event_id: String,
-}
-
-#[derive(Serialize)]
-struct TestEvent<'a> {
-    event_id: &'a str,
-    event_type: &'static str,
-    category: &'static str,
-    timestamp: Moment,
-    tenant_id: &'a str,
-    source: &'a str,
-    actor: TestActor<'a>,
-    data: TestData<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    trace_id: &'a str,
-}
-
-#[derive(Serialize)]
-struct TestActor<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source_ip: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct TestData<'a> {
-    subscription_id: &'a str,
-    test: bool,
-    component: &'static str,
-    message: &'static str,
-    severity: &'static str,
+object! {
+    /// Result of a test.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WebhookTestResponse: Serialize + Open {
+        /// Whether the receiver accepted the event.
+        pub success: bool,
+        /// Status of its response.
+        pub response_status: Option<i64>,
+        /// How long it took, in milliseconds.
+        pub response_time_ms: Option<i64>,
+        /// Error.
+        pub error_message: Option<String>,
+        /// Event that was sent.
+        pub event_id: String { required: false },
+    }
 }
 
 impl Webhooks {
@@ -90,7 +60,7 @@ impl Webhooks {
         id: &str,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<TestOutcome, WebhookError> {
+    ) -> Result<WebhookTestResponse, WebhookError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
             return refused(AdminRefusal::WebhookNotFound);
@@ -116,7 +86,7 @@ impl Webhooks {
             ("metadata.error_message", outcome.error_message.clone()),
             (
                 "metadata.response_time_ms",
-                outcome.response_time.map(|t| t.as_millis().to_string()),
+                outcome.response_time_ms.map(|ms| ms.to_string()),
             ),
         ];
         audit.extend(
@@ -138,13 +108,13 @@ impl Webhooks {
         opened: &Opened,
         secrets: &Secrets,
         cause: &Cause,
-    ) -> Result<TestOutcome, AdminError> {
+    ) -> Result<WebhookTestResponse, AdminError> {
         let random: [u8; 12] = rand::random();
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut outcome = TestOutcome {
+        let mut outcome = WebhookTestResponse {
             success: false,
             response_status: None,
-            response_time: None,
+            response_time_ms: None,
             error_message: None,
             event_id: format!("evt_test_{hex}"),
         };
@@ -169,8 +139,8 @@ impl Webhooks {
         match self.egress.post(&target, outbound, LIMITS).await {
             Ok(posted) => {
                 outcome.success = posted.is_success();
-                outcome.response_status = Some(posted.status);
-                outcome.response_time = Some(posted.took);
+                outcome.response_status = Some(posted.status.into());
+                outcome.response_time_ms = i64::try_from(posted.took.as_millis()).ok();
                 outcome.error_message =
                     (!posted.is_success()).then(|| format!("HTTP {}", posted.status));
             }
@@ -197,7 +167,7 @@ impl Webhooks {
         insert("content-type", "application/json");
         insert("user-agent", &agent);
         insert(words.event_id_header, event_id);
-        insert(words.event_type_header, EVENT_TYPE);
+        insert(words.event_type_header, EVENT_TYPE.as_str());
         insert(words.signature_header, &signature);
         insert(words.trace_header, cause.trace_id.as_str());
         insert("traceparent", &traceparent);
@@ -218,30 +188,34 @@ impl Webhooks {
 
 fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
     let subscription = &opened.subscription;
-    let event = TestEvent {
-        event_id,
+    let text = |name, text: &str| (name, Member::Text(text.to_owned()));
+    let event = Event {
+        event_id: event_id.to_owned(),
         event_type: EVENT_TYPE,
-        category: "system",
+        category: EVENT_TYPE.category(),
         timestamp: Moment::from_ms(opened.now_ms).expect("the store's clock tells a time"),
-        tenant_id: subscription.owner.as_str(),
-        source: cause.source,
-        actor: TestActor {
-            kind: cause.actor.as_str(),
+        tenant_id: subscription.owner.to_string(),
+        source: cause.source.to_owned(),
+        scope: None,
+        actor: EventActor {
+            kind: cause.actor.kind(),
             key_id: match &cause.actor {
-                Actor::ApiKey(key_id) => Some(key_id.as_str()),
+                Actor::ApiKey(key_id) => Some(key_id.to_string()),
                 _ => None,
             },
-            source_ip: cause.source_ip.as_deref(),
+            source_ip: cause.source_ip.clone(),
         },
-        data: TestData {
-            subscription_id: subscription.subscription_id.as_str(),
-            test: true,
-            component: "webhooks",
-            message: "A test of this subscription, sent on request",
-            severity: "info",
-        },
-        request_id: cause.request_id.as_ref().map(|id| id.as_str()),
-        trace_id: cause.trace_id.as_str(),
+        data: Members(vec![
+            text("subscription_id", subscription.subscription_id.as_str()),
+            ("test", Member::Flag(true)),
+            text("component", "webhooks"),
+            text("message", "A test of this subscription, sent on request"),
+            text("severity", "info"),
+        ]),
+        correlation_id: None,
+        request_id: cause.request_id.as_ref().map(ToString::to_string),
+        trace_id: cause.trace_id.to_string(),
+        metadata: None,
     };
     serde_json::to_vec(&event).expect("texts serialize").into()
 }

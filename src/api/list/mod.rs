@@ -36,9 +36,40 @@ pub use parameters::{Limit, Parameters};
 
 /// Declares the response of a list: the rows, where the next page starts, and whether there is one.
 ///
-/// `list_response! { /// Doc. Name { /// Doc. rows: Row, #[schema(…)] has_more } }` makes a struct that is serialized as
-/// `{"rows": […], "next_cursor"?: "…", "has_more": …}`, and `Name::new(rows, next_cursor)`.
+/// `list_response! { /// Doc. Name: Open { /// Doc. rows: Row, has_more {} } }` makes an object that is serialized as
+/// `{"rows": […], "next_cursor"?: "…", "has_more": …}`, and `Name::new(rows, next_cursor)`. The braces hold options of the
+/// member `has_more`; `Open` is as in [`object!`](crate::domain::fields::object).
 macro_rules! list_response {
+    ($(#[doc = $doc:expr])* $name:ident $(: $role:ident)? {
+        $(#[doc = $rows_doc:expr])* $rows:ident: $row:ty, has_more { $($options:tt)* }
+    }) => {
+        $crate::domain::fields::object! {
+            $(#[doc = $doc])*
+            #[derive(Debug)]
+            pub struct $name: Serialize $(+ $role)? {
+                $(#[doc = $rows_doc])*
+                pub $rows: Vec<$row>,
+                /// Leads to the next page. Absent on the last.
+                pub next_cursor: Option<String>,
+                /// Whether there is a next page; it may be empty.
+                pub has_more: bool { $($options)* },
+            }
+        }
+
+        $crate::api::list::list_response!(@new $name $rows $row);
+    };
+    (@new $name:ident $rows:ident $row:ty) => {
+        impl $name {
+            /// With a cursor there is more; without one there is not.
+            pub fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
+                Self {
+                    $rows,
+                    has_more: next_cursor.is_some(),
+                    next_cursor,
+                }
+            }
+        }
+    };
     ($(#[$attr:meta])* $name:ident {
         $(#[$rows_attr:meta])* $rows:ident: $row:ty,
         $(#[$has_more_attr:meta])* has_more $(,)?
@@ -57,16 +88,7 @@ macro_rules! list_response {
             pub has_more: bool,
         }
 
-        impl $name {
-            /// With a cursor there is more; without one there is not.
-            pub fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
-                Self {
-                    $rows,
-                    has_more: next_cursor.is_some(),
-                    next_cursor,
-                }
-            }
-        }
+        $crate::api::list::list_response!(@new $name $rows $row);
     };
 }
 pub(crate) use list_response;

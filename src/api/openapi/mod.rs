@@ -12,6 +12,7 @@ use super::operation::parameters::header_name;
 use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, schema_of};
 use super::operations::OperationId;
 use super::runtime::evidence::EvidenceRef;
+use crate::domain::ids::TRACE_ID_PATTERN;
 
 /// The responses that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
@@ -31,7 +32,7 @@ pub fn document(dialect: Dialect) -> Value {
         let method = operation.method.as_str().to_lowercase();
         path[method] = describe(operation, &mut schemas, dialect);
     }
-    let error = schema_of::<ErrorResponse<'_>>(&mut schemas);
+    let error = schema_of::<ErrorResponse>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
     let mut schemas = schemas.into_values();
     name_evidence(&mut schemas, &reference, dialect);
@@ -172,7 +173,7 @@ fn response_headers() -> Value {
         },
         "TraceId": {
             "description": "Names the operation that the request belongs to.",
-            "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            "schema": {"type": "string", TRACE_ID_PATTERN.0: TRACE_ID_PATTERN.1},
         },
         "Tenant": {
             "description": "The tenant of the API key.",

@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::domain::record::Record;
+use crate::domain::fields::plain_field;
+use crate::domain::record::{Record, RecordError, Recorded};
 
 const INTEGERS: &[&str] = &[
     "allocated",
@@ -61,7 +63,7 @@ pub struct Metadata(BTreeMap<String, Value>);
 /// The value of a member.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Value {
+enum Value {
     /// A text.
     Text(String),
     /// An integer.
@@ -82,13 +84,12 @@ impl Metadata {
         self.0.is_empty()
     }
 
-    /// Adds a member.
-    pub fn put(&mut self, name: &str, value: Value) {
+    fn put(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
     /// Reads those among an entry's fields.
-    pub(super) fn read(entry: &Record) -> Self {
+    fn of_entry(entry: &Record) -> Self {
         let mut metadata = Self::default();
         for (name, value) in entry.pairs() {
             if let Some(name) = name.strip_prefix("metadata_json.") {
@@ -101,6 +102,17 @@ impl Metadata {
                 }
             }
         }
+        let operation = entry.get("operation").unwrap_or_default();
+        if operation == "tenant_close_cascade" {
+            metadata.put("cascade_reason", text("tenant_closed"));
+        }
+        // A refusal's operation is its method and path.
+        if let (Some(_), Some((method, path))) =
+            (entry.get("error_code"), operation.split_once(':'))
+        {
+            metadata.put("method", text(method));
+            metadata.put("path", text(path));
+        }
         metadata
     }
 
@@ -112,6 +124,14 @@ impl Metadata {
         if let Value::Object(members) = members {
             members.put(name, value);
         }
+    }
+}
+
+plain_field!(Metadata, (), |()| json!({"type": "object"}));
+
+impl Recorded for Metadata {
+    fn read_from(entry: &Record, _: &str) -> Result<Option<Self>, RecordError> {
+        Ok(Some(Self::of_entry(entry)))
     }
 }
 

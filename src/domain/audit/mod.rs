@@ -8,12 +8,14 @@ pub mod query;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-pub use metadata::{Metadata, Value};
+pub use metadata::Metadata;
 
-use super::ids::Partition;
-use super::json::Json;
+use super::fields::{Unsent, object};
+use super::ids::{Partition, TRACE_ID_PATTERN};
+use super::json::{FreeObject, Json};
 use super::log_entry::EntryId;
 use super::moment::Moment;
 use super::record::{Record, RecordError};
@@ -59,38 +61,48 @@ impl StoredEntry {
     }
 }
 
-/// An entry of the audit log as an operator is shown it.
-#[derive(Debug, Clone)]
-pub struct AuditEntry {
-    /// Names it.
-    pub log_id: String,
-    /// When it was appended, on the store's clock.
-    pub timestamp: Moment,
-    /// The tenant that was acted upon, or a name that stands for none.
-    pub tenant_id: String,
-    /// The key that acted.
-    pub key_id: Option<String>,
-    /// Where the request came from.
-    pub source_ip: Option<String>,
-    /// The operation; for a refusal its method and path.
-    pub operation: String,
-    /// The kind of what was acted upon.
-    pub resource_type: Option<String>,
-    /// Which.
-    pub resource_id: Option<String>,
-    /// The request.
-    pub request_id: Option<String>,
-    /// The logical operation that it belonged to.
-    pub trace_id: Option<String>,
-    /// The HTTP status of the answer.
-    pub status: i64,
-    /// The word of the refusal.
-    pub error_code: Option<String>,
-    /// What the operation adds.
-    pub metadata: Metadata,
+object! {
+    /// What a caller did, or tried to do.
+    #[derive(Debug, Clone)]
+    pub struct AuditLogEntry: Serialize + Recorded + Open {
+        /// Id of the entry.
+        pub log_id: String,
+        /// When it was appended, on the store's clock.
+        pub timestamp: Moment { field: "at_ms" },
+        /// Tenant that was acted upon; `__admin__` for none, `__unauth__` where the caller is unknown.
+        pub tenant_id: String,
+        /// API key that was used.
+        pub key_id: Option<String>,
+        /// Program that called; not recorded.
+        pub user_agent: Unsent<String>,
+        /// Address that the request came from.
+        pub source_ip: Option<String>,
+        /// Operation; of a refused request its method and path.
+        pub operation: String,
+        /// Kind of what was acted upon.
+        pub resource_type: Option<String>,
+        /// Id of what was acted upon.
+        pub resource_id: Option<String>,
+        /// Request.
+        pub request_id: Option<String>,
+        /// Trace of the request.
+        pub trace_id: Option<String> { keyword: TRACE_ID_PATTERN },
+        /// HTTP status of the response.
+        pub status: i64 { described_as: json!({"type": "integer"}) },
+        /// Error code of a refusal.
+        pub error_code: Option<String>,
+        /// Subject of a request of the runtime plane; not recorded.
+        pub subject: Unsent<FreeObject>,
+        /// Action of a request of the runtime plane; not recorded.
+        pub action: Unsent<FreeObject>,
+        /// Amount of a request of the runtime plane; not recorded.
+        pub amount: Unsent<FreeObject>,
+        /// What the operation adds.
+        pub metadata: Metadata { skip_if: Metadata::is_empty },
+    }
 }
 
-impl AuditEntry {
+impl AuditLogEntry {
     /// Reads an entry of a chain.
     ///
     /// # Errors
@@ -99,35 +111,10 @@ impl AuditEntry {
         partition: Partition,
         tenant: &str,
         entry: EntryId,
-        record: &Record,
+        record: Record,
     ) -> Result<Self, RecordError> {
-        let text = |name: &str| record.get(name).map(str::to_owned);
-        let operation = record.text("operation")?.to_owned();
-        let error_code = text("error_code");
-        let mut metadata = Metadata::read(record);
-        if operation == "tenant_close_cascade" {
-            metadata.put("cascade_reason", Value::Text("tenant_closed".to_owned()));
-        }
-        // A refusal's operation is its method and path, which are kept once.
-        if let (Some(_), Some((method, path))) = (&error_code, operation.split_once(':')) {
-            metadata.put("method", Value::Text(method.to_owned()));
-            metadata.put("path", Value::Text(path.to_owned()));
-        }
-        Ok(Self {
-            log_id: log_id(partition, tenant, entry),
-            timestamp: record.read("at_ms")?,
-            tenant_id: tenant.to_owned(),
-            key_id: text("key_id"),
-            source_ip: text("source_ip"),
-            resource_type: text("resource_type"),
-            resource_id: text("resource_id"),
-            request_id: text("request_id"),
-            trace_id: text("trace_id"),
-            status: record.integer("status")?,
-            operation,
-            error_code,
-            metadata,
-        })
+        let id = log_id(partition, tenant, entry);
+        Self::from_record(&record.with("log_id", id).with("tenant_id", tenant))
     }
 }
 
@@ -149,10 +136,10 @@ mod tests {
         }
     }
 
-    fn read(tenant: &str, stored: StoredEntry) -> Result<AuditEntry, RecordError> {
+    fn read(tenant: &str, stored: StoredEntry) -> Result<AuditLogEntry, RecordError> {
         let entry = EntryId::parse(&stored.id).expect("an entry");
         let record = Record::from_pairs(stored.fields);
-        AuditEntry::read(Partition::FIRST, tenant, entry, &record)
+        AuditLogEntry::read(Partition::FIRST, tenant, entry, record)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which audit entries are asked for.
 
-use crate::domain::audit::AuditEntry;
+use crate::domain::audit::AuditLogEntry;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::search::Search;
@@ -99,7 +99,7 @@ impl AuditFilter {
     }
 
     /// Whether an entry passes.
-    pub fn passes(&self, entry: &AuditEntry) -> bool {
+    pub fn passes(&self, entry: &AuditLogEntry) -> bool {
         let exactly =
             |wanted: &Option<String>, id: &Option<String>| wanted.is_none() || wanted == id;
         let one_of = |wanted: &[String], word: Option<&str>| {

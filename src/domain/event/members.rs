@@ -1,29 +1,43 @@
 //! JSON objects whose members keep the order in which they were put in.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::domain::fields::plain_field;
+
 /// The members of an object, in order.
-#[derive(Debug)]
-pub(super) struct Members(pub Vec<(&'static str, Member)>);
+#[derive(Debug, Clone)]
+pub struct Members(pub Vec<(&'static str, Member)>);
+
+plain_field!(Members, (), |()| json!({"type": "object"}));
 
 /// The value of a member.
-#[derive(Debug)]
-pub(super) enum Member {
+#[derive(Debug, Clone)]
+pub enum Member {
+    /// A text.
     Text(String),
+    /// An integer.
     Integer(i64),
+    /// A number with a fraction.
     Number(f64),
+    /// A flag.
     Flag(bool),
+    /// A list of texts.
     Texts(Vec<String>),
+    /// An object.
     Object(Members),
+    /// Any value, as it was stored.
     Raw(Box<RawValue>),
 }
 
 impl Members {
+    /// Appends a member.
     pub fn push(&mut self, name: &'static str, member: Member) {
         self.0.push((name, member));
     }
 
+    /// Appends a text.
     pub fn text(&mut self, name: &'static str, text: &str) {
         self.push(name, Member::Text(text.to_owned()));
     }

@@ -13,14 +13,16 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::ids::Partition;
+use super::fields::object;
+use super::ids::{Partition, TRACE_ID_PATTERN};
 use super::log_entry::EntryId;
 use super::moment::Moment;
 use super::record::{Record, RecordError};
-use members::{Member, Members};
+use super::words::words;
+pub use members::{Member, Members};
+use types::{EventCategory, EventType};
 
 /// An entry of a tenant's event log.
 #[derive(Debug)]
@@ -78,35 +80,66 @@ impl fmt::Display for EventId {
     }
 }
 
-#[derive(Serialize)]
-struct Envelope<'a> {
-    event_id: String,
-    event_type: &'a str,
-    category: &'a str,
-    timestamp: Moment,
-    tenant_id: &'a str,
-    source: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'a str>,
-    actor: Actor<'a>,
-    data: Members,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    correlation_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    trace_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Members>,
+object! {
+    /// Something that has happened. An event has the same bytes in every response and delivery.
+    #[derive(Debug, Clone)]
+    pub struct Event: Serialize {
+        /// Id of the event.
+        pub event_id: String,
+        /// What has happened.
+        pub event_type: EventType,
+        /// What it is about.
+        pub category: EventCategory,
+        /// When it happened.
+        pub timestamp: Moment,
+        /// Tenant whose state has changed, or `__system__`.
+        pub tenant_id: String,
+        /// Part of the service that emitted it.
+        pub source: String,
+        /// Scope of the budget or reservation.
+        pub scope: Option<String>,
+        /// Who caused it.
+        pub actor: EventActor { required: false, inline: true },
+        /// Payload; its members depend on the type.
+        pub data: Members { required: false },
+        /// The same for all events of one cause.
+        pub correlation_id: Option<String>,
+        /// Request that caused it.
+        pub request_id: Option<String>,
+        /// Trace of the request that caused it.
+        pub trace_id: String { required: false, keyword: TRACE_ID_PATTERN },
+        /// How many there were, where one event stands for several.
+        pub metadata: Option<Members>,
+    }
 }
 
-#[derive(Serialize)]
-struct Actor<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source_ip: Option<&'a str>,
+object! {
+    /// Who caused an event.
+    #[derive(Debug, Clone)]
+    pub struct EventActor: Serialize {
+        /// Kind of actor.
+        pub kind: EventActorType { name: "type", required: false, inline: true },
+        /// API key that was used.
+        pub key_id: Option<String>,
+        /// Address that the request came from.
+        pub source_ip: Option<String>,
+    }
+}
+
+words! {
+    /// Kind of actor.
+    EventActorType {
+        /// The operator.
+        Admin = "admin",
+        /// A tenant.
+        ApiKey = "api_key",
+        /// The operator in a tenant's place.
+        AdminOnBehalfOf = "admin_on_behalf_of",
+        /// The service itself.
+        System = "system",
+        /// A plan of the operator's. Reserved: not emitted.
+        Scheduler = "scheduler",
+    }
 }
 
 impl StoredEvent<'_> {
@@ -135,30 +168,31 @@ impl StoredEvent<'_> {
     /// [`RecordError`] names the fact that is missing or unreadable; `type` for a type of a later release.
     pub fn envelope(&self) -> Result<String, RecordError> {
         let facts = self.facts;
-        let event_type = facts.text("type")?;
-        let at = facts.read::<Moment>("at_ms")?;
+        let text = |name: &str| facts.get(name).map(str::to_owned);
+        let event_type: EventType = facts.read("type")?;
+        let timestamp = facts.read("at_ms")?;
         let count = facts.optional_integer("metadata.count")?;
-        let envelope = Envelope {
+        let event = Event {
             event_id: self.event_id(),
             event_type,
-            category: event_type.split('.').next().unwrap_or_default(),
-            timestamp: at,
-            tenant_id: self.tenant,
-            source: facts.text("source")?,
-            scope: facts.get("scope"),
-            actor: Actor {
-                kind: facts.text("actor")?,
-                key_id: facts.get("key_id"),
-                source_ip: facts.get("source_ip"),
+            category: event_type.category(),
+            timestamp,
+            tenant_id: self.tenant.to_owned(),
+            source: facts.read("source")?,
+            scope: text("scope"),
+            actor: EventActor {
+                kind: facts.read("actor")?,
+                key_id: text("key_id"),
+                source_ip: text("source_ip"),
             },
-            data: data::of(event_type, self.tenant, facts)?,
-            correlation_id: correlation::of(event_type, self.tenant, at, facts),
-            request_id: facts.get("request_id"),
-            trace_id: facts.text("trace_id")?,
+            data: data::of(event_type.as_str(), self.tenant, facts)?,
+            correlation_id: correlation::of(event_type.as_str(), self.tenant, timestamp, facts),
+            request_id: text("request_id"),
+            trace_id: facts.read("trace_id")?,
             metadata: count.map(|count| Members(vec![("count", Member::Integer(count))])),
         };
         // Texts and integers; there is nothing that could fail to be written.
-        serde_json::to_string(&envelope).map_err(|_| RecordError::of("data"))
+        serde_json::to_string(&event).map_err(|_| RecordError::of("data"))
     }
 }
 

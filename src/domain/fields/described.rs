@@ -36,6 +36,32 @@ impl Components {
         json!({"$ref": format!("#/components/schemas/{name}")})
     }
 
+    /// A schema that holds those that it refers to.
+    pub fn inline(schema: impl FnOnce(&mut Self) -> Schema) -> Schema {
+        let mut components = Self::default();
+        let mut schema = schema(&mut components);
+        components.replace_references(&mut schema);
+        schema
+    }
+
+    fn replace_references(&self, schema: &mut Schema) {
+        if let Some(name) = schema["$ref"]
+            .as_str()
+            .and_then(|path| path.rsplit('/').next())
+        {
+            *schema = self.0[name].clone();
+        }
+        match schema {
+            Schema::Object(members) => members
+                .values_mut()
+                .for_each(|member| self.replace_references(member)),
+            Schema::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.replace_references(item)),
+            _ => {}
+        }
+    }
+
     /// All of them, by name.
     pub fn into_schemas(self) -> BTreeMap<String, Schema> {
         self.0

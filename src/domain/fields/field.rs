@@ -135,6 +135,8 @@ plain_field!(
     |()| json!({"type": "string", "format": "date-time"})
 );
 plain_field!(FreeObject, (), |()| json!({"type": "object"}));
+plain_field!(Schema, (), |()| json!({"type": "object"}));
+
 fn number<N>(kind: &str, format: &str, range: &Range<N>) -> Schema
 where
     N: Copy + PartialOrd + std::fmt::Display + serde::Serialize,
@@ -256,7 +258,7 @@ impl<T: Read + PartialEq> Read for Vec<T> {
     }
 }
 
-impl<T: Field> Field for BTreeMap<String, T> {
+impl<K: Ord, T: Field> Field for BTreeMap<K, T> {
     type Rules = Entries<T::Rules>;
     type Inner = Self;
 

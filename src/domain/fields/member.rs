@@ -21,6 +21,7 @@ pub struct Member<T: Field> {
     required: bool,
     described: bool,
     internal: bool,
+    inline: bool,
     skip_if: Option<fn(&T) -> bool>,
     described_as: Option<Schema>,
     keywords: Vec<(&'static str, Schema)>,
@@ -40,6 +41,7 @@ impl<T: Field> Member<T> {
             required: true,
             described: true,
             internal: false,
+            inline: false,
             skip_if: None,
             described_as: None,
             keywords: Vec::new(),
@@ -101,6 +103,12 @@ impl<T: Field> Member<T> {
     /// `true`: neither responses nor the description have the member.
     pub fn internal(mut self, internal: bool) -> Self {
         (self.internal, self.described) = (internal, !internal);
+        self
+    }
+
+    /// `true`: the description has the schema here, without a name.
+    pub fn inline(mut self, inline: bool) -> Self {
+        self.inline = inline;
         self
     }
 
@@ -208,7 +216,10 @@ impl<T: Field> Member<T> {
             return None;
         }
         let schema = self.described_as.clone();
-        let mut schema = schema.unwrap_or_else(|| T::schema(&self.rules, components));
+        let mut schema = schema.unwrap_or_else(|| match self.inline {
+            true => Components::inline(|components| T::schema(&self.rules, components)),
+            false => T::schema(&self.rules, components),
+        });
         if let Some((default, to_schema)) = self.default.as_ref().zip(self.default_schema) {
             let default = to_schema(default);
             // An empty list is what everybody expects.

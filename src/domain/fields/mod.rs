@@ -19,7 +19,7 @@ pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
 pub use member::Member;
 pub(crate) use object::{derived_schema, object};
-pub use patch::{Patch, Unsent};
+pub use patch::{Patch, Rendered, Unsent};
 pub use problems::Problems;
 pub use rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
 pub use serde_json::Value as Schema;

@@ -1,8 +1,10 @@
-//! Members that change what is stored, and members that are never sent.
+//! Members that change what is stored, that are never sent, or that were rendered before.
 
 use std::marker::PhantomData;
 
+use serde::{Serialize, Serializer};
 use serde_json::Value as Schema;
+use serde_json::value::RawValue;
 
 use super::Value;
 use super::described::Components;
@@ -48,6 +50,44 @@ impl<T> Recorded for Unsent<T> {
 
     fn fields_of(_: &'static str) -> Vec<&'static str> {
         Vec::new()
+    }
+}
+
+/// A value that was rendered as JSON before; responses have the same bytes.
+#[derive(Debug, Clone)]
+pub struct Rendered<T> {
+    json: Box<RawValue>,
+    of: PhantomData<T>,
+}
+
+impl<T> Rendered<T> {
+    /// Takes the text of the value.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn new(json: String) -> Result<Self, serde_json::Error> {
+        let json = RawValue::from_string(json)?;
+        let of = PhantomData;
+        Ok(Self { json, of })
+    }
+}
+
+impl<T> Serialize for Rendered<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}
+
+impl<T: Field> Field for Rendered<T> {
+    type Rules = T::Rules;
+    type Inner = T::Inner;
+
+    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
+        T::schema(rules, components)
+    }
+
+    fn absent(_: Option<T::Inner>) -> Option<Self> {
+        None
     }
 }
 

@@ -254,6 +254,9 @@ text_id! {
     TraceId
 }
 
+/// The form of trace ids, as descriptions have it.
+pub const TRACE_ID_PATTERN: (&str, &str) = ("pattern", "^[0-9a-f]{32}$");
+
 impl TraceId {
     /// A new random id.
     pub fn mint() -> Self {

@@ -17,11 +17,10 @@ use crate::domain::api_key::ApiKey;
 
 list_response! {
     /// A page of API keys.
-    ApiKeyListResponse {
+    ApiKeyListResponse: Open {
         /// The keys, without their secrets.
         keys: ApiKey,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 

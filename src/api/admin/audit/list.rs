@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 
+use super::AuditLogListResponse;
 use super::queries::AuditEntries;
-use super::{AuditLogEntry, AuditLogListResponse};
 use crate::admin::audit::logs::AuditPage;
 use crate::api::admin::as_of;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -43,7 +43,6 @@ async fn list_audit_logs(
         error_of(error, &ErrorContext::default()).about(tenant)
     })?;
     let next = list.next_cursor(&page, secret);
-    let logs = page.rows.into_iter().map(AuditLogEntry::from).collect();
-    let response = CheckedJson(StatusCode::OK, AuditLogListResponse::new(logs, next));
+    let response = CheckedJson(StatusCode::OK, AuditLogListResponse::new(page.rows, next));
     Ok((as_of(&state, as_of_ms), response).into_response())
 }

@@ -19,12 +19,10 @@ use crate::domain::caller::Caller;
 
 list_response! {
     /// A page of budgets.
-    #[serde(deny_unknown_fields)]
     BudgetListResponse {
         /// The budgets.
         ledgers: BudgetLedger,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 

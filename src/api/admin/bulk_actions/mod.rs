@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request};
 use crate::api::admin::in_progress;
@@ -196,36 +195,34 @@ impl From<&BudgetBulkFilter> for BudgetFilter {
 }
 
 macro_rules! responses {
-    ($($(#[$doc:meta])* $name:ident: $action:ty,)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Debug, ToSchema)]
-            #[serde(deny_unknown_fields)]
-            pub struct $name {
+    ($($(#[doc = $doc:expr])* $name:ident: $action:ty,)*) => {
+        $(object! {
+            $(#[doc = $doc])*
+            #[derive(Debug)]
+            pub struct $name: Serialize {
                 /// What was done.
                 pub action: $action,
                 /// How many rows matched.
-                #[schema(minimum = 0)]
-                pub total_matched: i64,
-                /// Rows that are as asked.
+                pub total_matched: i64 { range: 0.. },
+                /// Rows that are as requested.
                 pub succeeded: Vec<BulkActionRowOutcome>,
-                /// Rows that could not be done.
+                /// Rows that failed.
                 pub failed: Vec<BulkActionRowOutcome>,
-                /// Rows with nothing to be done.
+                /// Rows with nothing to do.
                 pub skipped: Vec<BulkActionRowOutcome>,
                 /// As it was sent.
                 pub idempotency_key: String,
             }
-        )*
+        })*
     };
 }
 
 responses! {
-    /// What became of each tenant.
+    /// The outcome of each tenant.
     TenantBulkActionResponse: TenantAction,
-    /// What became of each webhook subscription.
+    /// The outcome of each webhook subscription.
     WebhookBulkActionResponse: WebhookAction,
-    /// What became of each budget.
+    /// The outcome of each budget.
     BudgetBulkActionResponse: FundingOperation,
 }
 

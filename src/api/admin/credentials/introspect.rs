@@ -3,8 +3,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::admin::Granted;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -13,67 +11,74 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::caller::Caller;
+use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::words::words;
 
 words! {
-    /// Whose key it is.
+    /// Owner of a key.
     AuthType {
-        /// The operator's.
+        /// The operator.
         Admin = "admin",
-        /// A tenant's.
+        /// A tenant.
         Tenant = "tenant",
     }
 }
 
-/// Who calls, and what they may do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct AuthIntrospectResponse {
-    /// True: otherwise the status is 401.
-    pub authenticated: bool,
-    /// Whose key it is.
-    pub auth_type: AuthType,
-    /// What it may do; `*` is everything.
-    pub permissions: Vec<String>,
-    /// What a dashboard may offer.
-    pub capabilities: Capabilities,
-    /// The tenant of an API key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub tenant_id: Option<TenantId>,
-    /// Where an API key may act. Absent: everywhere in its tenant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub scope_filter: Vec<String>,
+object! {
+    /// Who calls, and what they may do.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct AuthIntrospectResponse: Serialize + Open {
+        /// Always true: otherwise the status is 401.
+        pub authenticated: bool,
+        /// Owner of the key.
+        pub auth_type: AuthType,
+        /// What the key may do; `*` is everything.
+        pub permissions: Vec<String>,
+        /// What a dashboard may offer.
+        pub capabilities: Capabilities,
+        /// Tenant of an API key.
+        pub tenant_id: Option<TenantId>,
+        /// Scopes in which an API key may act. Absent: everywhere in its tenant.
+        pub scope_filter: Vec<String> { skip_if: Vec::is_empty },
+    }
 }
 
-/// What a dashboard may offer to the holder of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = AuthCapabilities)]
-#[expect(missing_docs, reason = "the names are the documentation")]
-pub struct Capabilities {
-    pub view_overview: bool,
-    pub view_budgets: bool,
-    pub view_events: bool,
-    pub view_webhooks: bool,
-    pub view_audit: bool,
-    pub view_tenants: bool,
-    pub view_api_keys: bool,
-    pub view_policies: bool,
-    #[schema(required = false)]
-    pub view_reservations: bool,
-    #[schema(required = false)]
-    pub manage_budgets: bool,
-    #[schema(required = false)]
-    pub manage_policies: bool,
-    #[schema(required = false)]
-    pub manage_webhooks: bool,
-    #[schema(required = false)]
-    pub manage_tenants: bool,
-    #[schema(required = false)]
-    pub manage_api_keys: bool,
-    #[schema(required = false)]
-    pub manage_reservations: bool,
+object! {
+    /// What a dashboard may offer to the holder of a key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Capabilities as "AuthCapabilities": Serialize + Open {
+        /// See the overview.
+        pub view_overview: bool,
+        /// See budgets.
+        pub view_budgets: bool,
+        /// See events.
+        pub view_events: bool,
+        /// See webhooks.
+        pub view_webhooks: bool,
+        /// See the audit log.
+        pub view_audit: bool,
+        /// See tenants.
+        pub view_tenants: bool,
+        /// See API keys.
+        pub view_api_keys: bool,
+        /// See policies.
+        pub view_policies: bool,
+        /// See reservations.
+        pub view_reservations: bool { required: false },
+        /// Change budgets.
+        pub manage_budgets: bool { required: false },
+        /// Change policies.
+        pub manage_policies: bool { required: false },
+        /// Change webhooks.
+        pub manage_webhooks: bool { required: false },
+        /// Change tenants.
+        pub manage_tenants: bool { required: false },
+        /// Change API keys.
+        pub manage_api_keys: bool { required: false },
+        /// Change reservations.
+        pub manage_reservations: bool { required: false },
+    }
 }
 
 impl Capabilities {

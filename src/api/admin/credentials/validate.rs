@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde_json::json;
 
 use crate::admin::ValidatedApiKey;
 use crate::api::admin::extract::AdminJson;
-use crate::api::operation::{Declaration, json, required};
+use crate::api::operation::{self, Declaration, required};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -30,34 +29,26 @@ object! {
     }
 }
 
-/// Whether an API key is good, and whose it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ApiKeyValidationResponse {
-    /// Whether it is.
-    pub valid: bool,
-    /// Whose key it is. Empty where there is no such key.
-    pub tenant_id: String,
-    /// Names the key that was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub key_id: Option<KeyId>,
-    /// What it may do, if it is good.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub permissions: Option<Vec<Permission>>,
-    /// Where it may act, if it is good. Absent: everywhere in its tenant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub scope_filter: Vec<String>,
-    /// When it ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, format = DateTime, required = false)]
-    pub expires_at: Option<Moment>,
-    /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
-    /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub reason: Option<KeyProblem>,
+object! {
+    /// Whether an API key is valid, and whose it is.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ApiKeyValidationResponse: Serialize + Open {
+        /// Whether it is valid.
+        pub valid: bool,
+        /// Tenant that owns the key. Empty where there is no such key.
+        pub tenant_id: String,
+        /// Id of the key.
+        pub key_id: Option<KeyId>,
+        /// What a valid key may do.
+        pub permissions: Option<Vec<Permission>>,
+        /// Scopes in which a valid key may act. Absent: everywhere in its tenant.
+        pub scope_filter: Vec<String> { skip_if: Vec::is_empty },
+        /// When it expires.
+        pub expires_at: Option<Moment>,
+        /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
+        /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
+        pub reason: Option<KeyProblem> { described_as: json!({"type": "string"}) },
+    }
 }
 
 impl From<ValidatedApiKey> for ApiKeyValidationResponse {
@@ -85,7 +76,7 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Tells whether an API key is valid",
     parameters: Vec::new,
     request: required::<ApiKeyValidationRequest>(),
-    responses: &[json::<ApiKeyValidationResponse>(
+    responses: &[operation::json::<ApiKeyValidationResponse>(
         200,
         "Whether it is, or what is wrong with it.",
     )],

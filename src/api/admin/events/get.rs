@@ -3,14 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
-use serde_json::value::RawValue;
 
-use super::{Event, raw};
 use crate::api::admin::extract::PathId;
 use crate::api::admin::refusals::{ErrorContext, error_of};
+use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, json, parameters};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::event::Event;
+use crate::domain::fields::Rendered;
 
 pub(in crate::api) const DECLARATION: Declaration = Declaration {
     summary: "Shows an event",
@@ -27,12 +28,13 @@ pub(in crate::api) const DECLARATION: Declaration = Declaration {
     handler: |method| on(method, get_event),
 };
 
-async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<Box<RawValue>> {
+async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<Rendered<Event>> {
     let context = ErrorContext {
         event: &id,
         ..ErrorContext::default()
     };
     let event = state.events.get(&id).await;
     let event = event.map_err(|error| error_of(error, &context))?;
-    Ok(CheckedJson(StatusCode::OK, raw(event)?))
+    let event = Rendered::new(event).map_err(ApiError::internal)?;
+    Ok(CheckedJson(StatusCode::OK, event))
 }

@@ -22,11 +22,10 @@ use crate::listing::OneOrder;
 
 list_response! {
     /// A page of policies.
-    PolicyListResponse {
+    PolicyListResponse: Open {
         /// The policies, in the order of their ids.
         policies: Policy,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 

@@ -18,11 +18,10 @@ use crate::domain::tenant::record::Tenant;
 
 list_response! {
     /// A page of tenants.
-    TenantListResponse {
+    TenantListResponse: Open {
         /// The tenants.
         tenants: Tenant,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 

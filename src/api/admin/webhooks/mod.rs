@@ -54,36 +54,19 @@ impl std::fmt::Debug for WebhookCreateResponse {
 
 list_response! {
     /// A page of subscriptions.
-    WebhookListResponse {
+    WebhookListResponse: Open {
         /// The subscriptions.
         subscriptions: Subscription,
-        has_more,
+        has_more {}
     }
 }
 
 list_response! {
     /// A page of deliveries.
-    WebhookDeliveryListResponse {
+    WebhookDeliveryListResponse: Open {
         /// The deliveries, newest first.
         deliveries: Delivery,
-        has_more,
-    }
-}
-
-object! {
-    /// Result of a test.
-    #[derive(Debug)]
-    pub struct WebhookTestResponse: Serialize + Open {
-        /// Whether the receiver accepted the event.
-        pub success: bool,
-        /// Status of its response.
-        pub response_status: Option<i64>,
-        /// How long it took, in milliseconds.
-        pub response_time_ms: Option<i64>,
-        /// Error.
-        pub error_message: Option<String>,
-        /// Event that was sent.
-        pub event_id: Option<String>,
+        has_more {}
     }
 }
 

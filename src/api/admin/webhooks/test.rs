@@ -1,13 +1,12 @@
 //! Sends a test event to a webhook subscription.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::on;
 
-use super::{WebhookTestResponse, error_of, subscription_id};
+use super::{error_of, subscription_id};
 use crate::admin::Request;
+use crate::admin::webhooks::WebhookTestResponse;
 use crate::api::admin::extract::PathId;
 use crate::api::operation::{Declaration, Operation, json};
 use crate::api::response::{CheckedJson, Returns};
@@ -43,13 +42,5 @@ async fn test_webhook(
         .test(&caller, &id, operation.name, &request)
         .await;
     let outcome = tested.map_err(|error| error_of(error, "", &id))?;
-    let millis = |took: Duration| i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-    let response = WebhookTestResponse {
-        success: outcome.success,
-        response_status: outcome.response_status.map(i64::from),
-        response_time_ms: outcome.response_time.map(millis),
-        error_message: outcome.error_message,
-        event_id: Some(outcome.event_id),
-    };
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson(StatusCode::OK, outcome))
 }

@@ -319,9 +319,12 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
         }
     }
     let shown = fixture.admin.overview_now().await.expect("an overview");
-    assert_eq!(shown.tenants["ACTIVE"], 9);
+    assert_eq!(shown.tenant_counts.active, 9);
     assert_eq!(
-        (shown.budgets["ACTIVE"], shown.budgets_by_unit["TOKENS"]),
+        (
+            shown.budget_counts.active,
+            shown.budget_counts.by_unit["TOKENS"]
+        ),
         (18, 18)
     );
     let admin = fixture.admin.clone().cross_tenant_list(true);
@@ -336,7 +339,10 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
     follow(&fixture.store).await;
     let shown = fixture.admin.overview_now().await.expect("an overview");
     assert_eq!(
-        (shown.events.total, shown.events.by_category["budget"]),
+        (
+            shown.event_counts.total_recent,
+            shown.event_counts.by_category["budget"]
+        ),
         (27, 18)
     );
 }
