@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, headers};
 use super::errors::ErrorResponse;
-use super::operation::parameters::header_name;
+use super::operation::parameters::{header_name, parameters};
 use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, schema_of};
 use super::operations::OperationId;
 use super::runtime::evidence::EvidenceRef;
@@ -75,7 +75,7 @@ pub fn document(dialect: Dialect) -> Value {
 fn describe(operation: &Operation, schemas: &mut Schemas, dialect: Dialect) -> Value {
     let declaration = operation.declaration;
     let mut responses = Map::new();
-    for response in declaration.responses {
+    for response in declaration.responses.into_iter().flatten() {
         let mut described = json!({
             "description": response.description,
             "headers": header_refs(dialect, operation.callers.includes_tenants()),
@@ -108,7 +108,7 @@ fn describe(operation: &Operation, schemas: &mut Schemas, dialect: Dialect) -> V
         },
         "responses": responses,
     });
-    let parameters = (declaration.parameters)();
+    let parameters = parameters(operation);
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
     }

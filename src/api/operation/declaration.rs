@@ -10,19 +10,113 @@ use super::parameters::Parameter;
 use crate::api::state::AppState;
 
 /// What an operation takes and returns, and its handler. Several operations may share one.
+///
+/// `declare!(handler, "Summary").idempotent().takes::<Body>().returns::<Body>(201, "The new one.").refuses(&[409])`
+#[derive(Clone, Copy)]
 pub struct Declaration {
     /// What it does, in a sentence without a full stop.
     pub summary: &'static str,
-    /// Of path, query string and headers.
-    pub parameters: fn() -> Vec<Parameter>,
+    /// Parameters of its query string.
+    pub query: fn() -> Vec<Parameter>,
+    /// Whether it takes the header with the idempotency key.
+    pub idempotent: bool,
     /// Its body, if it takes one.
     pub request: Option<Request>,
     /// What it returns when it succeeds.
-    pub responses: &'static [Response],
+    pub responses: [Option<Response>; 2],
     /// Statuses of its refusals, besides those that every operation has ([`ERRORS`]) or every body ([`BODY_ERRORS`]).
     pub errors: &'static [u16],
-    /// Its route: `|method| on(method, handler)`.
+    /// Its route, for a method.
     pub handler: fn(MethodFilter) -> MethodRouter<AppState>,
+}
+
+/// Declares an operation by its handler and its summary.
+macro_rules! declare {
+    ($handler:ident, $summary:literal $(,)?) => {
+        crate::api::operation::Declaration::new($summary, |method| {
+            axum::routing::on(method, $handler)
+        })
+    };
+}
+pub(crate) use declare;
+
+impl Declaration {
+    /// An operation without parameters, body, response and refusals of its own.
+    pub const fn new(
+        summary: &'static str,
+        handler: fn(MethodFilter) -> MethodRouter<AppState>,
+    ) -> Self {
+        Self {
+            summary,
+            query: Vec::new,
+            idempotent: false,
+            request: None,
+            responses: [None; 2],
+            errors: &[],
+            handler,
+        }
+    }
+
+    /// With parameters of the query string.
+    pub const fn query(self, query: fn() -> Vec<Parameter>) -> Self {
+        Self { query, ..self }
+    }
+
+    /// With the header of the idempotency key.
+    pub const fn idempotent(self) -> Self {
+        Self {
+            idempotent: true,
+            ..self
+        }
+    }
+
+    /// With a body that must be sent.
+    pub const fn takes<T: ToSchema>(self) -> Self {
+        self.with_request::<T>(true)
+    }
+
+    /// With a body that may be absent.
+    pub const fn may_take<T: ToSchema>(self) -> Self {
+        self.with_request::<T>(false)
+    }
+
+    const fn with_request<T: ToSchema>(self, required: bool) -> Self {
+        let schema = schema_of::<T> as SchemaOf;
+        let request = Some(Request { required, schema });
+        Self { request, ..self }
+    }
+
+    /// With a JSON body as its response, or as one more.
+    pub const fn returns<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
+        let schema = Some(schema_of::<T> as SchemaOf);
+        self.with_response(Response {
+            status,
+            description,
+            schema,
+        })
+    }
+
+    /// With a response without a body: 204.
+    pub const fn returns_nothing(self, description: &'static str) -> Self {
+        self.with_response(Response {
+            status: 204,
+            description,
+            schema: None,
+        })
+    }
+
+    const fn with_response(self, response: Response) -> Self {
+        let responses = match self.responses {
+            [None, _] => [Some(response), None],
+            [first, _] => [first, Some(response)],
+        };
+        Self { responses, ..self }
+    }
+
+    /// With statuses of refusals, besides those that every operation has.
+    pub const fn refuses(self, errors: &'static [u16]) -> Self {
+        Self { errors, ..self }
+    }
 }
 
 /// Statuses that every operation may refuse with.
@@ -39,18 +133,6 @@ pub struct Request {
     pub schema: SchemaOf,
 }
 
-/// A body that must be sent.
-pub const fn required<T: ToSchema>() -> Option<Request> {
-    let (required, schema) = (true, schema_of::<T> as SchemaOf);
-    Some(Request { required, schema })
-}
-
-/// A body that may be absent.
-pub const fn optional<T: ToSchema>() -> Option<Request> {
-    let (required, schema) = (false, schema_of::<T> as SchemaOf);
-    Some(Request { required, schema })
-}
-
 /// A response to a request that succeeded.
 #[derive(Clone, Copy)]
 pub struct Response {
@@ -60,25 +142,6 @@ pub struct Response {
     pub description: &'static str,
     /// The type of its body, if it has one.
     pub schema: Option<SchemaOf>,
-}
-
-/// A response with a JSON body.
-pub const fn json<T: ToSchema>(status: u16, description: &'static str) -> Response {
-    let schema = Some(schema_of::<T> as SchemaOf);
-    Response {
-        status,
-        description,
-        schema,
-    }
-}
-
-/// A response without a body: 204.
-pub const fn empty(description: &'static str) -> Response {
-    Response {
-        status: 204,
-        description,
-        schema: None,
-    }
 }
 
 /// Adds a type to the schemas of the description and refers to it.

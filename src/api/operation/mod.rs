@@ -3,10 +3,8 @@
 mod declaration;
 pub mod parameters;
 
-pub use declaration::{
-    BODY_ERRORS, Declaration, ERRORS, Request, Response, Schemas, empty, json, optional, required,
-    schema_of,
-};
+pub(crate) use declaration::declare;
+pub use declaration::{BODY_ERRORS, Declaration, ERRORS, Schemas, schema_of};
 
 use axum::http::Method;
 use axum::routing::MethodFilter;

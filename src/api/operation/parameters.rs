@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::{Operation, Plane};
 use crate::api::dialect::headers;
 
 /// An OpenAPI parameter object.
@@ -17,25 +18,42 @@ pub fn required_query(name: &str, description: &str, schema: Value) -> Parameter
     json!({"name": name, "in": "query", "required": true, "description": description, "schema": schema})
 }
 
-/// A part of the path.
-pub fn path(name: &str, description: &str, schema: Value) -> Parameter {
-    json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+/// The parameters of an operation: of its path, of its query string and of its headers.
+pub fn parameters(operation: &Operation) -> Vec<Parameter> {
+    let mut parameters: Vec<_> = path(operation.path).collect();
+    parameters.extend((operation.declaration.query)());
+    parameters.extend(
+        operation
+            .declaration
+            .idempotent
+            .then(|| idempotency_key(operation.plane)),
+    );
+    parameters
 }
 
-/// The header with the idempotency key, on the runtime plane: its bodies have the key too.
-pub fn repeated_idempotency_key() -> Parameter {
-    idempotency_header("The body's `idempotency_key` once more; if sent, the two must be equal.")
+/// The ids in a path.
+fn path(path: &str) -> impl Iterator<Item = Parameter> {
+    let names = path.split('{').skip(1);
+    let names = names.filter_map(|rest| Some(rest.split_once('}')?.0));
+    names.map(|name| {
+        let schema = match name {
+            "reservation_id" => json!({"type": "string", "minLength": 1, "maxLength": 128}),
+            _ => text(),
+        };
+        let description = format!("Id of the {}.", name.trim_end_matches("_id"));
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    })
 }
 
-/// The header with the idempotency key, on the admin plane: most of its bodies have none.
-pub fn idempotency_key() -> Parameter {
-    idempotency_header(
-        "Names this attempt: repeating it under the same key changes once. Where the body has an `idempotency_key` too, \
-         the two must be equal.",
-    )
-}
-
-fn idempotency_header(description: &str) -> Parameter {
+/// The header with the idempotency key. On the runtime plane, all bodies have the key; on the admin plane, few.
+fn idempotency_key(plane: Plane) -> Parameter {
+    let description = match plane {
+        Plane::Runtime => "The body's `idempotency_key` once more; if sent, the two must be equal.",
+        Plane::Admin => {
+            "Names this attempt: repeating it under the same key changes once. Where the body has an \
+             `idempotency_key` too, the two must be equal."
+        }
+    };
     json!({
         "name": header_name(&headers::IDEMPOTENCY_KEY),
         "in": "header",

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -12,7 +11,7 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::parameters::query as parameter;
-use crate::api::operation::{Declaration, Plane, json as json_response};
+use crate::api::operation::{Declaration, Plane, declare};
 use crate::api::refusals::{ErrorContext, error_of, store_error};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -130,14 +129,12 @@ impl List for Balances {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists budgets with what they hold and have left",
-    parameters: parameters::<Balances>,
-    request: None,
-    responses: &[json_response::<BalanceResponse>(200, "A page of balances.")],
-    errors: &[],
-    handler: |method| on(method, get_balances),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    get_balances,
+    "Lists budgets with what they hold and have left"
+)
+.query(parameters::<Balances>)
+.returns::<BalanceResponse>(200, "A page of balances.");
 
 async fn get_balances(
     State(state): State<AppState>,

@@ -2,15 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::balances::{Balance, balances_of};
 use super::evidence::{self, EvidenceRef};
-use super::reservations::reservation_id;
 use crate::api::extract::{ReservationBody, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns, amount};
 use crate::api::state::AppState;
@@ -69,14 +67,14 @@ pub struct CommitResponse {
 
 runtime_body!(CommitRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Charges what an action cost and returns the rest of its hold",
-    parameters: || vec![reservation_id(), parameters::repeated_idempotency_key()],
-    request: required::<CommitRequest>(),
-    responses: &[json::<CommitResponse>(200, "What was charged.")],
-    errors: &[404, 409, 410],
-    handler: |method| on(method, commit),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    commit,
+    "Charges what an action cost and returns the rest of its hold"
+)
+.idempotent()
+.takes::<CommitRequest>()
+.returns::<CommitResponse>(200, "What was charged.")
+.refuses(&[404, 409, 410]);
 
 async fn commit(
     State(state): State<AppState>,

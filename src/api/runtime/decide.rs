@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Decision;
 use super::evidence::{self, EvidenceRef};
 use crate::api::extract::{ApiJson, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -71,17 +70,14 @@ pub struct DecisionResponse {
 
 runtime_body!(DecisionRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Tells whether an action would be allowed, without holding anything",
-    parameters: || vec![parameters::repeated_idempotency_key()],
-    request: required::<DecisionRequest>(),
-    responses: &[json::<DecisionResponse>(
-        200,
-        "The decision, a denial included.",
-    )],
-    errors: &[409],
-    handler: |method| on(method, decide),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    decide,
+    "Tells whether an action would be allowed, without holding anything"
+)
+.idempotent()
+.takes::<DecisionRequest>()
+.returns::<DecisionResponse>(200, "The decision, a denial included.")
+.refuses(&[409]);
 
 async fn decide(
     State(state): State<AppState>,

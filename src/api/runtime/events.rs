@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::balances::{Balance, balances_of};
 use crate::api::extract::{ApiJson, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns, amount};
 use crate::api::state::AppState;
@@ -75,14 +74,14 @@ pub struct EventCreateResponse {
 
 runtime_body!(EventCreateRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Charges what was already spent, without a reservation",
-    parameters: || vec![parameters::repeated_idempotency_key()],
-    request: required::<EventCreateRequest>(),
-    responses: &[json::<EventCreateResponse>(201, "What was charged.")],
-    errors: &[404, 409],
-    handler: |method| on(method, create_event),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    create_event,
+    "Charges what was already spent, without a reservation"
+)
+.idempotent()
+.takes::<EventCreateRequest>()
+.returns::<EventCreateResponse>(201, "What was charged.")
+.refuses(&[404, 409]);
 
 async fn create_event(
     State(state): State<AppState>,

@@ -2,14 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::balances::{Balance, balances_of};
-use super::reservations::reservation_id;
 use crate::api::extract::{ReservationBody, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -59,14 +57,12 @@ pub struct ReservationExtendResponse {
 
 runtime_body!(ReservationExtendRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Moves the deadline of a hold",
-    parameters: || vec![reservation_id(), parameters::repeated_idempotency_key()],
-    request: required::<ReservationExtendRequest>(),
-    responses: &[json::<ReservationExtendResponse>(200, "The new deadline.")],
-    errors: &[404, 409, 410],
-    handler: |method| on(method, extend),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(extend, "Moves the deadline of a hold")
+        .idempotent()
+        .takes::<ReservationExtendRequest>()
+        .returns::<ReservationExtendResponse>(200, "The new deadline.")
+        .refuses(&[404, 409, 410]);
 
 async fn extend(
     State(state): State<AppState>,

@@ -2,15 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::balances::{Balance, balances_of};
 use super::evidence::{self, EvidenceRef};
-use super::reservations::reservation_id;
 use crate::api::extract::{ReservationBody, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns, amount};
 use crate::api::state::AppState;
@@ -59,14 +57,12 @@ pub struct ReleaseResponse {
 
 runtime_body!(ReleaseRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Returns a hold without a charge",
-    parameters: || vec![reservation_id(), parameters::repeated_idempotency_key()],
-    request: required::<ReleaseRequest>(),
-    responses: &[json::<ReleaseResponse>(200, "What was returned.")],
-    errors: &[404, 409, 410],
-    handler: |method| on(method, release),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(release, "Returns a hold without a charge")
+        .idempotent()
+        .takes::<ReleaseRequest>()
+        .returns::<ReleaseResponse>(200, "What was returned.")
+        .refuses(&[404, 409, 410]);
 
 async fn release(
     State(state): State<AppState>,

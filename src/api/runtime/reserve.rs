@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,7 +10,7 @@ use super::balances::{Balance, balances_of};
 use super::evidence::{self, EvidenceRef};
 use crate::api::errors::ApiError;
 use crate::api::extract::{ApiJson, runtime_body};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -130,17 +129,14 @@ pub struct ReservationCreateResponse {
 
 runtime_body!(ReservationCreateRequest);
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Holds an amount on every budget that encloses the subject, or on none",
-    parameters: || vec![parameters::repeated_idempotency_key()],
-    request: required::<ReservationCreateRequest>(),
-    responses: &[json::<ReservationCreateResponse>(
-        200,
-        "The hold, or the outcome of a dry run.",
-    )],
-    errors: &[404, 409],
-    handler: |method| on(method, reserve),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    reserve,
+    "Holds an amount on every budget that encloses the subject, or on none"
+)
+.idempotent()
+.takes::<ReservationCreateRequest>()
+.returns::<ReservationCreateResponse>(200, "The hold, or the outcome of a dry run.")
+.refuses(&[404, 409]);
 
 async fn reserve(
     State(state): State<AppState>,

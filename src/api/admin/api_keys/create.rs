@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::ApiKeyCreateResponse;
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::ApiKeyCreateRequest;
@@ -16,14 +15,14 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates an API key; the response is the only one that shows it",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<ApiKeyCreateRequest>(),
-    responses: &[json::<ApiKeyCreateResponse>(201, "The new key.")],
-    errors: &[409],
-    handler: |method| on(method, create_api_key),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    create_api_key,
+    "Creates an API key; the response is the only one that shows it"
+)
+.idempotent()
+.takes::<ApiKeyCreateRequest>()
+.returns::<ApiKeyCreateResponse>(201, "The new key.")
+.refuses(&[409]);
 
 async fn create_api_key(
     State(state): State<AppState>,

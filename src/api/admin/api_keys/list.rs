@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::{ApiKeyFilter, ApiKeySort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -42,14 +41,10 @@ impl List for ApiKeys {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists API keys, of one tenant or of all",
-    parameters: parameters::<ApiKeys>,
-    request: None,
-    responses: &[json::<ApiKeyListResponse>(200, "A page of API keys.")],
-    errors: &[],
-    handler: |method| on(method, list_api_keys),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_api_keys, "Lists API keys, of one tenant or of all")
+        .query(parameters::<ApiKeys>)
+        .returns::<ApiKeyListResponse>(200, "A page of API keys.");
 
 async fn list_api_keys(
     State(state): State<AppState>,

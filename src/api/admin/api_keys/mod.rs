@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use crate::admin::AdminError;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::operation::parameters::{self, Parameter, text};
 use crate::api::query::Query;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -87,10 +86,6 @@ impl ApiKeyRevokeQuery {
             reason: Query::parse_admin(query).text("reason", 512)?,
         })
     }
-}
-
-fn key_id() -> Parameter {
-    parameters::path("key_id", "Names the key.", text())
 }
 
 /// The tenant of the key that a path names.

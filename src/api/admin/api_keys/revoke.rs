@@ -1,14 +1,13 @@
 //! Revokes an API key.
 
 use axum::extract::State;
-use axum::routing::on;
 use serde_json::json;
 
-use super::{ApiKeyRevokeQuery, changed, key_id, owner_of};
+use super::{ApiKeyRevokeQuery, changed, owner_of};
 use crate::admin::Request;
 use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
 use crate::api::extract::RawQuery;
-use crate::api::operation::{self, Declaration, parameters};
+use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::api_key::ApiKey;
@@ -16,21 +15,15 @@ use crate::domain::cause::Cause;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Revokes an API key at once",
-    parameters: || {
-        let reason = json!({"type": "string", "maxLength": 512});
-        vec![
-            key_id(),
-            parameters::query("reason", "Why, for the record.", reason),
-            parameters::idempotency_key(),
-        ]
-    },
-    request: None,
-    responses: &[operation::json::<ApiKey>(200, "The revoked key.")],
-    errors: &[404, 409],
-    handler: |method| on(method, revoke_api_key),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(revoke_api_key, "Revokes an API key at once")
+        .query(|| {
+            let reason = json!({"type": "string", "maxLength": 512});
+            vec![parameters::query("reason", "Why, for the record.", reason)]
+        })
+        .idempotent()
+        .returns::<ApiKey>(200, "The revoked key.")
+        .refuses(&[404, 409]);
 
 async fn revoke_api_key(
     State(state): State<AppState>,

@@ -1,26 +1,25 @@
 //! Changes an API key.
 
 use axum::extract::State;
-use axum::routing::on;
 
-use super::{changed, key_id, owner_of};
+use super::{changed, owner_of};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::api_key::{ApiKey, ApiKeyUpdateRequest};
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes an API key; its next use is judged by what it is then",
-    parameters: || vec![key_id(), parameters::idempotency_key()],
-    request: required::<ApiKeyUpdateRequest>(),
-    responses: &[json::<ApiKey>(200, "The key as it is now.")],
-    errors: &[404, 409],
-    handler: |method| on(method, update_api_key),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    update_api_key,
+    "Changes an API key; its next use is judged by what it is then"
+)
+.idempotent()
+.takes::<ApiKeyUpdateRequest>()
+.returns::<ApiKey>(200, "The key as it is now.")
+.refuses(&[404, 409]);
 
 async fn update_api_key(
     State(state): State<AppState>,

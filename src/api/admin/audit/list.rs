@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 
 use super::AuditLogListResponse;
 use super::queries::AuditEntries;
@@ -13,23 +12,18 @@ use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists what was done and refused, of one tenant or of all",
-    parameters: parameters::<AuditEntries>,
-    request: None,
-    responses: &[json::<AuditLogListResponse>(
-        200,
-        "A page of audit entries.",
-    )],
-    errors: &[],
-    handler: |method| on(method, list_audit_logs),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    list_audit_logs,
+    "Lists what was done and refused, of one tenant or of all"
+)
+.query(parameters::<AuditEntries>)
+.returns::<AuditLogListResponse>(200, "A page of audit entries.");
 
 async fn list_audit_logs(
     State(state): State<AppState>,

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::check_unit;
 use super::requests::read_scope;
@@ -11,7 +10,7 @@ use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
@@ -20,14 +19,12 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates a budget at a scope",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<BudgetCreateRequest>(),
-    responses: &[json::<BudgetLedger>(201, "The new budget.")],
-    errors: &[409],
-    handler: |method| on(method, create_budget),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(create_budget, "Creates a budget at a scope")
+        .idempotent()
+        .takes::<BudgetCreateRequest>()
+        .returns::<BudgetLedger>(201, "The new budget.")
+        .refuses(&[409]);
 
 async fn create_budget(
     State(state): State<AppState>,

@@ -1,14 +1,13 @@
 //! Freezes a budget.
 
 use axum::extract::State;
-use axum::routing::on;
 
 use super::update::{changed, payload_hash};
-use super::{BudgetTarget, change_parameters};
+use super::{BudgetTarget, target_parameters};
 use crate::admin::Request;
 use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
 use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, json, optional};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::BudgetLedger;
@@ -27,14 +26,15 @@ object! {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Freezes a budget: nothing new is reserved, charged by an event, or funded",
-    parameters: change_parameters,
-    request: optional::<BudgetStatusTransitionRequest>(),
-    responses: &[json::<BudgetLedger>(200, "The frozen budget.")],
-    errors: &[404, 409],
-    handler: |method| on(method, freeze_budget),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    freeze_budget,
+    "Freezes a budget: nothing new is reserved, charged by an event, or funded"
+)
+.query(target_parameters)
+.idempotent()
+.may_take::<BudgetStatusTransitionRequest>()
+.returns::<BudgetLedger>(200, "The frozen budget.")
+.refuses(&[404, 409]);
 
 async fn freeze_budget(
     state: State<AppState>,

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::{BudgetFundingRequest, BudgetFundingResponse, BudgetTarget, target_parameters};
 use crate::admin::{Funding, Request};
@@ -13,7 +12,7 @@ use crate::api::admin::target_tenant;
 use crate::api::body::idempotency_key;
 use crate::api::extract::RawQuery;
 use crate::api::operation::parameters::{self, Parameter, text};
-use crate::api::operation::{Declaration, Operation, json, required};
+use crate::api::operation::{Declaration, Operation, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::amount::Amount;
@@ -22,28 +21,21 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes what a budget has",
-    parameters,
-    request: required::<BudgetFundingRequest>(),
-    responses: &[json::<BudgetFundingResponse>(
-        200,
-        "The figures before and after.",
-    )],
-    errors: &[404, 409],
-    handler: |method| on(method, fund_budget),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(fund_budget, "Changes what a budget has")
+        .query(parameters)
+        .idempotent()
+        .takes::<BudgetFundingRequest>()
+        .returns::<BudgetFundingResponse>(200, "The figures before and after.")
+        .refuses(&[404, 409]);
 
 fn parameters() -> Vec<Parameter> {
     let mut parameters = target_parameters();
-    parameters.extend([
-        parameters::query(
-            "tenant_id",
-            "Whose budget it is. Required with the admin key; without effect with an API key.",
-            text(),
-        ),
-        parameters::idempotency_key(),
-    ]);
+    parameters.push(parameters::query(
+        "tenant_id",
+        "Whose budget it is. Required with the admin key; without effect with an API key.",
+        text(),
+    ));
     parameters
 }
 

@@ -2,27 +2,23 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::{BudgetTarget, target_parameters};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::scope::Level;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Shows the budget of a scope and unit",
-    parameters: target_parameters,
-    request: None,
-    responses: &[json::<BudgetLedger>(200, "The budget.")],
-    errors: &[404],
-    handler: |method| on(method, lookup_budget),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(lookup_budget, "Shows the budget of a scope and unit")
+        .query(target_parameters)
+        .returns::<BudgetLedger>(200, "The budget.")
+        .refuses(&[404]);
 
 async fn lookup_budget(
     State(state): State<AppState>,

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::{BudgetFilter, BudgetSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -10,7 +9,7 @@ use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -73,14 +72,9 @@ impl List for Budgets {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists budgets",
-    parameters: parameters::<Budgets>,
-    request: None,
-    responses: &[json::<BudgetListResponse>(200, "A page of budgets.")],
-    errors: &[],
-    handler: |method| on(method, list_budgets),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(list_budgets, "Lists budgets")
+    .query(parameters::<Budgets>)
+    .returns::<BudgetListResponse>(200, "A page of budgets.");
 
 async fn list_budgets(
     State(state): State<AppState>,

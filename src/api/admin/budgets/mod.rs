@@ -79,10 +79,3 @@ fn target_parameters() -> Vec<Parameter> {
         parameters::required_query("unit", "What the budget counts.", units),
     ]
 }
-
-/// The parameters of a change to one budget.
-fn change_parameters() -> Vec<Parameter> {
-    let mut parameters = target_parameters();
-    parameters.push(parameters::idempotency_key());
-    parameters
-}

@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::{BudgetTarget, change_parameters, check_unit};
+use super::{BudgetTarget, check_unit, target_parameters};
 use crate::admin::{AdminError, Request};
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, json, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
@@ -19,14 +18,13 @@ use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::scope::Level;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes what an operator set on a budget",
-    parameters: change_parameters,
-    request: required::<BudgetUpdateRequest>(),
-    responses: &[json::<BudgetLedger>(200, "The budget as it is now.")],
-    errors: &[404, 409],
-    handler: |method| on(method, update_budget),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(update_budget, "Changes what an operator set on a budget")
+        .query(target_parameters)
+        .idempotent()
+        .takes::<BudgetUpdateRequest>()
+        .returns::<BudgetLedger>(200, "The budget as it is now.")
+        .refuses(&[404, 409]);
 
 async fn update_budget(
     State(state): State<AppState>,

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::on;
 
 use super::{BudgetBulkActionRequest, BudgetBulkActionResponse, bulk_request, response_of};
 use crate::admin::{BudgetFilter, Request};
@@ -11,7 +10,7 @@ use crate::api::admin::extract::AdminJson;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::state::AppState;
 use crate::domain::amount::Amount;
 use crate::domain::bulk::BulkFunding;
@@ -20,17 +19,12 @@ use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::admin::AdminRefusal;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Funds up to 500 budgets of a tenant",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<BudgetBulkActionRequest>(),
-    responses: &[json::<BudgetBulkActionResponse>(
-        200,
-        "The outcome of each budget.",
-    )],
-    errors: &[404, 409],
-    handler: |method| on(method, bulk_action_budgets),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(bulk_action_budgets, "Funds up to 500 budgets of a tenant")
+        .idempotent()
+        .takes::<BudgetBulkActionRequest>()
+        .returns::<BudgetBulkActionResponse>(200, "The outcome of each budget.")
+        .refuses(&[404, 409]);
 
 async fn bulk_action_budgets(
     State(state): State<AppState>,

@@ -3,30 +3,26 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::on;
 
 use super::{TenantBulkActionRequest, TenantBulkActionResponse, bulk_request, response_of};
 use crate::admin::{Request, TenantFilter};
 use crate::api::admin::extract::AdminJson;
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::search::Search;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Suspends, reactivates or closes up to 500 tenants",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<TenantBulkActionRequest>(),
-    responses: &[json::<TenantBulkActionResponse>(
-        200,
-        "The outcome of each tenant.",
-    )],
-    errors: &[409],
-    handler: |method| on(method, bulk_action_tenants),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    bulk_action_tenants,
+    "Suspends, reactivates or closes up to 500 tenants"
+)
+.idempotent()
+.takes::<TenantBulkActionRequest>()
+.returns::<TenantBulkActionResponse>(200, "The outcome of each tenant.")
+.refuses(&[409]);
 
 async fn bulk_action_tenants(
     State(state): State<AppState>,

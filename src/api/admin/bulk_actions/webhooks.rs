@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::on;
 
 use super::{WebhookBulkActionRequest, WebhookBulkActionResponse, bulk_request, response_of};
 use crate::admin::Request;
@@ -11,24 +10,21 @@ use crate::admin::webhooks::{OwnerFilter, WebhookFilter};
 use crate::api::admin::extract::AdminJson;
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::search::Search;
 use crate::domain::webhook::Owner;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Pauses, resumes or deletes up to 500 webhook subscriptions",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<WebhookBulkActionRequest>(),
-    responses: &[json::<WebhookBulkActionResponse>(
-        200,
-        "The outcome of each subscription.",
-    )],
-    errors: &[409],
-    handler: |method| on(method, bulk_action_webhooks),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    bulk_action_webhooks,
+    "Pauses, resumes or deletes up to 500 webhook subscriptions"
+)
+.idempotent()
+.takes::<WebhookBulkActionRequest>()
+.returns::<WebhookBulkActionResponse>(200, "The outcome of each subscription.")
+.refuses(&[409]);
 
 async fn bulk_action_webhooks(
     State(state): State<AppState>,

@@ -2,11 +2,10 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::Granted;
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::permission::Permission;
@@ -156,14 +155,9 @@ impl AuthIntrospectResponse {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Tells who the caller is and what they may do",
-    parameters: Vec::new,
-    request: None,
-    responses: &[json::<AuthIntrospectResponse>(200, "The caller.")],
-    errors: &[],
-    handler: |method| on(method, introspect),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(introspect, "Tells who the caller is and what they may do")
+        .returns::<AuthIntrospectResponse>(200, "The caller.");
 
 async fn introspect(
     State(state): State<AppState>,

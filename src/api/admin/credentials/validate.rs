@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use crate::admin::ValidatedApiKey;
 use crate::api::admin::extract::AdminJson;
-use crate::api::operation::{self, Declaration, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -72,17 +71,10 @@ impl From<ValidatedApiKey> for ApiKeyValidationResponse {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Tells whether an API key is valid",
-    parameters: Vec::new,
-    request: required::<ApiKeyValidationRequest>(),
-    responses: &[operation::json::<ApiKeyValidationResponse>(
-        200,
-        "Whether it is, or what is wrong with it.",
-    )],
-    errors: &[],
-    handler: |method| on(method, validate_api_key),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(validate_api_key, "Tells whether an API key is valid")
+        .takes::<ApiKeyValidationRequest>()
+        .returns::<ApiKeyValidationResponse>(200, "Whether it is, or what is wrong with it.");
 
 async fn validate_api_key(
     State(state): State<AppState>,

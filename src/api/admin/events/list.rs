@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 
 use super::queries::AllEvents;
 use super::{EventListResponse, response};
@@ -13,21 +12,17 @@ use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists events, of one tenant or of all",
-    parameters: parameters::<AllEvents>,
-    request: None,
-    responses: &[json::<EventListResponse>(200, "A page of events.")],
-    errors: &[],
-    handler: |method| on(method, list_events),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_events, "Lists events, of one tenant or of all")
+        .query(parameters::<AllEvents>)
+        .returns::<EventListResponse>(200, "A page of events.");
 
 async fn list_events(
     State(state): State<AppState>,

@@ -2,27 +2,24 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::queries::TenantEvents;
 use super::{EventListResponse, response};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists the events of the key's own tenant, latest first",
-    parameters: parameters::<TenantEvents>,
-    request: None,
-    responses: &[json::<EventListResponse>(200, "A page of events.")],
-    errors: &[],
-    handler: |method| on(method, list_own_events),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    list_own_events,
+    "Lists the events of the key's own tenant, latest first"
+)
+.query(parameters::<TenantEvents>)
+.returns::<EventListResponse>(200, "A page of events.");
 
 async fn list_own_events(
     State(state): State<AppState>,

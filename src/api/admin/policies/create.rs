@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -19,14 +18,14 @@ use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{Policy, PolicyCreateRequest, ScopePattern};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates a policy, which counts from the next request on",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<PolicyCreateRequest>(),
-    responses: &[json::<Policy>(201, "The new policy.")],
-    errors: &[409],
-    handler: |method| on(method, create_policy),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    create_policy,
+    "Creates a policy, which counts from the next request on"
+)
+.idempotent()
+.takes::<PolicyCreateRequest>()
+.returns::<Policy>(201, "The new policy.")
+.refuses(&[409]);
 
 async fn create_policy(
     State(state): State<AppState>,

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::PolicyFilter;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -11,7 +10,7 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::parameters::text;
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -64,14 +63,10 @@ impl List for Policies {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists the policies of a tenant",
-    parameters: parameters::<Policies>,
-    request: None,
-    responses: &[json::<PolicyListResponse>(200, "A page of policies.")],
-    errors: &[],
-    handler: |method| on(method, list_policies),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_policies, "Lists the policies of a tenant")
+        .query(parameters::<Policies>)
+        .returns::<PolicyListResponse>(200, "A page of policies.");
 
 async fn list_policies(
     State(state): State<AppState>,

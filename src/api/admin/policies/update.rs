@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -16,19 +15,12 @@ use crate::domain::ids::TenantId;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{Policy, PolicyUpdateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes a policy from the next request on",
-    parameters: || {
-        vec![
-            parameters::path("policy_id", "Names the policy.", parameters::text()),
-            parameters::idempotency_key(),
-        ]
-    },
-    request: required::<PolicyUpdateRequest>(),
-    responses: &[json::<Policy>(200, "The policy as it is now.")],
-    errors: &[404, 409],
-    handler: |method| on(method, update_policy),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(update_policy, "Changes a policy from the next request on")
+        .idempotent()
+        .takes::<PolicyUpdateRequest>()
+        .returns::<Policy>(200, "The policy as it is now.")
+        .refuses(&[404, 409]);
 
 async fn update_policy(
     State(state): State<AppState>,

@@ -2,29 +2,23 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates a tenant",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<TenantCreateRequest>(),
-    responses: &[
-        json::<Tenant>(200, "The tenant of that id and name, which exists already."),
-        json::<Tenant>(201, "The new tenant."),
-    ],
-    errors: &[409],
-    handler: |method| on(method, create_tenant),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Creates a tenant")
+    .idempotent()
+    .takes::<TenantCreateRequest>()
+    .returns::<Tenant>(200, "The tenant of that id and name, which exists already.")
+    .returns::<Tenant>(201, "The new tenant.")
+    .refuses(&[409]);
 
 async fn create_tenant(
     State(state): State<AppState>,

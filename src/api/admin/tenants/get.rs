@@ -2,26 +2,19 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::tenant_id;
 use crate::api::admin::extract::PathId;
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::Tenant;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Shows a tenant",
-    parameters: || vec![tenant_id()],
-    request: None,
-    responses: &[json::<Tenant>(200, "The tenant.")],
-    errors: &[404],
-    handler: |method| on(method, get_tenant),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(get_tenant, "Shows a tenant")
+    .returns::<Tenant>(200, "The tenant.")
+    .refuses(&[404]);
 
 async fn get_tenant(State(state): State<AppState>, PathId(id): PathId) -> Returns<Tenant> {
     let context = ErrorContext {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::{TenantFilter, TenantSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -10,7 +9,7 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::parameters::text;
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -48,14 +47,9 @@ impl List for Tenants {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists tenants",
-    parameters: parameters::<Tenants>,
-    request: None,
-    responses: &[json::<TenantListResponse>(200, "A page of tenants.")],
-    errors: &[],
-    handler: |method| on(method, list_tenants),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(list_tenants, "Lists tenants")
+    .query(parameters::<Tenants>)
+    .returns::<TenantListResponse>(200, "A page of tenants.");
 
 async fn list_tenants(
     State(state): State<AppState>,

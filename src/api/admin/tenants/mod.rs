@@ -6,9 +6,3 @@ pub mod list;
 pub mod update;
 
 pub use list::{TenantListResponse, Tenants};
-
-use crate::api::operation::parameters::{self, Parameter, text};
-
-fn tenant_id() -> Parameter {
-    parameters::path("tenant_id", "Names the tenant.", text())
-}

@@ -4,10 +4,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 use serde_json::json;
 
-use super::tenant_id;
 use crate::admin::tenants::closing::Turn;
 use crate::admin::{AdminError, Request};
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
@@ -15,7 +13,7 @@ use crate::api::admin::in_progress;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::auth::audit::AlreadyAudited;
 use crate::api::errors::ApiError;
-use crate::api::operation::{self, Declaration, parameters, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
@@ -24,14 +22,12 @@ use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes, suspends or closes a tenant",
-    parameters: || vec![tenant_id(), parameters::idempotency_key()],
-    request: required::<TenantUpdateRequest>(),
-    responses: &[operation::json::<Tenant>(200, "The tenant as it is now.")],
-    errors: &[404, 409],
-    handler: |method| on(method, update_tenant),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(update_tenant, "Changes, suspends or closes a tenant")
+        .idempotent()
+        .takes::<TenantUpdateRequest>()
+        .returns::<Tenant>(200, "The tenant as it is now.")
+        .refuses(&[404, 409]);
 
 async fn update_tenant(
     State(state): State<AppState>,

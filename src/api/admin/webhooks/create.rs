@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::{WebhookCreateResponse, error_of};
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
 use crate::api::admin::webhooks::queries::OwnerQuery;
 use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, Operation, json, parameters, required};
+use crate::api::operation::{Declaration, Operation, declare, parameters};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -17,20 +16,18 @@ use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::webhook::{Owner, WebhookCreateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates a webhook subscription; the response is the only one that shows its signing secret",
-    parameters: || {
-        let owner = "Whose it is. Absent: the operator's own, for events of all tenants.";
-        vec![
-            parameters::query("tenant_id", owner, parameters::text()),
-            parameters::idempotency_key(),
-        ]
-    },
-    request: required::<WebhookCreateRequest>(),
-    responses: &[json::<WebhookCreateResponse>(201, "The new subscription.")],
-    errors: &[404, 409],
-    handler: |method| on(method, create_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    create_webhook,
+    "Creates a webhook subscription; the response is the only one that shows its signing secret"
+)
+.query(|| {
+    let owner = "Whose it is. Absent: the operator's own, for events of all tenants.";
+    vec![parameters::query("tenant_id", owner, parameters::text())]
+})
+.idempotent()
+.takes::<WebhookCreateRequest>()
+.returns::<WebhookCreateResponse>(201, "The new subscription.")
+.refuses(&[404, 409]);
 
 async fn create_webhook(
     State(state): State<AppState>,

@@ -1,13 +1,12 @@
 //! Creates a webhook subscription of the API key's tenant.
 
 use axum::extract::State;
-use axum::routing::on;
 
 use super::WebhookCreateResponse;
 use super::create::create_for;
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
-use crate::api::operation::{Declaration, Operation, json, parameters, required};
+use crate::api::operation::{Declaration, Operation, declare};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
@@ -15,14 +14,7 @@ use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::webhook::{Owner, WebhookCreateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret",
-    parameters: || vec![parameters::idempotency_key()],
-    request: required::<WebhookCreateRequest>(),
-    responses: &[json::<WebhookCreateResponse>(201, "The new subscription.")],
-    errors: &[409],
-    handler: |method| on(method, create_own_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(create_own_webhook, "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret").idempotent().takes::<WebhookCreateRequest>().returns::<WebhookCreateResponse>(201, "The new subscription.").refuses(&[409]);
 
 async fn create_own_webhook(
     State(state): State<AppState>,

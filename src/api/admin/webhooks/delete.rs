@@ -1,13 +1,12 @@
 //! Deletes a webhook subscription.
 
 use axum::extract::State;
-use axum::routing::on;
 
-use super::{error_of, subscription_id};
+use super::error_of;
 use crate::admin::Request;
 use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
 use crate::api::errors::ApiError;
-use crate::api::operation::{Declaration, Operation, empty, parameters};
+use crate::api::operation::{Declaration, Operation, declare};
 use crate::api::response::CheckedNoContent;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -15,14 +14,13 @@ use crate::domain::cause::Cause;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Deletes a webhook subscription with its secrets",
-    parameters: || vec![subscription_id(), parameters::idempotency_key()],
-    request: None,
-    responses: &[empty("It is gone.")],
-    errors: &[404, 409],
-    handler: |method| on(method, delete_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    delete_webhook,
+    "Deletes a webhook subscription with its secrets"
+)
+.idempotent()
+.returns_nothing("It is gone.")
+.refuses(&[404, 409]);
 
 async fn delete_webhook(
     State(state): State<AppState>,

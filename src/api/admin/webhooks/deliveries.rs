@@ -2,34 +2,25 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::queries::Deliveries;
-use super::{WebhookDeliveryListResponse, error_of, subscription_id};
+use super::{WebhookDeliveryListResponse, error_of};
 use crate::api::admin::extract::PathId;
 use crate::api::extract::RawQuery;
 use crate::api::list::{self, ListRequest};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists the deliveries to a webhook subscription, newest first",
-    parameters: || {
-        let mut parameters = vec![subscription_id()];
-        parameters.extend(list::parameters::<Deliveries>());
-        parameters
-    },
-    request: None,
-    responses: &[json::<WebhookDeliveryListResponse>(
-        200,
-        "A page of deliveries.",
-    )],
-    errors: &[404],
-    handler: |method| on(method, list_deliveries),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    list_deliveries,
+    "Lists the deliveries to a webhook subscription, newest first"
+)
+.query(list::parameters::<Deliveries>)
+.returns::<WebhookDeliveryListResponse>(200, "A page of deliveries.")
+.refuses(&[404]);
 
 async fn list_deliveries(
     State(state): State<AppState>,

@@ -2,24 +2,19 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::{error_of, subscription_id};
+use super::error_of;
 use crate::api::admin::extract::PathId;
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::webhook::Subscription;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Shows a webhook subscription",
-    parameters: || vec![subscription_id()],
-    request: None,
-    responses: &[json::<Subscription>(200, "The subscription.")],
-    errors: &[404],
-    handler: |method| on(method, get_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(get_webhook, "Shows a webhook subscription")
+        .returns::<Subscription>(200, "The subscription.")
+        .refuses(&[404]);
 
 async fn get_webhook(
     State(state): State<AppState>,

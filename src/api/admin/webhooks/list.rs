@@ -2,26 +2,21 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::WebhookListResponse;
 use super::queries::AllWebhooks;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists webhook subscriptions",
-    parameters: parameters::<AllWebhooks>,
-    request: None,
-    responses: &[json::<WebhookListResponse>(200, "A page of subscriptions.")],
-    errors: &[],
-    handler: |method| on(method, list_webhooks),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_webhooks, "Lists webhook subscriptions")
+        .query(parameters::<AllWebhooks>)
+        .returns::<WebhookListResponse>(200, "A page of subscriptions.");
 
 async fn list_webhooks(
     State(state): State<AppState>,

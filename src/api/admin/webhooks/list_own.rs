@@ -2,27 +2,22 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::queries::{TenantWebhooks, listed_tenant};
 use super::{WebhookListResponse, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists a tenant's webhook subscriptions",
-    parameters: parameters::<TenantWebhooks>,
-    request: None,
-    responses: &[json::<WebhookListResponse>(200, "A page of subscriptions.")],
-    errors: &[],
-    handler: |method| on(method, list_own_webhooks),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_own_webhooks, "Lists a tenant's webhook subscriptions")
+        .query(parameters::<TenantWebhooks>)
+        .returns::<WebhookListResponse>(200, "A page of subscriptions.");
 
 async fn list_own_webhooks(
     State(state): State<AppState>,

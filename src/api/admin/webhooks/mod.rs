@@ -20,7 +20,6 @@ use crate::admin::webhooks::WebhookError;
 use crate::api::admin::refusals;
 use crate::api::errors::ApiError;
 use crate::api::list::list_response;
-use crate::api::operation::parameters::{self, Parameter, text};
 use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::webhook::{Delivery, Subscription};
@@ -81,10 +80,6 @@ object! {
         /// How long that may take, in seconds.
         pub estimated_completion_seconds: i64 { required: false },
     }
-}
-
-fn subscription_id() -> Parameter {
-    parameters::path("subscription_id", "Names the subscription.", text())
 }
 
 /// The error that a client gets. `tenant` and `webhook`: what the request names.

@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use super::requests::WebhookReplay;
-use super::{ReplayResponse, error_of, subscription_id};
+use super::{ReplayResponse, error_of};
 use crate::admin::Request;
 use crate::admin::webhooks::Replay;
 use crate::api::admin::extract::{AdminJson, PathId};
-use crate::api::operation::{Declaration, json, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -17,14 +16,11 @@ use crate::domain::cause::Cause;
 use crate::domain::moment::Window;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Queues past events for delivery once more",
-    parameters: || vec![subscription_id()],
-    request: required::<WebhookReplay>(),
-    responses: &[json::<ReplayResponse>(202, "What was queued.")],
-    errors: &[404, 409],
-    handler: |method| on(method, replay_events),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(replay_events, "Queues past events for delivery once more")
+        .takes::<WebhookReplay>()
+        .returns::<ReplayResponse>(202, "What was queued.")
+        .refuses(&[404, 409]);
 
 async fn replay_events(
     State(state): State<AppState>,

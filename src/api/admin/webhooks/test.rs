@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::{error_of, subscription_id};
+use super::error_of;
 use crate::admin::Request;
 use crate::admin::webhooks::WebhookTestResponse;
 use crate::api::admin::extract::PathId;
-use crate::api::operation::{Declaration, Operation, json};
+use crate::api::operation::{Declaration, Operation, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -16,14 +15,12 @@ use crate::domain::cause::Cause;
 use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Sends a signed test event to the receiver now, and reports the outcome",
-    parameters: || vec![subscription_id()],
-    request: None,
-    responses: &[json::<WebhookTestResponse>(200, "The outcome.")],
-    errors: &[404, 409],
-    handler: |method| on(method, test_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    test_webhook,
+    "Sends a signed test event to the receiver now, and reports the outcome"
+)
+.returns::<WebhookTestResponse>(200, "The outcome.")
+.refuses(&[404, 409]);
 
 async fn test_webhook(
     State(state): State<AppState>,

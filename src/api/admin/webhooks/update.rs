@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::{error_of, subscription_id};
+use super::error_of;
 use crate::admin::Request;
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
-use crate::api::operation::{Declaration, Operation, json, parameters, required};
+use crate::api::operation::{Declaration, Operation, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -16,17 +15,12 @@ use crate::domain::json::Json;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::webhook::{Subscription, WebhookUpdateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Changes a webhook subscription",
-    parameters: || vec![subscription_id(), parameters::idempotency_key()],
-    request: required::<WebhookUpdateRequest>(),
-    responses: &[json::<Subscription>(
-        200,
-        "The subscription after the change.",
-    )],
-    errors: &[404, 409],
-    handler: |method| on(method, update_webhook),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(update_webhook, "Changes a webhook subscription")
+        .idempotent()
+        .takes::<WebhookUpdateRequest>()
+        .returns::<Subscription>(200, "The subscription after the change.")
+        .refuses(&[404, 409]);
 
 async fn update_webhook(
     State(state): State<AppState>,

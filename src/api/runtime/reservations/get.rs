@@ -2,24 +2,19 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
-use super::{Reservation, reservation_id};
+use super::Reservation;
 use crate::api::extract::PathReservation;
-use crate::api::operation::{Declaration, json};
+use crate::api::operation::{Declaration, declare};
 use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Shows a reservation",
-    parameters: || vec![reservation_id()],
-    request: None,
-    responses: &[json::<Reservation>(200, "The reservation.")],
-    errors: &[404, 410],
-    handler: |method| on(method, get_reservation),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(get_reservation, "Shows a reservation")
+        .returns::<Reservation>(200, "The reservation.")
+        .refuses(&[404, 410]);
 
 async fn get_reservation(
     State(state): State<AppState>,

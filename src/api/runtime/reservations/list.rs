@@ -2,14 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 use serde_json::json;
 
 use super::Reservation;
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, Operation, Plane, json as json_response};
+use crate::api::operation::{Declaration, Operation, Plane, declare};
 use crate::api::refusals::{ErrorContext, error_of, store_error};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
@@ -105,17 +104,10 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
     include
 }
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Lists reservations",
-    parameters: parameters::<Reservations>,
-    request: None,
-    responses: &[json_response::<ReservationListResponse>(
-        200,
-        "A page of reservations.",
-    )],
-    errors: &[],
-    handler: |method| on(method, list_reservations),
-};
+pub(in crate::api) const DECLARATION: Declaration =
+    declare!(list_reservations, "Lists reservations")
+        .query(parameters::<Reservations>)
+        .returns::<ReservationListResponse>(200, "A page of reservations.");
 
 async fn list_reservations(
     State(state): State<AppState>,

@@ -4,11 +4,9 @@ pub mod get;
 pub mod list;
 
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::evidence::ReservationEvidence;
-use crate::api::operation::parameters::{self, Parameter};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::ids::ReservationId;
@@ -90,10 +88,4 @@ impl From<ledger::Reservation> for Reservation {
             evidence: None,
         }
     }
-}
-
-/// The parameter of the path.
-pub(super) fn reservation_id() -> Parameter {
-    let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
-    parameters::path("reservation_id", "Names the reservation.", schema)
 }

@@ -2,26 +2,23 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::on;
 
 use crate::admin::Request;
 use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::extract::AdminJson;
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::operation::{Declaration, json, required};
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
 use crate::domain::payload_hash::PayloadHash;
 
-pub(in crate::api) const DECLARATION: Declaration = Declaration {
-    summary: "Replaces the rules for addresses of webhooks; what is left out has its default",
-    parameters: Vec::new,
-    request: required::<WebhookSecurityConfig>(),
-    responses: &[json::<WebhookSecurityConfig>(200, "The rules.")],
-    errors: &[],
-    handler: |method| on(method, update_security),
-};
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    update_security,
+    "Replaces the rules for addresses of webhooks; what is left out has its default"
+)
+.takes::<WebhookSecurityConfig>()
+.returns::<WebhookSecurityConfig>(200, "The rules.");
 
 async fn update_security(
     State(state): State<AppState>,
