@@ -3,6 +3,7 @@
 mod http;
 mod process;
 
+use std::error::Error;
 use std::io::IsTerminal as _;
 
 use prometheus::{Registry, TextEncoder};
@@ -27,6 +28,21 @@ pub fn start_log(args: &LogArgs) {
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
         LogFormat::Text => registry.with(lines.compact().with_target(false)).try_init(),
     };
+}
+
+/// An error and its causes on one line, without causes whose text an earlier one contains.
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut chain = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !chain.contains(&text) {
+            chain.push_str(": ");
+            chain.push_str(&text);
+        }
+        source = cause.source();
+    }
+    chain
 }
 
 /// The metrics of one process.

@@ -8,10 +8,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Url;
@@ -52,45 +51,6 @@ pub(super) fn headers(
     key.set_sensitive(true);
     headers.insert(key_header.clone(), key);
     Ok(headers)
-}
-
-/// Sends single requests with JSON bodies.
-pub(super) struct JsonClient {
-    connection: Connection,
-    headers: HeaderMap,
-}
-
-impl JsonClient {
-    /// A client that sends `headers` with each request to `url`.
-    pub fn new(url: Arc<Url>, headers: HeaderMap) -> Self {
-        Self {
-            connection: Connection::new(url),
-            headers,
-        }
-    }
-
-    /// Sends one request and returns status and JSON body; null where the body is no JSON.
-    ///
-    /// # Errors
-    /// [`NoResponse`].
-    pub async fn send(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<(StatusCode, Value), NoResponse> {
-        let path = format!("{}{path}", base_path(&self.connection.url));
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = path
-            .parse()
-            .map_err(|error| NoResponse::NotConnected(io::Error::other(error)))?;
-        *request.headers_mut() = self.headers.clone();
-        let response = self.connection.send(request).await?;
-        let body = serde_json::from_slice(&response.body).unwrap_or_default();
-        Ok((response.status, body))
-    }
 }
 
 /// A connection that opens when there is none.

@@ -3,7 +3,9 @@
 pub mod bench;
 pub mod dev;
 mod http;
+mod json_client;
 pub mod locate;
 pub mod operator;
+mod table;
 mod tenant_id;
 pub mod verify;

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::convert::Infallible;
-use std::error::Error;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,6 +21,7 @@ use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
 use crate::domain::ids::{RequestId, TenantId, TraceId};
+use crate::telemetry::error_chain;
 
 /// The ids of a request. Part of every request that went through [`outermost`]; an argument of handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +163,7 @@ fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
 /// The ids are part of the line: the span is there only from level INFO on.
 fn log_failure(error: &ApiError, correlation: &Correlation) {
     let Some(cause) = error.cause() else { return };
-    let chain = chain_of(cause);
+    let chain = error_chain(cause);
     let status = error.status().as_u16();
     let (request_id, trace_id) = (&correlation.request_id, &correlation.trace_id);
     if error.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -173,21 +173,6 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
         error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
             "answered {status}: {chain}");
     }
-}
-
-/// An error and its causes, without those that the one before has told already.
-fn chain_of(error: &dyn Error) -> String {
-    let mut chain = error.to_string();
-    let mut source = error.source();
-    while let Some(deeper) = source {
-        let told = deeper.to_string();
-        if !chain.contains(&told) {
-            chain.push_str(": ");
-            chain.push_str(&told);
-        }
-        source = deeper.source();
-    }
-    chain
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {

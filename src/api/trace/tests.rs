@@ -309,7 +309,7 @@ fn each_cause_of_a_failure_is_logged_once() {
     let refused = std::io::Error::other("connection refused");
     let error = Link::TellsItsCause(Box::new(Link::KeepsItsCause(refused)));
     assert_eq!(
-        chain_of(&error),
+        error_chain(&error),
         "unavailable: no connection in time: connection refused"
     );
 }

@@ -7,11 +7,10 @@ use serde::Serialize;
 use super::args::BenchArgs;
 use super::error::BenchError;
 use super::ledger::Difference;
-use super::report::{DISAGREES, Outcome, write_differences};
-use super::script::{COLUMNS, Script, ScriptRun};
+use super::report::{Outcome, write_disagreement};
+use super::script::{ScriptRun, table, totals};
 use super::session::Deployment;
 use super::stack::Stack;
-use super::table::Table;
 
 /// Figures of the two scripts.
 #[derive(Debug, Serialize)]
@@ -36,28 +35,23 @@ pub(super) async fn run(args: &BenchArgs) -> Result<BareReport, BenchError> {
     let stack = Stack::start_service(deployment).await?;
     let measured = measure(args, &stack).await;
     if args.key_prefix.is_none() {
-        stack.deployment.store()?.erase().await?;
+        stack.store.erase().await?;
     }
     measured
 }
 
 async fn measure(args: &BenchArgs, stack: &Stack) -> Result<BareReport, BenchError> {
-    let (load, store) = (&args.load, stack.deployment.store()?);
+    let load = &args.load;
     let tenant = stack.service.provision(load.scopes).await?;
     let scripts = stack.scripts(&tenant);
-    let before = store.statistics().await?.used_memory;
-    let reserve = Script::reserve_for(load.duration);
-    let mut reserve = scripts.run(load.clients, reserve).await?;
-    let commit = Script::Commit(std::mem::take(&mut reserve.held));
-    let commit = scripts.run(load.clients, commit).await?;
-    let after = store.statistics().await?.used_memory;
-    let mut totals = reserve.totals;
-    totals.add(&commit.totals);
+    let (scripts, bytes_per_reservation) = scripts
+        .reserve_and_commit(&stack.store, &[load.clients], load.duration)
+        .await?;
     Ok(BareReport {
         scopes: load.scopes,
-        bytes_per_reservation: (after as f64 - before as f64) / commit.held.len() as f64,
-        scripts: vec![reserve, commit],
-        differences: stack.service.check(&tenant, &totals).await?,
+        bytes_per_reservation,
+        differences: stack.service.check(&tenant, &totals(&scripts)).await?,
+        scripts,
     })
 }
 
@@ -69,19 +63,15 @@ impl Outcome for BareReport {
 
 impl fmt::Display for BareReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&format!("scripts alone, {} scopes", self.scopes), &COLUMNS);
-        for run in &self.scripts {
-            table.row(&run.name(), run.cells());
-        }
-        writeln!(f, "{table}")?;
-        let bytes = self.bytes_per_reservation;
+        writeln!(f, "{}", table(&self.scripts, self.scopes))?;
         writeln!(
             f,
-            "memory of Redis per committed reservation: {bytes:.0} bytes"
+            "memory of Redis per committed reservation: {:.0} bytes",
+            self.bytes_per_reservation
         )?;
-        if !self.differences.is_empty() {
-            writeln!(f, "ledger: {DISAGREES}")?;
+        match self.differences.is_empty() {
+            true => Ok(()),
+            false => write_disagreement(f, "ledger", &self.differences),
         }
-        write_differences(f, &self.differences)
     }
 }

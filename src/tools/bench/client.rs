@@ -13,10 +13,11 @@ use hyper::body::Bytes;
 use tokio::time::sleep;
 
 use super::args::{Operation, Workload};
-use super::ledger::Totals;
+use super::ledger::Effect;
 use super::recorder::Recorder;
 use super::requests::Requests;
-use super::response::{self, Failure, Outcome};
+use super::response::{self, Failure};
+use crate::telemetry::error_chain;
 use crate::tools::http::{Connection, NoResponse};
 
 /// After this long without a known outcome, an operation is given up.
@@ -35,31 +36,24 @@ pub(super) struct Shared {
     pub measure_from: Instant,
     /// No operation starts after this.
     pub until: Instant,
-    pub results: Mutex<Results>,
-}
-
-/// What all clients measured. They run on one thread, so the lock is always free.
-#[derive(Debug, Default)]
-pub(super) struct Results {
-    pub recorder: Recorder,
-    pub totals: Totals,
+    pub recorder: Mutex<Recorder>,
 }
 
 impl Shared {
-    /// Changes the results.
-    pub fn record<T>(&self, change: impl FnOnce(&mut Results) -> T) -> T {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut results)
+    /// Changes what all clients record. They run on one thread, so the lock is always free.
+    pub fn record<T>(&self, change: impl FnOnce(&mut Recorder) -> T) -> T {
+        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut recorder)
     }
 
     fn contradict(&self, example: impl FnOnce() -> String) {
-        self.record(|results| results.recorder.contradict(example));
+        self.record(|recorder| recorder.contradict(example));
     }
 }
 
-/// An operation to perform.
+/// One operation of a client.
 #[derive(Debug)]
-struct Order {
+struct Planned {
     operation: Operation,
     /// The estimate or the actual; a release has none.
     amount: i64,
@@ -68,27 +62,28 @@ struct Order {
     held: i64,
 }
 
-impl Order {
+impl Planned {
     /// Whether the service did exactly what was requested, given that budgets are ample.
-    fn is_fulfilled_by(&self, outcome: &Outcome) -> bool {
-        match *outcome {
-            Outcome::Reserved { amount, .. } => amount == self.amount,
-            Outcome::Committed { charged, released } => {
-                charged == self.amount && released == self.held - charged
-            }
-            Outcome::Released { amount } => amount == self.held,
-            Outcome::Charged { amount, .. } => amount == self.amount,
-            Outcome::Allowed => true,
-        }
+    fn is_fulfilled_by(&self, effect: &Effect) -> bool {
+        let (amount, held) = (self.amount, self.held);
+        let expected = match self.operation {
+            Operation::Reserve => (amount, 0),
+            Operation::Commit => (-held, amount),
+            Operation::Release => (-held, 0),
+            Operation::Event => (0, amount),
+            Operation::Decide => (0, 0),
+        };
+        (effect.reserved, effect.spent) == expected
     }
 }
 
+/// A client, and what it has in hand.
 pub(super) struct Client {
     shared: Arc<Shared>,
     number: u64,
     connection: Connection,
     sequence: u64,
-    /// What the next commit or release finishes.
+    /// The reservation that the next commit or release ends, and its amount.
     hold: Option<(String, i64)>,
 }
 
@@ -113,13 +108,13 @@ impl Client {
                 break;
             }
             // A commit or release has nothing to do when the reserve before it was refused.
-            if let Some(order) = self.order(*operation) {
-                self.perform(&order).await;
+            if let Some(planned) = self.plan(*operation) {
+                self.perform(&planned).await;
             }
         }
     }
 
-    fn order(&mut self, operation: Operation) -> Option<Order> {
+    fn plan(&mut self, operation: Operation) -> Option<Planned> {
         self.sequence += 1;
         let (reservation, held) = match operation {
             Operation::Commit | Operation::Release => self.hold.take()?,
@@ -130,7 +125,7 @@ impl Client {
             Operation::Commit => held - self.sequence as i64 % 101,
             _ => 1_000 + (self.sequence * 7_919 + self.number * 31) as i64 % 997,
         };
-        Some(Order {
+        Some(Planned {
             operation,
             amount,
             reservation,
@@ -138,47 +133,47 @@ impl Client {
         })
     }
 
-    async fn perform(&mut self, order: &Order) {
+    async fn perform(&mut self, planned: &Planned) {
         let mut key = String::with_capacity(32);
         // Writing to a string cannot fail.
         let _ = write!(key, "{}.{}.{}", self.shared.run, self.number, self.sequence);
+        let (amount, reservation) = (planned.amount, &planned.reservation);
         let requests = &self.shared.requests;
-        let request = requests.build(order.operation, &key, order.amount, &order.reservation);
-        let Some(request) = request else {
-            self.shared
-                .contradict(|| format!("an id that fits no path: {:?}", order.reservation));
+        let Some(request) = requests.build(planned.operation, &key, amount, reservation) else {
+            let example = || format!("an id that fits no path: {reservation:?}");
+            return self.shared.contradict(example);
+        };
+        let Some(effect) = self.complete(planned, &request).await else {
             return;
         };
-        let Some(outcome) = self.complete(order, &request).await else {
-            return;
-        };
-        self.shared.record(|results| results.totals.count(&outcome));
-        if !order.is_fulfilled_by(&outcome) {
-            self.shared.contradict(|| format!("{order:?}: {outcome:?}"));
+        self.shared
+            .record(|recorder| recorder.totals.count(&effect));
+        if !planned.is_fulfilled_by(&effect) {
+            let example = || format!("{planned:?}: {effect:?}");
+            self.shared.contradict(example);
         }
-        if let Outcome::Reserved {
-            reservation,
-            amount,
-        } = outcome
-        {
-            self.hold = Some((reservation, amount));
+        if planned.operation == Operation::Reserve {
+            self.hold = effect.id.map(|id| (id, effect.reserved));
         }
     }
 
     /// Sends a request until its outcome is known; `None` when it was refused or given up.
-    async fn complete(&mut self, order: &Order, request: &Request<Full<Bytes>>) -> Option<Outcome> {
+    async fn complete(
+        &mut self,
+        planned: &Planned,
+        request: &Request<Full<Bytes>>,
+    ) -> Option<Effect> {
         let begun = Instant::now();
         let mut pause = PAUSE_MIN;
         let mut uncertain = false;
-        let outcome = loop {
-            match self.attempt(order, request).await {
-                Ok(outcome) => break outcome,
+        let effect = loop {
+            match self.attempt(planned, request).await {
+                Ok(effect) => break effect,
                 Err(failure) if !failure.uncertain => return None,
                 Err(_) => uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
-                self.shared
-                    .record(|results| results.recorder.unresolved += 1);
+                self.shared.record(|recorder| recorder.unresolved += 1);
                 return None;
             }
             sleep(pause).await;
@@ -188,34 +183,34 @@ impl Client {
         let measured = finished >= self.shared.measure_from;
         let took = measured.then(|| finished - begun);
         self.shared
-            .record(|results| results.recorder.finish(order.operation, took));
+            .record(|recorder| recorder.finish(planned.operation, took));
         if uncertain
-            && let Ok(again) = self.attempt(order, request).await
-            && again != outcome
+            && let Ok(again) = self.attempt(planned, request).await
+            && again != effect
         {
             self.shared
-                .contradict(|| format!("one key, two outcomes: {outcome:?}, then {again:?}"));
+                .contradict(|| format!("one key, two outcomes: {effect:?}, then {again:?}"));
         }
-        Some(outcome)
+        Some(effect)
     }
 
     /// Sends a request once and counts the attempt and its failure.
     async fn attempt(
         &mut self,
-        order: &Order,
+        planned: &Planned,
         request: &Request<Full<Bytes>>,
-    ) -> Result<Outcome, Failure> {
-        let outcome = match self.connection.send(request.clone()).await {
-            Ok(response) => response::read(order.operation, order.amount, &response),
+    ) -> Result<Effect, Failure> {
+        let effect = match self.connection.send(request.clone()).await {
+            Ok(response) => response::read(planned.operation, planned.amount, &response),
             Err(error) => Err(no_response(&error)),
         };
-        self.shared.record(|results| {
-            results.recorder.attempts += 1;
-            if let Err(failure) = &outcome {
-                results.recorder.fail(failure);
+        self.shared.record(|recorder| {
+            recorder.attempts += 1;
+            if let Err(failure) = &effect {
+                recorder.fail(failure);
             }
         });
-        outcome
+        effect
     }
 }
 
@@ -228,7 +223,7 @@ fn no_response(error: &NoResponse) -> Failure {
     Failure {
         status: 0,
         code: code.to_owned(),
-        message: super::with_causes(error),
+        message: error_chain(error),
         uncertain: true,
     }
 }

@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::args::{BenchArgs, LoadArgs, Workload};
 use super::error::BenchError;
 use super::ledger::{Difference, Totals};
-use super::report::{DISAGREES, Outcome, Report, clients, time, write_differences};
-use super::script::{COLUMNS, Script, ScriptRun};
+use super::load;
+use super::report::{Outcome, Report, clients, time, write_disagreement};
+use super::script::{self, Script, ScriptRun, totals};
 use super::stack::Stack;
-use super::table::Table;
-use super::{load, run_load};
+use crate::tools::table::Table;
 
 /// Clients of the run that everything is compared with.
 const CLIENTS: u16 = 50;
@@ -44,19 +44,13 @@ pub(super) struct Comparison {
 /// Starts a Redis and a service, and measures them.
 pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     let stack = Stack::start(args.dialect).await?;
+    let (service, load) = (&stack.service, &args.load);
     let service_before = stack.resident_memory();
-    let tenant = stack.service.provision(args.load.scopes).await?;
-    let (scripts, store) = (stack.scripts(&tenant), stack.deployment.store()?);
-    let reserve = || Script::reserve_for(args.load.duration);
-
-    let memory_before = store.statistics().await?.used_memory;
-    let mut first = scripts.run(CLIENTS, reserve()).await?;
-    let mut one = scripts.run(1, reserve()).await?;
-    let mut held = std::mem::take(&mut first.held);
-    held.append(&mut one.held);
-    let commit = scripts.run(CLIENTS, Script::Commit(held)).await?;
-    let memory = store.statistics().await?.used_memory as f64 - memory_before as f64;
-
+    let tenant = service.provision(load.scopes).await?;
+    let baseline = stack.scripts(&tenant);
+    let (mut scripts, bytes_per_reservation) = baseline
+        .reserve_and_commit(&stack.store, &[CLIENTS, 1], load.duration)
+        .await?;
     let mut http = Vec::new();
     for (workload, clients) in [
         (Workload::Reserve, 1),
@@ -69,27 +63,27 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
         let load = LoadArgs {
             workload,
             clients,
-            ..args.load.clone()
+            ..load.clone()
         };
         eprintln!("{}", self::clients(workload, clients));
-        http.push(run_load(&stack.service, &load, args.progress).await?);
+        http.push(Report::measure(service, &load, args.progress).await?);
     }
-    let round_trips = round_trips(&stack, &args.load).await?;
+    let round_trips = round_trips(&stack, load).await?;
     let service_bytes = service_before.zip(stack.resident_memory());
-    let last = scripts.run(CLIENTS, reserve()).await?;
-    let mut totals = Totals::default();
-    for run in [&first, &one, &commit, &last] {
-        totals.add(&run.totals);
-    }
+    let last = Script::reserve_for(load.duration);
+    scripts.push(baseline.run(CLIENTS, last).await?);
+    let [first, one, _, last] = &scripts[..] else {
+        unreachable!("two reserves, a commit and a reserve ran");
+    };
     Ok(Comparison {
-        scopes: args.load.scopes,
+        scopes: load.scopes,
         script_per_second: (first.calls.per_second + last.calls.per_second) / 2.0,
         one_client_ratio: http[0].all().p50_us / one.calls.p50_us,
-        bytes_per_reservation: memory / commit.held.len() as f64,
+        bytes_per_reservation,
         service_bytes,
         round_trips,
-        script_differences: stack.service.check(&tenant, &totals).await?,
-        scripts: vec![first, one, commit, last],
+        script_differences: service.check(&tenant, &totals(&scripts)).await?,
+        scripts,
         http,
     })
 }
@@ -103,12 +97,14 @@ async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> 
         warmup: Duration::ZERO,
         ..load.clone()
     };
-    let tenant = stack.service.provision(load.scopes).await?;
-    stack.service.check(&tenant, &Totals::default()).await?;
-    let monitor = stack.monitor().await?;
-    let measured = load::run(&stack.service, &tenant, &short, false).await?;
-    let commands = monitor.end().await?;
-    Ok(commands as f64 / measured.results.recorder.attempts.max(1) as f64)
+    let service = &stack.service;
+    let tenant = service.provision(load.scopes).await?;
+    service.check(&tenant, &Totals::default()).await?;
+    let requests = async || {
+        let measured = load::run(service, &tenant, &short, false).await?;
+        Ok(measured.recorder.attempts)
+    };
+    stack.commands_per_request(requests).await
 }
 
 impl Outcome for Comparison {
@@ -121,15 +117,26 @@ impl Outcome for Comparison {
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scopes = self.scopes;
-        let mut table = Table::new(&format!("scripts alone, {scopes} scopes"), &COLUMNS);
-        for run in &self.scripts {
-            table.row(&run.name(), run.cells());
-        }
-        writeln!(f, "{table}")?;
-        let columns = ["per s", "ratio", "p50", "p99", "errors", "ledger"];
-        let mut table = Table::new(&format!("over HTTP, {scopes} scopes"), &columns);
+        writeln!(f, "{}", script::table(&self.scripts, scopes))?;
+        let title = format!("over HTTP, {scopes} scopes");
+        let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
+        let mut table = Table::new(1, headings);
         for run in &self.http {
-            table.row(&clients(run.workload, run.clients), self.cells(run));
+            let (all, errors) = (run.all(), run.errors.iter().map(|error| error.count));
+            table.row([
+                clients(run.workload, run.clients),
+                format!("{:.0}", all.per_second),
+                format!("{:.2}", all.per_second / self.script_per_second),
+                time(all.p50_us),
+                time(all.p99_us),
+                errors.sum::<u64>().to_string(),
+                (if run.ledger.agrees {
+                    "agrees"
+                } else {
+                    "DIFFERS"
+                })
+                .to_owned(),
+            ]);
         }
         writeln!(f, "{table}")?;
         let ratio = self.one_client_ratio;
@@ -160,32 +167,13 @@ impl fmt::Display for Comparison {
             )?;
         }
         if !self.script_differences.is_empty() {
-            writeln!(f, "ledger of the scripts alone: {DISAGREES}")?;
-            write_differences(f, &self.script_differences)?;
+            let ledger = "ledger of the scripts alone";
+            write_disagreement(f, ledger, &self.script_differences)?;
         }
         let failed = |run: &&Report| !run.ledger.agrees || !run.errors.is_empty();
         for run in self.http.iter().filter(failed) {
             writeln!(f, "\n{run}")?;
         }
         Ok(())
-    }
-}
-
-impl Comparison {
-    fn cells(&self, run: &Report) -> [String; 6] {
-        let all = run.all();
-        let errors: u64 = run.errors.iter().map(|error| error.count).sum();
-        let ledger = match run.ledger.agrees {
-            true => "agrees",
-            false => "DIFFERS",
-        };
-        [
-            format!("{:.0}", all.per_second),
-            format!("{:.2}", all.per_second / self.script_per_second),
-            time(all.p50_us),
-            time(all.p99_us),
-            errors.to_string(),
-            ledger.to_owned(),
-        ]
     }
 }

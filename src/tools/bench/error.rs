@@ -4,43 +4,32 @@ use std::io;
 
 use crate::store::keys::PrefixError;
 use crate::store::{RedisUrlError, StoreError};
-use crate::tools::http::NoResponse;
+use crate::tools::json_client::CallError;
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BenchError {
     #[error("--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own")]
     NoAdminKey,
-    #[error("a key holds characters that a header must not hold")]
-    Key,
-    #[error("{step}: the service cannot be reached")]
-    Unreachable {
-        step: &'static str,
-        #[source]
-        source: NoResponse,
-    },
-    #[error("{step}: the service responded {status} {code}: {message}")]
-    Refused {
-        step: &'static str,
-        status: u16,
-        code: String,
-        message: String,
-    },
-    #[error("{step}: the response is not what the protocol requires")]
-    Unreadable { step: &'static str },
+    #[error("--redis-url or BUDGET_REDIS_URL is required")]
+    NoRedisUrl,
+    #[error("holds live an hour: {what} may take {minutes} minutes at most, warm-up included")]
+    TooLong { what: &'static str, minutes: u64 },
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("the tenant, its key or its scope cannot be used without HTTP")]
+    Tenant,
     #[error("a script replied `{reply}` instead of `{expected}`")]
     Script {
         expected: &'static str,
         reply: String,
     },
-    #[error("holds live an hour: {what} may take {minutes} minutes at most, warm-up included")]
-    TooLong { what: &'static str, minutes: u64 },
     #[error("the commands that Redis receives cannot be counted")]
     Monitor(#[source] io::Error),
-    #[error("--redis-url or BUDGET_REDIS_URL is required")]
-    NoRedisUrl,
-    #[error("cannot start what is to be measured")]
+    #[error("the service or its Redis cannot be started")]
     Stack(#[source] io::Error),
+    #[error("the load generator failed")]
+    Generator(#[source] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("--redis-url")]
@@ -49,6 +38,4 @@ pub(super) enum BenchError {
     KeyPrefix(#[from] PrefixError),
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),
-    #[error("the load generator failed")]
-    Generator(#[source] io::Error),
 }

@@ -1,57 +1,55 @@
-//! Adds up what the responses said, and compares it with the ledgers, to the unit.
+//! Adds up what the operations did, and compares it with the ledgers, to the unit.
+
+use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::response::Outcome;
+/// What an operation did to each ledger of its subject.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Effect {
+    /// Id of the reservation or usage event that it made.
+    pub id: Option<String>,
+    /// Change of `reserved`; negative for a commit or release.
+    pub reserved: i64,
+    /// Change of `spent`.
+    pub spent: i64,
+}
 
-/// What the responses said in total. Every request names the same subject, so each of its scopes has these totals.
+/// The effects of many operations. Every request names the same subject, so each of its scopes has these totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// Held by reserves.
-    pub reserved: i128,
-    /// Charged by commits.
-    pub charged: i128,
-    /// Returned by commits and releases.
-    pub released: i128,
-    /// Charged by events, without a hold.
-    pub charged_by_events: i128,
+    reserved: i128,
+    spent: i128,
 }
 
 impl Totals {
-    /// Adds one outcome.
-    pub fn count(&mut self, outcome: &Outcome) {
-        match outcome {
-            Outcome::Reserved { amount, .. } => self.reserved += i128::from(*amount),
-            Outcome::Committed { charged, released } => {
-                self.charged += i128::from(*charged);
-                self.released += i128::from(*released);
-            }
-            Outcome::Released { amount } => self.released += i128::from(*amount),
-            Outcome::Charged { amount, .. } => self.charged_by_events += i128::from(*amount),
-            Outcome::Allowed => {}
-        }
+    /// Adds one operation.
+    pub fn count(&mut self, effect: &Effect) {
+        self.count_times(effect, 1);
+    }
+
+    /// Adds so many operations of the same effect.
+    pub fn count_times(&mut self, effect: &Effect, times: usize) {
+        self.reserved += i128::from(effect.reserved) * times as i128;
+        self.spent += i128::from(effect.spent) * times as i128;
     }
 
     /// Adds the totals of another run on the same ledgers.
     pub fn add(&mut self, other: &Self) {
         self.reserved += other.reserved;
-        self.charged += other.charged;
-        self.released += other.released;
-        self.charged_by_events += other.charged_by_events;
+        self.spent += other.spent;
     }
 
     /// The figures of a ledger that started with `allocated` and nothing else. Budgets are ample and nothing is charged
     /// beyond its hold, so there is no debt.
     pub fn expected(&self, allocated: i64) -> Figures {
         let allocated = i128::from(allocated);
-        let spent = self.charged + self.charged_by_events;
-        let reserved = self.reserved - self.charged - self.released;
         Figures {
             allocated,
-            remaining: allocated - spent - reserved,
-            reserved,
-            spent,
+            remaining: allocated - self.spent - self.reserved,
+            reserved: self.reserved,
+            spent: self.spent,
             debt: 0,
         }
     }
@@ -81,21 +79,49 @@ impl Figures {
     }
 }
 
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            allocated,
+            remaining,
+            reserved,
+            spent,
+            debt,
+        } = self;
+        write!(
+            f,
+            "allocated {allocated}, remaining {remaining}, reserved {reserved}, spent {spent}, debt {debt}"
+        )
+    }
+}
+
 /// The full path of a ledger's scope; on the runtime plane `scope` is only the last segment.
 fn path(ledger: &Value) -> Option<&str> {
     let path = ledger.get("scope_path").or_else(|| ledger.get("scope"))?;
     path.as_str()
 }
 
-/// A ledger whose figures are not the totals of the responses.
+/// A ledger whose figures are not the totals of the operations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Difference {
     pub scope: String,
-    /// The operation that returned it.
+    /// The path of the operation that returned it.
     pub source: &'static str,
     pub expected: Figures,
     /// `None` when the ledger is missing.
     pub found: Option<Figures>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scope, source, expected) = (&self.scope, self.source, &self.expected);
+        let found = self.found.as_ref().map(Figures::to_string);
+        let found = found.as_deref().unwrap_or("nothing");
+        write!(
+            f,
+            "  {scope} in {source}\n    expected {expected}\n    found    {found}"
+        )
+    }
 }
 
 /// Compares the ledgers of `scopes` with the figures that each must have.
@@ -127,26 +153,21 @@ mod tests {
     #[test]
     fn totals_predict_every_figure() {
         let mut totals = Totals::default();
-        let reserved = |amount| Outcome::Reserved {
-            reservation: String::new(),
-            amount,
-        };
-        for outcome in [
-            reserved(100),
-            reserved(50),
-            reserved(7),
-            Outcome::Committed {
-                charged: 60,
-                released: 40,
-            },
-            Outcome::Released { amount: 50 },
-            Outcome::Charged {
-                event: String::new(),
-                amount: 9,
-            },
-            Outcome::Allowed,
+        // Three reserves; a commit of 60 and a release that end two of them; an event and a decision.
+        for (reserved, spent) in [
+            (100, 0),
+            (50, 0),
+            (7, 0),
+            (-100, 60),
+            (-50, 0),
+            (0, 9),
+            (0, 0),
         ] {
-            totals.count(&outcome);
+            totals.count(&Effect {
+                id: None,
+                reserved,
+                spent,
+            });
         }
         let figures = totals.expected(1_000);
         assert_eq!(
@@ -184,13 +205,11 @@ mod tests {
         for text in [admin, runtime] {
             let ledger: Value = serde_json::from_str(text).expect("a ledger");
             assert_eq!(path(&ledger), Some("tenant:t/app:a"));
-            let Figures {
-                remaining,
-                debt,
-                reserved,
-                ..
-            } = Figures::of(&ledger);
-            assert_eq!((remaining, debt, reserved), (-3, 3, 0));
+            let figures = Figures::of(&ledger);
+            assert_eq!(
+                (figures.remaining, figures.debt, figures.reserved),
+                (-3, 3, 0)
+            );
         }
     }
 }

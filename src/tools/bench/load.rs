@@ -11,14 +11,15 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::interval;
 
 use super::args::LoadArgs;
-use super::client::{Client, Results, Shared};
+use super::client::{Client, Shared};
 use super::error::BenchError;
+use super::recorder::Recorder;
 use super::requests::Requests;
 use super::service::{Service, Tenant};
 
 /// The results of a run.
 pub(super) struct Measured {
-    pub results: Results,
+    pub recorder: Recorder,
     /// From the end of the warm-up to the last response.
     pub elapsed: Duration,
     /// Processor time of the generator; `None` where the system does not report it.
@@ -46,12 +47,12 @@ pub(super) async fn run(
             run: format!("{:08x}", rand::random::<u32>()),
             measure_from,
             until: measure_from + load.duration,
-            results: Mutex::default(),
+            recorder: Mutex::default(),
         });
         all_clients(&shared, load.clients, progress).await;
         let cpu = thread_cpu().zip(cpu_before);
         Ok(Measured {
-            results: shared.record(mem::take),
+            recorder: shared.record(mem::take),
             elapsed: measure_from.elapsed(),
             generator_cpu: cpu.map(|(after, before)| after.saturating_sub(before)),
         })
@@ -79,7 +80,7 @@ async fn all_clients(shared: &Arc<Shared>, clients: u16, progress: bool) {
     let watching = progress.then(|| tokio::spawn(print_progress(Arc::clone(shared))));
     while let Some(ended) = running.join_next().await {
         // The outcome of a client's last request is lost when the client panics.
-        shared.record(|results| results.recorder.unresolved += u64::from(ended.is_err()));
+        shared.record(|recorder| recorder.unresolved += u64::from(ended.is_err()));
     }
     if let Some(watching) = watching {
         watching.abort();
@@ -94,8 +95,7 @@ async fn print_progress(shared: Arc<Shared>) {
     let mut finished_before = 0;
     loop {
         every_second.tick().await;
-        let (finished, failed) =
-            shared.record(|results| (results.recorder.finished, results.recorder.failed));
+        let (finished, failed) = shared.record(|recorder| (recorder.finished, recorder.failed));
         let phase = match Instant::now() {
             now if now < shared.measure_from => ", warming up",
             now if now >= shared.until => ", waiting for the last responses",

@@ -22,17 +22,17 @@ mod script;
 mod service;
 mod session;
 mod stack;
-mod table;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use args::BenchArgs;
 
-use args::LoadArgs;
 use error::BenchError;
 use report::{Outcome, Report};
 use service::Service;
+
+use crate::telemetry::error_chain;
 
 /// Runs the benchmark and prints its report to standard output.
 ///
@@ -43,7 +43,7 @@ pub async fn run(args: BenchArgs) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("bench: {}", with_causes(&error));
+            eprintln!("bench: {}", error_chain(&error));
             ExitCode::from(2)
         }
     }
@@ -71,28 +71,11 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
             admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
             dialect: args.dialect,
         };
-        print(&run_load(&service, &args.load, args.progress).await?, args)
+        print(
+            &Report::measure(&service, &args.load, args.progress).await?,
+            args,
+        )
     })
-}
-
-/// Runs the load with a tenant of its own, and compares the tenant's ledgers with the responses.
-async fn run_load(
-    service: &Service,
-    load: &LoadArgs,
-    progress: bool,
-) -> Result<Report, BenchError> {
-    let tenant = service.provision(load.scopes).await?;
-    let measured = load::run(service, &tenant, load, progress).await?;
-    let totals = measured.results.totals;
-    let differences = service.check(&tenant, &totals).await?;
-    let expected = totals.expected(service::ALLOCATED);
-    Ok(Report::new(
-        load,
-        tenant.id,
-        measured,
-        expected,
-        differences,
-    ))
 }
 
 /// Prints a report; whether all is well.
@@ -104,22 +87,11 @@ fn print(report: &impl Outcome, args: &BenchArgs) -> bool {
     report.is_well(args.max_error_rate)
 }
 
-/// An error and its causes, on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use args::Workload;
+    use args::{LoadArgs, Workload};
     use fake::Fault;
 
     use super::*;
@@ -145,8 +117,8 @@ mod tests {
             scopes: 3,
             workload,
         };
-        let report = run_load(&service, &load, false).await;
-        report.unwrap_or_else(|error| panic!("{}", with_causes(&error)))
+        let report = Report::measure(&service, &load, false).await;
+        report.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
     }
 
     #[tokio::test]
@@ -202,7 +174,7 @@ mod tests {
     async fn nothing_is_measured_without_a_service() {
         let service = service_at("http://127.0.0.1:1");
         let error = service.provision(1).await.expect_err("no service");
-        let text = with_causes(&error);
+        let text = error_chain(&error);
         assert!(
             text.starts_with("making a tenant: the service cannot be reached: cannot connect: "),
             "{text}"

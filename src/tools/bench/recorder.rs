@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::args::Operation;
+use super::ledger::Totals;
 use super::response::Failure;
 
 /// The longest time recorded, in nanoseconds; longer ones count as this long.
@@ -20,7 +21,9 @@ const DIGITS: u8 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     latency: [Option<Histogram<u32>>; Operation::ALL.len()],
-    errors: BTreeMap<(u16, String), (u64, String)>,
+    errors: BTreeMap<(u16, String), ErrorCount>,
+    /// What the operations did to the ledgers.
+    pub totals: Totals,
     /// Requests sent, warm-up and retries included.
     pub attempts: u64,
     /// Operations with the expected outcome, warm-up included.
@@ -63,18 +66,21 @@ impl Recorder {
     pub fn finish(&mut self, operation: Operation, took: Option<Duration>) {
         self.finished += 1;
         let Some(took) = took else { return };
-        record(
-            self.latency[operation as usize].get_or_insert_with(histogram),
-            took,
-        );
+        let times = &mut self.latency[operation as usize];
+        record(times.get_or_insert_with(histogram), took);
     }
 
     /// Counts a request that failed.
     pub fn fail(&mut self, failure: &Failure) {
         self.failed += 1;
         let key = (failure.status, failure.code.clone());
-        let first = || (0, failure.message.clone());
-        self.errors.entry(key).or_insert_with(first).0 += 1;
+        let first = || ErrorCount {
+            status: failure.status,
+            code: failure.code.clone(),
+            count: 0,
+            message: failure.message.clone(),
+        };
+        self.errors.entry(key).or_insert_with(first).count += 1;
     }
 
     /// Counts a response that contradicts the request or an earlier response.
@@ -100,14 +106,7 @@ impl Recorder {
 
     /// Errors by status and code.
     pub fn errors(&self) -> Vec<ErrorCount> {
-        let count =
-            |((status, code), (count, message)): (&(u16, String), &(u64, String))| ErrorCount {
-                status: *status,
-                code: code.clone(),
-                count: *count,
-                message: message.clone(),
-            };
-        self.errors.iter().map(count).collect()
+        self.errors.values().cloned().collect()
     }
 }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::args::{LoadArgs, Workload};
+use super::error::BenchError;
 use super::ledger::{Difference, Figures};
-use super::load::Measured;
+use super::load;
 use super::recorder::{ErrorCount, Summary};
-use super::table::Table;
-
-/// What a report says of ledgers whose figures are not the totals of the responses.
-pub(super) const DISAGREES: &str = "does NOT agree with the responses";
+use super::service::{ALLOCATED, Service};
+use crate::tools::table::Table;
 
 /// A report that ends the process with an exit code.
 pub(super) trait Outcome: Serialize + fmt::Display {
@@ -53,21 +52,23 @@ pub(super) struct LedgerReport {
 }
 
 impl Report {
-    pub fn new(
+    /// Runs the load with a tenant of its own, and compares the tenant's ledgers with the responses.
+    pub async fn measure(
+        service: &Service,
         load: &LoadArgs,
-        tenant: String,
-        measured: Measured,
-        expected: Figures,
-        differences: Vec<Difference>,
-    ) -> Self {
-        let recorder = measured.results.recorder;
+        progress: bool,
+    ) -> Result<Self, BenchError> {
+        let tenant = service.provision(load.scopes).await?;
+        let measured = load::run(service, &tenant, load, progress).await?;
+        let differences = service.check(&tenant, &measured.recorder.totals).await?;
+        let recorder = measured.recorder;
         let requests = recorder.attempts.max(1) as f64;
         let cpu_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / requests;
-        Self {
+        Ok(Self {
             workload: load.workload,
             clients: load.clients,
             scopes: load.scopes,
-            tenant,
+            tenant: tenant.id,
             seconds: measured.elapsed.as_secs_f64(),
             operations: recorder.summaries(measured.elapsed),
             requests: recorder.attempts,
@@ -75,14 +76,14 @@ impl Report {
             error_rate: recorder.failed as f64 / requests,
             ledger: LedgerReport {
                 agrees: differences.is_empty() && recorder.unresolved == 0 && recorder.wrong == 0,
-                expected,
+                expected: recorder.totals.expected(ALLOCATED),
                 differences,
                 unresolved: recorder.unresolved,
                 contradictions: recorder.wrong,
                 first_contradiction: recorder.wrong_example,
             },
             generator_us_per_request: measured.generator_cpu.map(cpu_us),
-        }
+        })
     }
 
     /// All operations together.
@@ -105,50 +106,47 @@ impl fmt::Display for Report {
             f,
             "{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n"
         )?;
-        let columns = ["count", "per s", "p50", "p90", "p99", "p99.9", "max"];
-        let mut table = Table::new("operation", &columns);
+        let headings = [
+            "operation",
+            "count",
+            "per s",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "max",
+        ];
+        let mut table = Table::new(1, headings);
         for summary in &self.operations {
-            let mut cells = vec![
+            table.row([
+                summary.operation.to_owned(),
                 summary.count.to_string(),
                 format!("{:.0}", summary.per_second),
-            ];
-            cells.extend(
-                [
-                    summary.p50_us,
-                    summary.p90_us,
-                    summary.p99_us,
-                    summary.p999_us,
-                    summary.max_us,
-                ]
-                .map(time),
-            );
-            table.row(summary.operation, cells);
+                time(summary.p50_us),
+                time(summary.p90_us),
+                time(summary.p99_us),
+                time(summary.p999_us),
+                time(summary.max_us),
+            ]);
         }
         writeln!(f, "{table}")?;
-        self.write_errors(f)?;
-        self.ledger.write(f, self.scopes)?;
+        let (rate, requests) = (self.error_rate * 100.0, self.requests);
+        match self.errors.is_empty() {
+            true => writeln!(f, "errors: none in {requests} requests")?,
+            false => writeln!(f, "errors: {rate:.3} % of {requests} requests")?,
+        }
+        for error in &self.errors {
+            let ErrorCount {
+                status,
+                code,
+                count,
+                message,
+            } = error;
+            writeln!(f, "  {count:>8}  {status:>3} {code}  {message}")?;
+        }
+        self.ledger.write(f, scopes)?;
         if let Some(us) = self.generator_us_per_request {
             writeln!(f, "generator: {us:.1} µs of processor time per request")?;
-        }
-        Ok(())
-    }
-}
-
-impl Report {
-    fn write_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.errors.is_empty() {
-            return writeln!(f, "errors: none in {} requests", self.requests);
-        }
-        let (rate, requests) = (self.error_rate * 100.0, self.requests);
-        writeln!(f, "errors: {rate:.3} % of {requests} requests")?;
-        for ErrorCount {
-            status,
-            code,
-            count,
-            message,
-        } in &self.errors
-        {
-            writeln!(f, "  {count:>8}  {status:>3} {code}  {message}")?;
         }
         Ok(())
     }
@@ -157,56 +155,37 @@ impl Report {
 impl LedgerReport {
     fn write(&self, f: &mut fmt::Formatter<'_>, scopes: u8) -> fmt::Result {
         if self.agrees {
-            let Figures {
-                reserved, spent, ..
-            } = self.expected;
+            let (reserved, spent) = (self.expected.reserved, self.expected.spent);
             return writeln!(
                 f,
                 "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})"
             );
         }
-        writeln!(f, "ledger: {DISAGREES}")?;
+        write_disagreement(f, "ledger", &self.differences)?;
         if self.unresolved > 0 {
             writeln!(f, "  {} operations have no known outcome", self.unresolved)?;
         }
-        if self.contradictions > 0 {
-            let (count, example) = (self.contradictions, self.first_contradiction.as_deref());
-            let example = example.unwrap_or_default();
-            writeln!(f, "  {count} responses contradict, first {example}")?;
+        match &self.first_contradiction {
+            Some(example) => writeln!(
+                f,
+                "  {} responses contradict, first {example}",
+                self.contradictions
+            ),
+            None => Ok(()),
         }
-        write_differences(f, &self.differences)
     }
 }
 
-/// Writes each ledger that disagrees.
-pub(super) fn write_differences(
+/// Writes each ledger that disagrees with the responses.
+pub(super) fn write_disagreement(
     f: &mut fmt::Formatter<'_>,
+    ledger: &str,
     differences: &[Difference],
 ) -> fmt::Result {
-    for difference in differences {
-        let (scope, source) = (&difference.scope, difference.source);
-        let expected = line(&difference.expected);
-        let found = difference.found.as_ref();
-        let found = found.map_or("nothing".to_owned(), line);
-        writeln!(
-            f,
-            "  {scope} in {source}\n    expected {expected}\n    found    {found}"
-        )?;
-    }
-    Ok(())
-}
-
-fn line(figures: &Figures) -> String {
-    let Figures {
-        allocated,
-        remaining,
-        reserved,
-        spent,
-        debt,
-    } = figures;
-    format!(
-        "allocated {allocated}, remaining {remaining}, reserved {reserved}, spent {spent}, debt {debt}"
-    )
+    writeln!(f, "{ledger}: does NOT agree with the responses")?;
+    differences
+        .iter()
+        .try_for_each(|difference| writeln!(f, "{difference}"))
 }
 
 /// The name of a run.

@@ -1,8 +1,9 @@
-//! Reads responses: what they say was reserved, charged and released.
+//! Reads responses: what an operation did, or why it failed.
 
 use serde::Deserialize;
 
 use super::args::Operation;
+use super::ledger::Effect;
 use crate::tools::http::Response;
 
 /// The members of any response that say what happened.
@@ -23,16 +24,6 @@ struct Body {
 #[derive(Debug, Deserialize)]
 struct Amount {
     amount: i64,
-}
-
-/// What one operation did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Reserved { reservation: String, amount: i64 },
-    Committed { charged: i64, released: i64 },
-    Released { amount: i64 },
-    Charged { event: String, amount: i64 },
-    Allowed,
 }
 
 /// A response without the expected outcome, or none at all.
@@ -56,7 +47,7 @@ pub(super) fn read(
     operation: Operation,
     amount: i64,
     response: &Response,
-) -> Result<Outcome, Failure> {
+) -> Result<Effect, Failure> {
     let status = response.status.as_u16();
     let text = || String::from_utf8_lossy(&response.body).into_owned();
     let failure = |code: Option<String>, message: String| Failure {
@@ -70,43 +61,39 @@ pub(super) fn read(
     if !response.status.is_success() {
         return Err(failure(body.error, body.message.unwrap_or_default()));
     }
-    let expected = if operation == Operation::Event {
-        201
-    } else {
-        200
+    let expected = match operation {
+        Operation::Event => 201,
+        _ => 200,
     };
-    let incomplete = body.reason_code.clone();
-    let outcome = outcome(operation, amount, body).filter(|_| status == expected);
-    outcome.ok_or_else(|| {
-        let code = incomplete.unwrap_or_else(|| "INCOMPLETE".to_owned());
-        failure(Some(code), text())
-    })
+    let code = body.reason_code.clone();
+    let effect = effect(operation, amount, body).filter(|_| status == expected);
+    effect.ok_or_else(|| failure(code.or(Some("INCOMPLETE".to_owned())), text()))
 }
 
-fn outcome(operation: Operation, requested: i64, body: Body) -> Option<Outcome> {
+fn effect(operation: Operation, requested: i64, body: Body) -> Option<Effect> {
     let amount = |amount: Option<Amount>| amount.map(|amount| amount.amount);
     let allowed = matches!(body.decision.as_deref(), Some("ALLOW" | "ALLOW_WITH_CAPS"));
     let is = |status| body.status.as_deref() == Some(status);
-    Some(match operation {
-        Operation::Reserve if allowed => Outcome::Reserved {
-            reservation: body.reservation_id?,
-            amount: amount(body.reserved)?,
-        },
-        Operation::Commit if is("COMMITTED") => Outcome::Committed {
-            charged: amount(body.charged)?,
-            // Absent when the whole hold was charged.
-            released: amount(body.released).unwrap_or(0),
-        },
-        Operation::Release if is("RELEASED") => Outcome::Released {
-            amount: amount(body.released)?,
-        },
-        Operation::Event if is("APPLIED") => Outcome::Charged {
-            event: body.event_id?,
-            // Present only when it is less than requested.
-            amount: amount(body.charged).unwrap_or(requested),
-        },
-        Operation::Decide if allowed => Outcome::Allowed,
+    let (id, reserved, spent) = match operation {
+        Operation::Reserve if allowed => (Some(body.reservation_id?), amount(body.reserved)?, 0),
+        Operation::Commit if is("COMMITTED") => {
+            // `released` is absent when the whole hold was charged.
+            let (charged, released) = (amount(body.charged)?, amount(body.released).unwrap_or(0));
+            (None, -charged.saturating_add(released), charged)
+        }
+        Operation::Release if is("RELEASED") => (None, -amount(body.released)?, 0),
+        Operation::Event if is("APPLIED") => {
+            // `charged` is present only when it is less than requested.
+            let charged = amount(body.charged).unwrap_or(requested);
+            (Some(body.event_id?), 0, charged)
+        }
+        Operation::Decide if allowed => (None, 0, 0),
         _ => return None,
+    };
+    Some(Effect {
+        id,
+        reserved,
+        spent,
     })
 }
 
@@ -116,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(operation: Operation, status: u16, body: &str) -> Result<Outcome, Failure> {
+    fn read_body(operation: Operation, status: u16, body: &str) -> Result<Effect, Failure> {
         let response = Response {
             status: StatusCode::from_u16(status).expect("a status"),
             body: body.to_owned().into(),
@@ -126,38 +113,24 @@ mod tests {
 
     #[test]
     fn successes_say_what_happened() {
+        use Operation::{Commit, Decide, Event, Reserve};
         let reserved = r#"{"decision":"ALLOW","reservation_id":"r1","reserved":{"unit":"TOKENS","amount":70},
             "balances":[{"scope":"tenant:t","remaining":{"unit":"TOKENS","amount":-5}}]}"#;
         let committed = r#"{"status":"COMMITTED","charged":{"unit":"TOKENS","amount":70}}"#;
         let applied = r#"{"status":"APPLIED","event_id":"e1"}"#;
         let caps = r#"{"decision":"ALLOW_WITH_CAPS"}"#;
-        let (reservation, event) = ("r1".to_owned(), "e1".to_owned());
-        let (amount, charged, released) = (70, 70, 0);
-        for (operation, status, body, outcome) in [
-            (
-                Operation::Reserve,
-                200,
-                reserved,
-                Outcome::Reserved {
-                    reservation,
-                    amount,
-                },
-            ),
-            (
-                Operation::Commit,
-                200,
-                committed,
-                Outcome::Committed { charged, released },
-            ),
-            (
-                Operation::Event,
-                201,
-                applied,
-                Outcome::Charged { event, amount },
-            ),
-            (Operation::Decide, 200, caps, Outcome::Allowed),
+        for (operation, status, body, (id, reserved, spent)) in [
+            (Reserve, 200, reserved, (Some("r1"), 70, 0)),
+            (Commit, 200, committed, (None, -70, 70)),
+            (Event, 201, applied, (Some("e1"), 0, 70)),
+            (Decide, 200, caps, (None, 0, 0)),
         ] {
-            assert_eq!(answer(operation, status, body), Ok(outcome));
+            let effect = Effect {
+                id: id.map(str::to_owned),
+                reserved,
+                spent,
+            };
+            assert_eq!(read_body(operation, status, body), Ok(effect));
         }
     }
 
@@ -177,7 +150,7 @@ mod tests {
             (Release, 200, released, "INCOMPLETE", false),
             (Event, 200, applied, "INCOMPLETE", false),
         ] {
-            let failure = answer(operation, status, body).expect_err(body);
+            let failure = read_body(operation, status, body).expect_err(body);
             let found = (failure.status, failure.code.as_str(), failure.uncertain);
             assert_eq!(found, (status, code, uncertain));
         }

@@ -3,6 +3,7 @@
 //! Calls are encoded before the clock runs, and replies are decoded only up to the status word, so that the figures measure
 //! Redis and not this process. The time that Redis was busy shows whether they do.
 
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,15 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::error::BenchError;
-use super::ledger::Totals;
+use super::ledger::{Effect, Totals};
 use super::load::on_one_thread;
 use super::recorder::{Summary, histogram, record, summary};
 use super::report::{clients, time};
 use super::service::Tenant;
 use super::session::{ACTUAL, Deployment, ESTIMATE, Held, Session};
 use crate::domain::ids::IdempotencyKey;
-use crate::store::{Call, Line};
+use crate::store::{Call, Line, Store};
+use crate::tools::table::Table;
 
 /// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
 const ROUND: usize = 10_000;
@@ -28,64 +30,40 @@ const ROUND: usize = 10_000;
 #[derive(Debug)]
 pub(super) enum Script {
     /// `reserve.lua`, until so many holds are made or the time is over.
-    Reserve {
-        /// How many at most.
-        count: usize,
-        /// How long at most.
-        limit: Duration,
-    },
+    Reserve { count: usize, limit: Duration },
     /// `commit.lua`, for each of these.
     Commit(Vec<Held>),
 }
 
-impl Script {
-    /// Makes holds for so long.
-    pub fn reserve_for(limit: Duration) -> Self {
-        let count = usize::MAX;
-        Self::Reserve { count, limit }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Reserve { .. } => "reserve",
-            Self::Commit(_) => "commit",
-        }
-    }
-
+/// How a script is called and measured.
+struct Plan {
+    name: &'static str,
     /// The status word of a reply that did it.
-    fn expected(&self) -> &'static str {
-        match self {
-            Self::Reserve { .. } => "reserved",
-            Self::Commit(_) => "committed",
-        }
-    }
+    expected: &'static str,
+    count: usize,
+    limit: Duration,
+    /// What one call does to each ledger.
+    effect: Effect,
+}
 
-    fn count(&self) -> usize {
-        match self {
-            Self::Reserve { count, .. } => *count,
-            Self::Commit(held) => held.len(),
-        }
-    }
-
-    fn limit(&self) -> Duration {
-        match self {
-            Self::Reserve { limit, .. } => *limit,
-            Self::Commit(_) => Duration::MAX,
-        }
-    }
-
-    /// The totals of so many calls.
-    fn totals(&self, calls: usize) -> Totals {
-        let calls = calls as i128;
-        match self {
-            Self::Reserve { .. } => Totals {
-                reserved: calls * i128::from(ESTIMATE),
-                ..Totals::default()
-            },
-            Self::Commit(_) => Totals {
-                charged: calls * i128::from(ACTUAL),
-                released: calls * i128::from(ESTIMATE - ACTUAL),
-                ..Totals::default()
+impl Script {
+    fn plan(&self) -> Plan {
+        let (name, expected, count, limit, reserved, spent) = match self {
+            Self::Reserve { count, limit } => ("reserve", "reserved", *count, *limit, ESTIMATE, 0),
+            Self::Commit(held) => {
+                let limit = Duration::MAX;
+                ("commit", "committed", held.len(), limit, -ESTIMATE, ACTUAL)
+            }
+        };
+        Plan {
+            name,
+            expected,
+            count,
+            limit,
+            effect: Effect {
+                id: None,
+                reserved,
+                spent,
             },
         }
     }
@@ -108,23 +86,21 @@ pub(super) struct ScriptRun {
     pub totals: Totals,
 }
 
-/// The columns of [`ScriptRun::cells`].
-pub(super) const COLUMNS: [&str; 5] = ["per s", "p50", "p99", "in Redis", "busy"];
-
-impl ScriptRun {
-    pub fn name(&self) -> String {
-        clients(self.calls.operation, self.clients)
+/// A table of runs.
+pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
+    let title = format!("scripts alone, {scopes} scopes");
+    let mut table = Table::new(1, [&title, "per s", "p50", "p99", "in Redis", "busy"]);
+    for run in runs {
+        table.row([
+            clients(run.calls.operation, run.clients),
+            format!("{:.0}", run.calls.per_second),
+            time(run.calls.p50_us),
+            time(run.calls.p99_us),
+            time(run.redis_us_per_call),
+            format!("{:.0} %", run.redis_busy * 100.0),
+        ]);
     }
-
-    pub fn cells(&self) -> [String; 5] {
-        [
-            format!("{:.0}", self.calls.per_second),
-            time(self.calls.p50_us),
-            time(self.calls.p99_us),
-            time(self.redis_us_per_call),
-            format!("{:.0} %", self.redis_busy * 100.0),
-        ]
-    }
+    table
 }
 
 /// The scripts, called for one tenant.
@@ -144,31 +120,77 @@ impl Scripts {
         })
         .await
     }
+
+    /// Reserves for `limit` with each of these numbers of clients, then commits everything with the first. Returns the runs
+    /// and the memory of Redis for a committed reservation, in bytes.
+    pub async fn reserve_and_commit(
+        &self,
+        store: &Store,
+        clients: &[u16],
+        limit: Duration,
+    ) -> Result<(Vec<ScriptRun>, f64), BenchError> {
+        let before = store.statistics().await?.used_memory;
+        let (mut runs, mut held) = (Vec::new(), Vec::new());
+        for clients in clients {
+            let mut reserve = self.run(*clients, Script::reserve_for(limit)).await?;
+            held.append(&mut reserve.held);
+            runs.push(reserve);
+        }
+        let committed = held.len() as f64;
+        runs.push(self.run(clients[0], Script::Commit(held)).await?);
+        let after = store.statistics().await?.used_memory;
+        Ok((runs, (after as f64 - before as f64) / committed))
+    }
+}
+
+impl Script {
+    /// Makes holds for so long.
+    pub fn reserve_for(limit: Duration) -> Self {
+        let count = usize::MAX;
+        Self::Reserve { count, limit }
+    }
+}
+
+/// The totals of all runs.
+pub(super) fn totals(runs: &[ScriptRun]) -> Totals {
+    let mut totals = Totals::default();
+    runs.iter().for_each(|run| totals.add(&run.totals));
+    totals
 }
 
 async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
-    let mut orders = Orders::new(session, &script);
+    let plan = script.plan();
+    let key_prefix = format!("{:016x}", rand::random::<u64>());
+    let encode = async |from: usize, most: usize| {
+        let count = most.min(plan.count - from);
+        let mut calls = Vec::with_capacity(count);
+        for number in (from..).take(count) {
+            calls.push(encode(session, &script, &key_prefix, number).await?);
+        }
+        Ok::<_, BenchError>(calls)
+    };
     let (mut done, mut times, mut elapsed) = (Vec::new(), histogram(), Duration::ZERO);
     // The first call loads the script, and is not measured.
-    if let Some(first) = orders.next_round(1).await?.pop() {
-        let reply = session.store.send(&first.call).await?;
-        check(&first.call, reply, script.expected())?;
-        let line = session.store.line(&first.call).await?;
-        done.push(first.held);
+    if let Some((call, held)) = encode(0, 1).await?.pop() {
+        check(&call, session.store.send(&call).await?, plan.expected)?;
+        let line = session.store.line(&call).await?;
+        done.push(held);
         session.store.reset_statistics().await?;
-        while elapsed < script.limit() {
-            let round = orders.next_round(ROUND).await?;
-            if round.is_empty() {
+        let mut encoded = 1;
+        while elapsed < plan.limit {
+            let calls = encode(encoded, ROUND).await?;
+            if calls.is_empty() {
                 break;
             }
+            encoded += calls.len();
             let begun = Instant::now();
             let round = Arc::new(Round {
-                expected: script.expected(),
+                expected: plan.expected,
                 line: line.clone(),
-                until: begun.checked_add(script.limit() - elapsed),
+                until: begun.checked_add(plan.limit - elapsed),
                 progress: Mutex::new(Progress {
-                    orders: round.into_iter(),
-                    done,
+                    calls: calls.into_iter(),
+                    done: mem::take(&mut done),
                     times,
                 }),
             });
@@ -188,77 +210,40 @@ async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRu
     }
     let statistics = session.store.statistics().await?;
     let redis_us = statistics.command("evalsha").us as f64;
+    let mut totals = Totals::default();
+    totals.count_times(&plan.effect, done.len());
     Ok(ScriptRun {
         clients,
-        calls: summary(script.name(), &times, elapsed),
+        calls: summary(plan.name, &times, elapsed),
         redis_us_per_call: redis_us / times.len().max(1) as f64,
         redis_busy: redis_us / 1e6 / elapsed.as_secs_f64().max(1e-6),
-        totals: script.totals(done.len()),
+        totals,
         held: done,
     })
 }
 
-/// An encoded call and its reservation.
-struct Order {
-    call: Call,
-    held: Held,
+/// Encodes the call of this number, with its reservation.
+async fn encode(
+    session: &Session,
+    script: &Script,
+    key_prefix: &str,
+    number: usize,
+) -> Result<(Call, Held), BenchError> {
+    if let Script::Commit(all) = script {
+        let held = all[number].clone();
+        return Ok((session.commit(&held), held));
+    }
+    let key = IdempotencyKey::parse(&format!("{key_prefix}.{number}"));
+    let key = key.expect("hexadecimal digits make an idempotency key");
+    let held = (session.reservation_id(&key).await?, key);
+    Ok((session.reserve(&held), held))
 }
 
-/// Whether the script did what it is for.
+/// Checks that the script did what it is for.
 fn check(call: &Call, reply: Value, expected: &'static str) -> Result<(), BenchError> {
     match call.word(reply)? {
         reply if reply == expected => Ok(()),
         reply => Err(BenchError::Script { expected, reply }),
-    }
-}
-
-/// Encodes the calls of a script.
-struct Orders<'a> {
-    session: &'a Session,
-    script: &'a Script,
-    /// A random part of every idempotency key.
-    run: String,
-    encoded: usize,
-}
-
-impl<'a> Orders<'a> {
-    fn new(session: &'a Session, script: &'a Script) -> Self {
-        Self {
-            session,
-            script,
-            run: format!("{:016x}", rand::random::<u64>()),
-            encoded: 0,
-        }
-    }
-
-    /// The next calls, at most `most`.
-    async fn next_round(&mut self, most: usize) -> Result<Vec<Order>, BenchError> {
-        let count = most.min(self.script.count() - self.encoded);
-        let mut orders = Vec::with_capacity(count);
-        for number in (self.encoded..).take(count) {
-            orders.push(self.order(number).await?);
-        }
-        self.encoded += count;
-        Ok(orders)
-    }
-
-    async fn order(&self, number: usize) -> Result<Order, BenchError> {
-        let session = self.session;
-        let (held, call) = match self.script {
-            Script::Commit(all) => {
-                let held = all[number].clone();
-                let call = session.commit(&held);
-                (held, call)
-            }
-            Script::Reserve { .. } => {
-                let key = IdempotencyKey::parse(&format!("{}.{number}", self.run));
-                let key = key.ok_or(BenchError::Key)?;
-                let held = (session.reservation_id(&key).await?, key);
-                let call = session.reserve(&held);
-                (held, call)
-            }
-        };
-        Ok(Order { call, held })
     }
 }
 
@@ -272,7 +257,7 @@ struct Round {
 }
 
 struct Progress {
-    orders: std::vec::IntoIter<Order>,
+    calls: std::vec::IntoIter<(Call, Held)>,
     done: Vec<Held>,
     times: Histogram<u32>,
 }
@@ -285,7 +270,7 @@ impl Round {
             if self.until.is_some_and(|until| begun >= until) {
                 return Ok(());
             }
-            let Some(Order { call, held }) = progress().orders.next() else {
+            let Some((call, held)) = progress().calls.next() else {
                 return Ok(());
             };
             let reply = self.line.send(&call).await?;

@@ -63,7 +63,7 @@ impl Session {
         let words = deployment.dialect.words();
         let Tenant { id, key, scopes } = tenant;
         let key = ApiKeyText::parse(key.expose_secret(), words.api_key_prefixes);
-        let (key, tenant) = key.zip(TenantId::parse(id)).ok_or(BenchError::Key)?;
+        let (key, tenant) = key.zip(TenantId::parse(id)).ok_or(BenchError::Tenant)?;
         let scope = scopes.last().and_then(|scope| ScopePath::parse(scope));
         let cause = Cause {
             source: words.runtime_source,
@@ -82,7 +82,7 @@ impl Session {
                 partition: tenant.partition(),
                 tenant,
             },
-            scope: scope.ok_or(BenchError::Key)?,
+            scope: scope.ok_or(BenchError::Tenant)?,
             cause: cause.lines(),
             facts: [
                 ("action_kind", "llm.completion".to_owned()),

@@ -17,6 +17,7 @@ use super::script::Scripts;
 use super::service::{Service, Tenant};
 use super::session::Deployment;
 use crate::domain::dialect::Dialect;
+use crate::store::Store;
 use crate::tools::dev::child::Process;
 use crate::tools::http::base_url;
 
@@ -26,7 +27,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// The processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
-    pub deployment: Deployment,
+    pub store: Store,
+    deployment: Deployment,
     api: Process,
     redis: Option<PrivateRedis>,
 }
@@ -82,6 +84,7 @@ impl Stack {
                 admin_key: admin_key.into(),
                 dialect: deployment.dialect,
             },
+            store: deployment.store()?,
             deployment,
             api,
             redis: None,
@@ -107,13 +110,17 @@ impl Stack {
         start().map_err(BenchError::Stack)
     }
 
-    /// Counts the commands that Redis receives from now on.
-    pub async fn monitor(&self) -> Result<Monitor, BenchError> {
-        let redis = self
-            .redis
-            .as_ref()
-            .expect("only a private Redis is monitored");
-        Monitor::start(redis.port).await
+    /// Commands that the service sends to the private Redis for one request, while `run` makes as many requests as it
+    /// returns.
+    pub async fn commands_per_request(
+        &self,
+        run: impl AsyncFnOnce() -> Result<u64, BenchError>,
+    ) -> Result<f64, BenchError> {
+        let redis = self.redis.as_ref();
+        let redis = redis.expect("only a private Redis is monitored");
+        let monitor = Monitor::start(redis.port).await?;
+        let requests = run().await?;
+        Ok(monitor.end().await? as f64 / requests.max(1) as f64)
     }
 
     /// Resident memory of the service in bytes; `None` where the system does not report it.
@@ -128,12 +135,13 @@ impl Stack {
 
     async fn wait_until_ready(&mut self) -> Result<(), BenchError> {
         let deadline = Instant::now() + START_LIMIT;
+        let mut admin = self.service.admin()?;
         while Instant::now() < deadline {
             if let Some(status) = self.api.ended() {
                 let ended = io::Error::other(format!("the service has ended: {status}"));
                 return Err(BenchError::Stack(ended));
             }
-            if self.service.is_ready().await {
+            if admin.is_ready().await {
                 return Ok(());
             }
             sleep(Duration::from_millis(20)).await;

@@ -2,20 +2,22 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hyper::header::{HeaderMap, HeaderName};
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
+use hyper::header::HeaderName;
 use secrecy::SecretString;
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use serde_json::json;
 use url::Url;
 
 use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::http::{self, JsonClient, NoResponse};
+use crate::tools::json_client::{CallError, JsonClient};
+
+/// How long the API may take to become ready.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The demo tenant's id.
 pub(super) const TENANT: &str = "demo";
@@ -34,30 +36,11 @@ const KEY_FILE: &str = "demo-key";
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The API did not become ready.
-    #[error("the API did not become ready within {0:?}")]
-    NotReady(Duration),
-    /// The API cannot be reached.
-    #[error("{step}: the API cannot be reached")]
-    Http {
-        /// What was made or checked.
-        step: &'static str,
-        /// The failure.
-        #[source]
-        source: NoResponse,
-    },
-    /// The API refused.
-    #[error("{step}: the API responded {status}: {body}")]
-    Refused {
-        /// What was made or checked.
-        step: &'static str,
-        /// The status.
-        status: StatusCode,
-        /// The body.
-        body: Value,
-    },
-    /// A key holds characters that a header must not hold.
-    #[error("a key holds characters that a header must not hold")]
-    Key,
+    #[error("the API did not become ready within {START_LIMIT:?}")]
+    NotReady,
+    /// The API cannot be reached, or refused.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// The key cannot be kept.
     #[error("the demo key cannot be kept: {0}")]
     Keep(String),
@@ -71,56 +54,39 @@ pub(super) async fn prepare(
     admin_key: &SecretString,
     folder: Option<&Folder>,
 ) -> Result<SecretString, DemoError> {
-    let api = |header: &HeaderName, key: &SecretString| {
-        let url = Arc::new(local_url(address));
-        let headers = http::headers(header, key).map_err(|_| DemoError::Key)?;
-        Ok::<_, DemoError>(Api(JsonClient::new(url, headers)))
-    };
     if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE)) {
-        let mut runtime = api(&dialect.header_names().api_key, &key)?;
+        let mut runtime = client(address, &dialect.header_names().api_key, &key)?;
         let path = format!("{}?tenant={TENANT}", OperationId::GetBalances.path());
-        let balances = runtime.send(
-            "the kept demo key",
-            Method::GET,
-            &path,
-            None,
-            &[200, 401, 403],
-        );
-        if balances.await?.0 == StatusCode::OK {
-            return Ok(key);
+        match runtime.get("the kept demo key", &path).await {
+            Ok(_) => return Ok(key),
+            Err(CallError::Refused {
+                status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN,
+                ..
+            }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
-    let mut admin = api(&ADMIN_KEY, admin_key)?;
+    let mut admin = client(address, &ADMIN_KEY, admin_key)?;
     let tenant = json!({"tenant_id": TENANT, "name": "Demo"});
-    admin
-        .post(
-            "the demo tenant",
-            OperationId::CreateTenant,
-            &tenant,
-            &[200, 201],
-        )
-        .await?;
+    let operation = OperationId::CreateTenant;
+    admin.post("the demo tenant", operation, &tenant).await?;
     for (scope, tokens) in BUDGETS {
-        let budget = json!({
-            "tenant_id": TENANT,
-            "scope": scope,
-            "unit": "TOKENS",
-            "allocated": {"unit": "TOKENS", "amount": tokens},
-        });
-        // 409 when an earlier start made it.
-        admin
-            .post(
-                "a demo budget",
-                OperationId::CreateBudget,
-                &budget,
-                &[201, 409],
-            )
-            .await?;
+        let allocated = json!({"unit": "TOKENS", "amount": tokens});
+        let budget =
+            json!({"tenant_id": TENANT, "scope": scope, "unit": "TOKENS", "allocated": allocated});
+        let operation = OperationId::CreateBudget;
+        match admin.post("a demo budget", operation, &budget).await {
+            // An earlier start made it.
+            Err(CallError::Refused {
+                status: StatusCode::CONFLICT,
+                ..
+            }) => {}
+            made => drop(made?),
+        }
     }
     let request = json!({"tenant_id": TENANT, "name": "demo key"});
-    let made = admin
-        .post("the demo key", OperationId::CreateApiKey, &request, &[201])
-        .await?;
+    let operation = OperationId::CreateApiKey;
+    let made = admin.post("the demo key", operation, &request).await?;
     let Some(secret) = made["key_secret"].as_str() else {
         return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
     };
@@ -132,54 +98,30 @@ pub(super) async fn prepare(
     Ok(key)
 }
 
-/// Waits until the API is ready, at most a minute.
-pub(super) async fn wait_until_ready(address: SocketAddr) -> Result<(), DemoError> {
-    let limit = Duration::from_secs(60);
-    let deadline = Instant::now() + limit;
-    let mut api = JsonClient::new(Arc::new(local_url(address)), HeaderMap::new());
+/// Waits until the API is ready, at most [`START_LIMIT`].
+pub(super) async fn wait_until_ready(
+    address: SocketAddr,
+    admin_key: &SecretString,
+) -> Result<(), DemoError> {
+    let deadline = Instant::now() + START_LIMIT;
+    let mut admin = client(address, &ADMIN_KEY, admin_key)?;
     while Instant::now() < deadline {
-        if let Ok((StatusCode::OK, _)) = api.send(Method::GET, "/ready", None).await {
+        if admin.is_ready().await {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    Err(DemoError::NotReady(limit))
+    Err(DemoError::NotReady)
 }
 
-fn local_url(address: SocketAddr) -> Url {
-    Url::parse(&format!("http://{address}")).expect("an address makes a URL")
-}
-
-/// The API under one key.
-struct Api(JsonClient);
-
-impl Api {
-    async fn send(
-        &mut self,
-        step: &'static str,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        expected: &[u16],
-    ) -> Result<(StatusCode, Value), DemoError> {
-        let sent = self.0.send(method, path, body).await;
-        let (status, body) = sent.map_err(|source| DemoError::Http { step, source })?;
-        match expected.contains(&status.as_u16()) {
-            true => Ok((status, body)),
-            false => Err(DemoError::Refused { step, status, body }),
-        }
-    }
-
-    async fn post(
-        &mut self,
-        step: &'static str,
-        operation: OperationId,
-        body: &Value,
-        expected: &[u16],
-    ) -> Result<Value, DemoError> {
-        let sent = self.send(step, Method::POST, operation.path(), Some(body), expected);
-        sent.await.map(|(_, body)| body)
-    }
+/// A client of the API on this machine.
+fn client(
+    address: SocketAddr,
+    key_header: &HeaderName,
+    key: &SecretString,
+) -> Result<JsonClient, CallError> {
+    let url = Url::parse(&format!("http://{address}")).expect("an address makes a URL");
+    JsonClient::new(Arc::new(url), key_header, key)
 }
 
 #[cfg(test)]
@@ -198,7 +140,7 @@ mod tests {
     type Calls = Arc<Mutex<Vec<String>>>;
 
     /// Responds as the API would, and records the requests.
-    async fn answer(State(calls): State<Calls>, request: Request) -> Response {
+    async fn respond(State(calls): State<Calls>, request: Request) -> Response {
         let path = request.uri().to_string();
         let has_key = request
             .headers()
@@ -227,7 +169,7 @@ mod tests {
             .expect("a port");
         let address = listener.local_addr().expect("bound");
         let router = Router::new()
-            .fallback(answer)
+            .fallback(respond)
             .with_state(Arc::clone(&calls));
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let folder = Folder::open(Path::new("unused"), true).expect("a folder");

@@ -175,7 +175,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
 async fn welcome(args: &DevArgs, address: SocketAddr, data: &Data) -> DevError {
     let folder = data.private.as_ref().map(|(_, folder)| folder);
     let prepared = async {
-        demo::wait_until_ready(address).await?;
+        demo::wait_until_ready(address, &data.admin_key).await?;
         match args.no_demo {
             true => Ok(None),
             false => demo::prepare(address, args.dialect, &data.admin_key, folder)

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::store::Store;
-use crate::tools::bench::args::{BenchArgs, LoadArgs, Workload};
+use crate::tools::bench::args::{LoadArgs, Workload};
 use crate::tools::bench::error::BenchError;
-use crate::tools::bench::ledger::Totals;
 use crate::tools::bench::load;
-use crate::tools::bench::recorder::{Summary, histogram, record, summary};
-use crate::tools::bench::service::{Caller, Tenant};
+use crate::tools::bench::recorder::{Recorder, Summary, histogram, record, summary};
+use crate::tools::bench::service::Tenant;
 use crate::tools::bench::stack::Stack;
+use crate::tools::json_client::JsonClient;
 
 /// Reads of each kind, unless the time is over before.
 pub(super) const READS: usize = 1_000;
@@ -31,66 +30,43 @@ pub(in crate::tools::bench) struct Cost {
     pub round_trips: f64,
 }
 
-/// What the reserves of one stage did.
-pub(super) struct Reserves {
-    pub cost: Cost,
-    pub totals: Totals,
-    pub made: u64,
-    pub requests: u64,
-    pub failed: u64,
-    pub unresolved: u64,
-}
-
-/// Measures reserves over HTTP with one client, with their failures.
+/// Measures reserves over HTTP with one client. Returns also what the timed and the counted ones did.
 pub(super) async fn reserves(
-    args: &BenchArgs,
     stack: &Stack,
-    store: &Store,
     tenant: &Tenant,
-) -> Result<Reserves, BenchError> {
+    load: &LoadArgs,
+    progress: bool,
+) -> Result<(Cost, [Recorder; 2]), BenchError> {
     let load = LoadArgs {
         clients: 1,
         workload: Workload::Reserve,
-        ..args.load.clone()
+        ..load.clone()
     };
     let short = LoadArgs {
         duration: Duration::from_millis(100),
         warmup: Duration::ZERO,
         ..load.clone()
     };
-    store.reset_statistics().await?;
-    let timed = load::run(&stack.service, tenant, &load, args.progress).await?;
-    let redis_us = redis_us(store, timed.results.recorder.attempts).await?;
-    let monitor = stack.monitor().await?;
-    let counted = load::run(&stack.service, tenant, &short, false).await?;
-    let commands = monitor.end().await?;
-    let requests = counted.results.recorder.attempts.max(1);
-    let mut summaries = timed.results.recorder.summaries(timed.elapsed);
-    let mut reserves = Reserves {
-        cost: Cost {
-            calls: summaries.swap_remove(0),
-            redis_us,
-            round_trips: commands as f64 / requests as f64,
-        },
-        totals: Totals::default(),
-        made: 0,
-        requests: 0,
-        failed: 0,
-        unresolved: 0,
+    stack.store.reset_statistics().await?;
+    let timed = load::run(&stack.service, tenant, &load, progress).await?;
+    let redis_us = redis_us(stack, timed.recorder.attempts).await?;
+    let mut counted = Recorder::default();
+    let run = async || {
+        let measured = load::run(&stack.service, tenant, &short, false).await?;
+        counted = measured.recorder;
+        Ok(counted.attempts)
     };
-    for run in [timed.results, counted.results] {
-        reserves.totals.add(&run.totals);
-        reserves.made += run.recorder.finished;
-        reserves.requests += run.recorder.attempts;
-        reserves.failed += run.recorder.failed;
-        reserves.unresolved += run.recorder.unresolved + run.recorder.wrong;
-    }
-    Ok(reserves)
+    let cost = Cost {
+        round_trips: stack.commands_per_request(run).await?,
+        calls: timed.recorder.summaries(timed.elapsed).swap_remove(0),
+        redis_us,
+    };
+    Ok((cost, [timed.recorder, counted]))
 }
 
 /// Redis's time per request since the last reset: of the scripts, or of all commands when no script ran.
-async fn redis_us(store: &Store, requests: u64) -> Result<f64, BenchError> {
-    let statistics = store.statistics().await?;
+async fn redis_us(stack: &Stack, requests: u64) -> Result<f64, BenchError> {
+    let statistics = stack.store.statistics().await?;
     let spent = match statistics.command("evalsha").us {
         0 => statistics.commands.values().map(|command| command.us).sum(),
         scripts => scripts,
@@ -101,33 +77,53 @@ async fn redis_us(store: &Store, requests: u64) -> Result<f64, BenchError> {
 /// Reads as one client.
 pub(super) struct Reader<'a> {
     pub stack: &'a Stack,
-    pub store: &'a Store,
-    pub caller: Caller,
+    pub client: JsonClient,
     /// How long the reads of one kind may take in all.
     pub limit: Duration,
 }
 
 impl Reader<'_> {
-    /// Reads `paths` in turn, or follows the cursors of the first one.
-    pub async fn cost(
+    /// Reads one path after the other.
+    pub async fn each(&mut self, name: &'static str, paths: &[String]) -> Result<Cost, BenchError> {
+        self.cost(name, paths, paths.len(), false).await
+    }
+
+    /// Reads the first page of a list again and again.
+    pub async fn first_page(&mut self, name: &'static str, path: &str) -> Result<Cost, BenchError> {
+        self.cost(name, &[path.to_owned()], READS, false).await
+    }
+
+    /// Reads a list page by page, from its first page again after the last.
+    pub async fn page_by_page(
+        &mut self,
+        name: &'static str,
+        path: &str,
+    ) -> Result<Cost, BenchError> {
+        self.cost(name, &[path.to_owned()], READS, true).await
+    }
+
+    async fn cost(
         &mut self,
         name: &'static str,
         paths: &[String],
+        reads: usize,
         follow: bool,
     ) -> Result<Cost, BenchError> {
-        let reads = if paths.len() > 1 { paths.len() } else { READS };
-        self.store.reset_statistics().await?;
+        let (stack, limit) = (self.stack, self.limit);
+        stack.store.reset_statistics().await?;
         let begun = Instant::now();
-        let times = self.read(paths, follow, reads, begun + self.limit).await?;
+        let times = self.read(paths, follow, reads, begun + limit).await?;
         let calls = summary(name, &times, begun.elapsed());
-        let redis_us = redis_us(self.store, times.len()).await?;
-        let monitor = self.stack.monitor().await?;
-        let until = Instant::now() + self.limit.max(Duration::from_secs(1));
-        let counted = self.read(paths, follow, COUNTED, until).await?.len();
+        let redis_us = redis_us(stack, times.len()).await?;
+        let until = Instant::now() + limit.max(Duration::from_secs(1));
+        let counted = async || {
+            let times = self.read(paths, follow, COUNTED, until).await?;
+            Ok(times.len())
+        };
         Ok(Cost {
             calls,
             redis_us,
-            round_trips: monitor.end().await? as f64 / counted.max(1) as f64,
+            round_trips: stack.commands_per_request(counted).await?,
         })
     }
 
@@ -149,7 +145,7 @@ impl Reader<'_> {
                 Some(cursor) => format!("{path}&cursor={cursor}"),
                 None => path.clone(),
             };
-            let page = self.caller.get("reading", &path).await?;
+            let page = self.client.get("reading", &path).await?;
             record(&mut times, begun.elapsed());
             if follow {
                 cursor = page["next_cursor"].as_str().map(str::to_owned);

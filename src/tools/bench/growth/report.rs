@@ -1,19 +1,20 @@
-//! What the operations cost at each stage.
+//! What the operations cost at each size.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::cost::{Cost, Reserves};
+use super::cost::Cost;
 use crate::tools::bench::ledger::Difference;
-use crate::tools::bench::report::{DISAGREES, Outcome, time, write_differences};
-use crate::tools::bench::table::Table;
+use crate::tools::bench::recorder::Recorder;
+use crate::tools::bench::report::{Outcome, time, write_disagreement};
+use crate::tools::table::Table;
 
 /// The same operations, with ever more stored.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::tools::bench) struct Growth {
     pub scopes: u8,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<Size>,
     /// Share of the reserves over HTTP that failed; a failed read ends the benchmark.
     pub error_rate: f64,
     /// Ledgers whose figures are not the totals of the responses.
@@ -28,7 +29,7 @@ pub(in crate::tools::bench) struct Growth {
 
 /// The operations, with so much stored.
 #[derive(Debug, Serialize)]
-pub(in crate::tools::bench) struct Stage {
+pub(in crate::tools::bench) struct Size {
     pub stored: u64,
     pub costs: Vec<Cost>,
 }
@@ -43,10 +44,10 @@ impl Growth {
     }
 
     /// Counts the failures of reserves.
-    pub(super) fn count(&mut self, reserves: &Reserves) {
-        self.requests += reserves.requests;
+    pub(super) fn count(&mut self, reserves: &Recorder) {
+        self.requests += reserves.attempts;
         self.failed += reserves.failed;
-        self.unresolved += reserves.unresolved;
+        self.unresolved += reserves.unresolved + reserves.wrong;
         self.error_rate = self.failed as f64 / self.requests.max(1) as f64;
     }
 }
@@ -59,22 +60,22 @@ impl Outcome for Growth {
 }
 
 impl fmt::Display for Growth {
-    /// One table per operation, with a row per stage.
+    /// One table per operation, with a row per size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.stages.first().map_or(&[][..], |first| &first.costs);
         for (at, cost) in first.iter().enumerate() {
             let (name, scopes) = (cost.calls.operation, self.scopes);
             let title = format!("{name}, one client, {scopes} scopes");
-            let mut table = Table::new(&title, &["p50", "p99", "in Redis", "trips"]);
-            for Stage { stored, costs } in &self.stages {
+            let mut table = Table::new(1, [&title, "p50", "p99", "in Redis", "trips"]);
+            for Size { stored, costs } in &self.stages {
                 let cost = &costs[at];
-                let cells = [
+                table.row([
+                    format!("  {stored} stored"),
                     time(cost.calls.p50_us),
                     time(cost.calls.p99_us),
                     time(cost.redis_us),
                     format!("{:.2}", cost.round_trips),
-                ];
-                table.row(&format!("  {stored} stored"), cells);
+                ]);
             }
             writeln!(f, "{table}")?;
         }
@@ -85,10 +86,10 @@ impl fmt::Display for Growth {
                 "reserves: {share:.3} % failed, {unresolved} without a known outcome"
             )?;
         }
-        if !self.differences.is_empty() {
-            writeln!(f, "ledger: {DISAGREES}")?;
+        match self.differences.is_empty() {
+            true => Ok(()),
+            false => write_disagreement(f, "ledger", &self.differences),
         }
-        write_differences(f, &self.differences)
     }
 }
 

@@ -7,15 +7,16 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::cost::{READS, Reader, reserves};
-use super::report::{Growth, Stage};
+use super::report::{Growth, Size};
 use crate::api::operations::OperationId;
 use crate::tools::bench::args::BenchArgs;
 use crate::tools::bench::error::BenchError;
 use crate::tools::bench::ledger::Totals;
 use crate::tools::bench::script::Script;
-use crate::tools::bench::service::Tenant;
+use crate::tools::bench::service::{Tenant, make_budget, make_tenant};
 use crate::tools::bench::session::Held;
 use crate::tools::bench::stack::Stack;
+use crate::tools::json_client::CallError;
 
 /// Rows of a page.
 const PAGE: usize = 50;
@@ -32,7 +33,7 @@ pub(in crate::tools::bench) async fn with_reservations(
 ) -> Result<Growth, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(args.load.scopes).await?;
-    let (scripts, store) = (stack.scripts(&tenant), stack.deployment.store()?);
+    let scripts = stack.scripts(&tenant);
     let mut growth = Growth::new(args.load.scopes);
     let (mut stored, mut totals) = (0, Totals::default());
     let mut known: Vec<Held> = Vec::new();
@@ -52,28 +53,28 @@ pub(in crate::tools::bench) async fn with_reservations(
         // Reads first, because a reserve stores more.
         let mut reader = Reader {
             stack: &stack,
-            store: &store,
-            caller: stack.service.caller(&tenant)?,
+            client: stack.service.runtime(&tenant)?,
             limit: args.load.duration,
         };
         let path = |(id, _): &Held| OperationId::GetReservation.path_to(id.as_str());
         let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
         let balances = OperationId::GetBalances.path();
-        let balances = [format!("{balances}?tenant={}&limit={PAGE}", tenant.id)];
-        let list = OperationId::ListReservations.path();
-        let list = [format!("{list}?limit={PAGE}")];
+        let balances = format!("{balances}?tenant={}&limit={PAGE}", tenant.id);
+        let list = format!("{}?limit={PAGE}", OperationId::ListReservations.path());
         let mut costs = vec![
-            reader.cost("get", &gets, false).await?,
-            reader.cost("balances page", &balances, false).await?,
-            reader.cost("list, first page", &list, false).await?,
-            reader.cost("list, page by page", &list, true).await?,
+            reader.each("get", &gets).await?,
+            reader.first_page("balances page", &balances).await?,
+            reader.first_page("list, first page", &list).await?,
+            reader.page_by_page("list, page by page", &list).await?,
         ];
-        let reserves = reserves(args, &stack, &store, &tenant).await?;
-        growth.count(&reserves);
-        costs.push(reserves.cost);
-        totals.add(&reserves.totals);
-        growth.stages.push(Stage { stored, costs });
-        stored += reserves.made;
+        let (cost, made) = reserves(&stack, &tenant, &args.load, args.progress).await?;
+        costs.push(cost);
+        growth.stages.push(Size { stored, costs });
+        for reserves in &made {
+            growth.count(reserves);
+            totals.add(&reserves.totals);
+            stored += reserves.finished;
+        }
     }
     growth.differences = stack.service.check(&tenant, &totals).await?;
     Ok(growth)
@@ -83,7 +84,6 @@ pub(in crate::tools::bench) async fn with_reservations(
 /// request, so each reserve selects among all of them.
 pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<Growth, BenchError> {
     let stack = Stack::start(args.dialect).await?;
-    let store = stack.deployment.store()?;
     let mut growth = Growth::new(args.load.scopes);
     for &stored in &args.compare_policies {
         let tenant = stack.service.provision(args.load.scopes).await?;
@@ -94,15 +94,19 @@ pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<G
                 "scope_pattern": format!("tenant:{}/*", tenant.id), "caps": {"max_tokens": 4000},
                 "commit_overage_policy": "REJECT", "reservation_ttl_override": {"max_extensions": 3},
             });
-            let step = "making a policy";
-            admin.post(step, OperationId::CreatePolicy, &body).await?;
+            let operation = OperationId::CreatePolicy;
+            admin.post("making a policy", operation, &body).await?;
         }
-        let reserves = reserves(args, &stack, &store, &tenant).await?;
-        growth.count(&reserves);
-        let differences = stack.service.check(&tenant, &reserves.totals).await?;
+        let (cost, made) = reserves(&stack, &tenant, &args.load, args.progress).await?;
+        let costs = vec![cost];
+        growth.stages.push(Size { stored, costs });
+        let mut totals = Totals::default();
+        for reserves in &made {
+            growth.count(reserves);
+            totals.add(&reserves.totals);
+        }
+        let differences = stack.service.check(&tenant, &totals).await?;
         growth.differences.extend(differences);
-        let costs = vec![reserves.cost];
-        growth.stages.push(Stage { stored, costs });
     }
     Ok(growth)
 }
@@ -110,9 +114,9 @@ pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<G
 /// Measures pages of the admin plane, of one tenant and of all, with each of these numbers of budgets. Each budget adds an
 /// event and an audit entry.
 pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Growth, BenchError> {
+    use OperationId::{ListAuditLogs, ListBudgets, ListEvents};
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(1).await?;
-    let store = stack.deployment.store()?;
     let mut growth = Growth::new(1);
     let mut stored = 0;
     for size in sorted(&args.compare_listed) {
@@ -125,53 +129,51 @@ pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Gr
         drop(dispatcher);
         let mut reader = Reader {
             stack: &stack,
-            store: &store,
-            caller: stack.service.admin()?,
+            client: stack.service.admin()?,
             limit: args.load.duration,
         };
         let mut costs = Vec::new();
-        let of_tenant = format!("tenant_id={}&limit={PAGE}", tenant.id);
         let of_all = format!("limit={PAGE}");
+        let of_tenant = format!("tenant_id={}&{of_all}", tenant.id);
         let by_scope = format!("{of_tenant}&sort_by=scope&sort_dir=asc");
-        for (names, list, query) in [
+        let lists = [
             (
-                ["budgets, first page", "budgets, page by page"],
-                OperationId::ListBudgets,
+                "budgets, first page",
+                "budgets, page by page",
+                ListBudgets,
                 &by_scope,
             ),
             (
-                [
-                    "events of a tenant, first page",
-                    "events of a tenant, page by page",
-                ],
-                OperationId::ListEvents,
+                "events of a tenant, first page",
+                "events of a tenant, page by page",
+                ListEvents,
                 &of_tenant,
             ),
             (
-                ["events of all, first page", "events of all, page by page"],
-                OperationId::ListEvents,
+                "events of all, first page",
+                "events of all, page by page",
+                ListEvents,
                 &of_all,
             ),
             (
-                [
-                    "audit of a tenant, first page",
-                    "audit of a tenant, page by page",
-                ],
-                OperationId::ListAuditLogs,
+                "audit of a tenant, first page",
+                "audit of a tenant, page by page",
+                ListAuditLogs,
                 &of_tenant,
             ),
             (
-                ["audit of all, first page", "audit of all, page by page"],
-                OperationId::ListAuditLogs,
+                "audit of all, first page",
+                "audit of all, page by page",
+                ListAuditLogs,
                 &of_all,
             ),
-        ] {
-            let path = [format!("{}?{query}", list.path())];
-            for (name, follow) in names.into_iter().zip([false, true]) {
-                costs.push(reader.cost(name, &path, follow).await?);
-            }
+        ];
+        for (first_page, page_by_page, list, query) in lists {
+            let path = format!("{}?{query}", list.path());
+            costs.push(reader.first_page(first_page, &path).await?);
+            costs.push(reader.page_by_page(page_by_page, &path).await?);
         }
-        growth.stages.push(Stage { stored, costs });
+        growth.stages.push(Size { stored, costs });
     }
     Ok(growth)
 }
@@ -189,7 +191,7 @@ async fn make_budgets(
     from: u64,
     to: u64,
 ) -> Result<(), BenchError> {
-    let mut fillers: JoinSet<Result<(), BenchError>> = JoinSet::new();
+    let mut fillers: JoinSet<Result<(), CallError>> = JoinSet::new();
     for filler in 0..FILLERS {
         let mut admin = stack.service.admin()?;
         let tenant = tenant.id.clone();
@@ -197,7 +199,7 @@ async fn make_budgets(
         fillers.spawn(async move {
             for number in own {
                 let scope = format!("tenant:{tenant}/app:a{number:08}");
-                admin.make_budget(&tenant, &scope).await?;
+                make_budget(&mut admin, &tenant, &scope).await?;
             }
             Ok(())
         });
@@ -212,20 +214,16 @@ async fn make_budgets(
 async fn wait_for_views(stack: &Stack) -> Result<(), BenchError> {
     let step = "waiting for the views of all tenants";
     let mut admin = stack.service.admin()?;
-    let id = admin.make_tenant().await?;
+    let id = make_tenant(&mut admin).await?;
     let deadline = Instant::now() + VIEW_LIMIT;
     for (list, member) in [
         (OperationId::ListEvents, "events"),
         (OperationId::ListAuditLogs, "logs"),
     ] {
         let path = format!("{}?limit=1", list.path());
-        loop {
-            let page = admin.get(step, &path).await?;
-            if page[member][0]["tenant_id"] == id.as_str() {
-                break;
-            }
+        while admin.get(step, &path).await?[member][0]["tenant_id"] != id.as_str() {
             if Instant::now() > deadline {
-                return Err(BenchError::Unreadable { step });
+                return Err(CallError::Unreadable { step }.into());
             }
             sleep(Duration::from_millis(100)).await;
         }
