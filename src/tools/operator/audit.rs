@@ -1,24 +1,22 @@
 //! `admin audit`.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::console::{Console, Listing};
-use super::error::OperatorError;
+use super::console::{Action, List};
 use super::output::plain;
 use super::time::past;
+use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Show audit entries, the newest first
+    /// List audit entries, the newest first
     Search(Search),
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Search {
-    /// Whose; all by default. __admin__ for what belongs to none, __unauth__ for unknown callers
+    /// Only this tenant; __admin__ for entries of no tenant, __unauth__ for unknown callers
     #[arg(long)]
     #[serde(rename = "tenant_id")]
     tenant: Option<String>,
@@ -31,13 +29,13 @@ pub(super) struct Search {
     /// Only this object
     #[arg(long, value_name = "ID")]
     resource_id: Option<String>,
-    /// Only what this API key asked for
+    /// Only requests of this API key
     #[arg(long, value_name = "ID")]
     key_id: Option<String>,
     /// Only this request
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Only refused with this code; comma-separated
+    /// Only requests refused with this code; comma-separated
     #[arg(long, value_name = "CODE")]
     error_code: Option<String>,
     /// Only refused requests
@@ -64,8 +62,8 @@ pub(super) struct Search {
     status_min: Option<u16>,
 }
 
-const ENTRIES: Listing = Listing {
-    path: &["admin", "audit", "logs"],
+const ENTRIES: List = List {
+    operation: OperationId::ListAuditLogs,
     member: "logs",
     columns: &[
         ("TIME", "timestamp", plain),
@@ -80,9 +78,9 @@ const ENTRIES: Listing = Listing {
 };
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+    pub fn action(self) -> Action {
         let Self::Search(mut search) = self;
         search.status_min = search.refused.then_some(400);
-        console.list(&ENTRIES, &search, Some(search.limit)).await
+        Action::list(&ENTRIES, &search, Some(search.limit))
     }
 }

@@ -1,17 +1,14 @@
 //! `admin budget`.
 
-use std::io::Write;
-
 use clap::{ArgGroup, Args, Subcommand};
-use reqwest::Method;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::client::Call;
-use super::console::{Console, Listing};
+use super::client::{Call, given};
+use super::console::{Action, List};
 use super::error::OperatorError;
 use super::output::{number, plain};
-use super::tree::Tree;
+use crate::api::operations::OperationId;
 
 /// One ledger.
 #[derive(Debug, Args, Serialize)]
@@ -25,17 +22,17 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make a budget
+    /// Create a budget
     Create(Create),
     /// Show one budget
     Show(Ledger),
-    /// Show budgets as a list
-    List(List),
-    /// Show a tenant's budgets as a tree, each with what is used of it
-    Tree(TreeArgs),
-    /// Change what a budget has
+    /// List budgets
+    List(Filters),
+    /// Show a tenant's budgets as a tree, each with its use
+    Tree(TreeFilters),
+    /// Change the figures of a budget
     Fund(Fund),
-    /// Stop new reservations and funding; what runs may end
+    /// Refuse new reservations and funding; existing reservations may end
     Freeze(Transition),
     /// Lift a freeze
     Unfreeze(Transition),
@@ -45,7 +42,7 @@ pub(super) enum Command {
 pub(super) struct Create {
     #[command(flatten)]
     ledger: Ledger,
-    /// What may be spent
+    /// Amount that may be spent
     #[arg(long, value_name = "AMOUNT")]
     allocated: i64,
     /// Debt that is allowed
@@ -60,8 +57,8 @@ pub(super) struct Create {
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct List {
-    /// Whose; all tenants' where the service allows such a list
+pub(super) struct Filters {
+    /// Only this tenant; without it all, where the service allows such a list
     #[arg(long)]
     #[serde(rename = "tenant_id")]
     tenant: Option<String>,
@@ -70,7 +67,7 @@ pub(super) struct List {
     /// ACTIVE, FROZEN or CLOSED
     #[arg(long)]
     status: Option<String>,
-    /// What the scope begins with
+    /// Beginning of the scope
     #[arg(long, value_name = "TEXT")]
     scope_prefix: Option<String>,
     /// Only budgets whose debt is above their overdraft limit
@@ -89,7 +86,7 @@ pub(super) struct List {
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct TreeArgs {
+pub(super) struct TreeFilters {
     #[serde(rename = "tenant_id")]
     tenant: String,
     /// Only this unit
@@ -114,22 +111,22 @@ pub(super) struct Transition {
 pub(super) struct Fund {
     #[command(flatten)]
     ledger: Ledger,
-    /// Add to what is allocated
+    /// Add to the allocation
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     credit: Option<i64>,
-    /// Take from what is allocated and not used
+    /// Take from the part of the allocation that is not used
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     debit: Option<i64>,
-    /// Set what is allocated
+    /// Set the allocation
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     reset: Option<i64>,
-    /// Begin a new period with this allocation, and nothing spent
+    /// Begin a new period with this allocation and nothing spent
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     reset_spent: Option<i64>,
-    /// Pay back debt; what is left is added to what is allocated
+    /// Repay debt; the rest is added to the allocation
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     repay_debt: Option<i64>,
-    /// With --reset-spent: what the new period begins with as spent
+    /// With --reset-spent: amount that the new period begins with as spent
     #[arg(long, value_name = "AMOUNT")]
     spent: Option<i64>,
     #[arg(long)]
@@ -139,8 +136,8 @@ pub(super) struct Fund {
     idempotency_key: Option<String>,
 }
 
-const BUDGETS: Listing = Listing {
-    path: &["admin", "budgets"],
+const BUDGETS: List = List {
+    operation: OperationId::ListBudgets,
     member: "ledgers",
     columns: &[
         ("SCOPE", "scope", plain),
@@ -152,7 +149,7 @@ const BUDGETS: Listing = Listing {
         ("SPENT", "spent", number),
         ("DEBT", "debt", number),
     ],
-    nothing: "no budgets; `admin budget create SCOPE --allocated N` makes one",
+    nothing: "no budgets; `admin budget create SCOPE --allocated N` creates one",
 };
 
 impl Ledger {
@@ -169,65 +166,52 @@ impl Ledger {
         }
     }
 
-    fn call(&self, method: Method, operation: &str) -> Call {
-        Call::new(method, &["admin", "budgets", operation]).query(self)
+    fn call(&self, operation: OperationId) -> Call {
+        Call::of(operation).query(self)
+    }
+
+    fn amount(&self, amount: i64) -> Value {
+        json!({"unit": self.unit, "amount": amount})
     }
 }
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        match self {
-            Self::Create(create) => create.run(console).await,
-            Self::Show(ledger) => console.show(ledger.call(Method::GET, "lookup")).await,
-            Self::List(list) => console.list(&BUDGETS, &list, list.limit).await,
-            Self::Tree(tree) => tree.show(console).await,
-            Self::Fund(fund) => fund.run(console).await,
-            Self::Freeze(args) => args.run("freeze", console).await,
-            Self::Unfreeze(args) => args.run("unfreeze", console).await,
-        }
+    pub fn action(self) -> Result<Action, OperatorError> {
+        Ok(Action::Show(match self {
+            Self::Create(create) => create.call()?,
+            Self::Show(ledger) => ledger.call(OperationId::LookupBudget),
+            Self::List(filters) => return Ok(Action::list(&BUDGETS, &filters, filters.limit)),
+            Self::Tree(filters) => return Ok(Action::Tree(&BUDGETS, given(&filters))),
+            Self::Fund(fund) => fund.call()?,
+            Self::Freeze(freeze) => freeze.call(OperationId::FreezeBudget),
+            Self::Unfreeze(unfreeze) => unfreeze.call(OperationId::UnfreezeBudget),
+        }))
     }
 }
 
 impl Create {
-    async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        let Ledger { scope, unit } = &self.ledger;
-        let amount = |amount: i64| json!({"unit": unit, "amount": amount});
+    fn call(self) -> Result<Call, OperatorError> {
+        let ledger = &self.ledger;
+        let limit = self.overdraft_limit.map(|limit| ledger.amount(limit));
         let body = json!({
-            "tenant_id": self.ledger.tenant()?, "scope": scope, "unit": unit, "allocated": amount(self.allocated),
-            "overdraft_limit": self.overdraft_limit.map(amount), "commit_overage_policy": self.overage_policy,
+            "tenant_id": ledger.tenant()?, "scope": ledger.scope, "unit": ledger.unit,
+            "allocated": ledger.amount(self.allocated), "overdraft_limit": limit,
+            "commit_overage_policy": self.overage_policy,
         });
-        let call = Call::post(BUDGETS.path).body(&body);
-        console.show(call.once(self.idempotency_key)).await
-    }
-}
-
-impl TreeArgs {
-    async fn show(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        let rows = console.rows(&BUDGETS, &self, None).await?;
-        if console.output.is_json() || rows.is_empty() {
-            return console
-                .output
-                .table(BUDGETS.columns, &rows, BUDGETS.nothing);
-        }
-        let lines = Tree::of(&rows).lines();
-        lines.iter().try_for_each(|line| console.output.line(line))
+        let call = Call::of(OperationId::CreateBudget).body(&body);
+        Ok(call.once(self.idempotency_key))
     }
 }
 
 impl Transition {
-    async fn run(
-        self,
-        operation: &str,
-        console: &mut Console<impl Write>,
-    ) -> Result<(), OperatorError> {
-        let call = self.ledger.call(Method::POST, operation);
+    fn call(self, operation: OperationId) -> Call {
         let body = json!({"reason": self.reason});
-        console.show(call.body(&body)).await
+        self.ledger.call(operation).body(&body)
     }
 }
 
 impl Fund {
-    async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+    fn call(self) -> Result<Call, OperatorError> {
         let operations = [
             ("CREDIT", self.credit),
             ("DEBIT", self.debit),
@@ -243,14 +227,13 @@ impl Fund {
             let text = "--spent requires --reset-spent".to_owned();
             return Err(OperatorError::Usage(text));
         }
-        let value = |amount: i64| json!({"unit": self.ledger.unit, "amount": amount});
+        let ledger = &self.ledger;
+        let spent = self.spent.map(|spent| ledger.amount(spent));
         let body = json!({
-            "operation": operation, "amount": value(amount), "spent": self.spent.map(value), "reason": self.reason,
+            "operation": operation, "amount": ledger.amount(amount), "spent": spent, "reason": self.reason,
         });
-        let call = self.ledger.call(Method::POST, "fund");
-        let call = call.with("tenant_id", Some(self.ledger.tenant()?));
-        console
-            .show(call.body(&body).once(self.idempotency_key))
-            .await
+        let call = ledger.call(OperationId::FundBudget).body(&body);
+        let call = call.with("tenant_id", Some(ledger.tenant()?));
+        Ok(call.once(self.idempotency_key))
     }
 }

@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::error::{OperatorError, Refusal, Retry};
+use crate::api::dialect::headers::ADMIN_KEY;
+use crate::api::operation::Operation;
+use crate::api::operations::OperationId;
 
 /// Rows per page; the service returns no more.
 const PAGE: usize = 100;
@@ -36,7 +39,7 @@ pub(super) struct Connection {
     /// PEM file of the authorities that may sign the service's certificate, instead of the system's
     #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// How long to wait for an answer, in seconds
+    /// How long to wait for a response, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..))]
     timeout: u16,
 }
@@ -69,35 +72,36 @@ pub(super) fn given(args: &impl Serialize) -> Map<String, Value> {
 /// One request.
 #[derive(Debug)]
 pub(super) struct Call {
-    method: Method,
-    path: Vec<String>,
+    operation: OperationId,
+    /// The parameter of the path.
+    id: Option<String>,
     query: Vec<(String, String)>,
     body: Option<Value>,
     retry: Retry,
 }
 
 impl Call {
-    /// `path` follows `/v1`; its segments are encoded.
-    pub fn new(method: Method, path: &[&str]) -> Self {
-        let retry = match method {
+    /// A request whose path has no parameter.
+    pub fn of(operation: OperationId) -> Self {
+        let retry = match operation.operation().method {
             Method::GET => Retry::Read,
             _ => Retry::Idempotent,
         };
         Self {
-            method,
-            path: path.iter().map(ToString::to_string).collect(),
+            operation,
+            id: None,
             query: Vec::new(),
             body: None,
             retry,
         }
     }
 
-    pub fn get(path: &[&str]) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    pub fn post(path: &[&str]) -> Self {
-        Self::new(Method::POST, path)
+    /// A request about the object `id`.
+    pub fn to(operation: OperationId, id: String) -> Self {
+        Self {
+            id: Some(id),
+            ..Self::of(operation)
+        }
     }
 
     /// Adds a parameter, if there is a value.
@@ -169,25 +173,29 @@ impl Client {
 
     /// Sends one request and returns the body of the response.
     pub async fn send(&self, call: Call) -> Result<Value, OperatorError> {
+        let Operation { method, path, .. } = call.operation.operation();
+        let id = call.id.as_deref().unwrap_or_default();
         // Such a segment would vanish from the path, which then names another operation.
-        if let Some(id) = call
-            .path
-            .iter()
-            .find(|segment| ["", ".", ".."].contains(&segment.as_str()))
-        {
+        if call.id.is_some() && ["", ".", ".."].contains(&id) {
             return Err(OperatorError::Usage(format!("`{id}` is not an id")));
         }
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
         let mut url = self.url.clone();
         url.path_segments_mut()
             .expect("a URL with a host")
             .pop_if_empty()
-            .push("v1")
-            .extend(&call.path);
+            .extend(segments.map(|segment| {
+                if segment.starts_with('{') {
+                    id
+                } else {
+                    segment
+                }
+            }));
         let mut request = self
             .http
-            .request(call.method, url)
+            .request(method.clone(), url)
             .query(&call.query)
-            .header("X-Admin-API-Key", self.key.clone());
+            .header(ADMIN_KEY, self.key.clone());
         if let Retry::Keyed(key) = &call.retry {
             request = request.header("X-Idempotency-Key", key);
         }
@@ -205,7 +213,7 @@ impl Client {
         }
     }
 
-    /// Reads a list page by page, up to `limit` rows.
+    /// Reads a list page by page, up to `limit` rows. `page` makes the request without page size and cursor.
     pub async fn rows(
         &self,
         page: impl Fn() -> Call,

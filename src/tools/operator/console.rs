@@ -1,17 +1,22 @@
-//! What the commands share: calls to the service, whose responses are printed.
+//! What a command does: it sends requests and prints the responses.
 
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::client::{Call, Client, given};
 use super::error::OperatorError;
 use super::output::{Column, Output};
+use super::overview;
+use super::tail::Tail;
+use super::tree::Tree;
+use crate::api::operations::OperationId;
 
 /// A list operation and its table.
-pub(super) struct Listing {
-    pub path: &'static [&'static str],
+#[derive(Debug)]
+pub(super) struct List {
+    pub operation: OperationId,
     /// The member of the response that holds the rows.
     pub member: &'static str,
     pub columns: &'static [Column],
@@ -19,39 +24,56 @@ pub(super) struct Listing {
     pub nothing: &'static str,
 }
 
-/// A service and where to print its responses.
-pub(super) struct Console<W> {
-    pub client: Client,
-    pub output: Output<W>,
+/// What a command does.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Sends one request and prints the body of the response.
+    Show(Call),
+    /// Prints the rows of a list, filtered by these parameters, at most so many.
+    List(&'static List, Map<String, Value>, Option<usize>),
+    /// Prints the budgets of a list as a tree.
+    Tree(&'static List, Map<String, Value>),
+    /// Prints the latest events and follows them.
+    Tail(Tail),
+    /// Prints the overview.
+    Overview,
 }
 
-impl<W: Write> Console<W> {
-    /// Sends one request and prints the body of the response.
-    pub async fn show(&mut self, call: Call) -> Result<(), OperatorError> {
-        let body = self.client.send(call).await?;
-        self.output.object(&body)
+impl Action {
+    /// Prints the rows of a list. The given members of `filters` are its parameters.
+    pub fn list(list: &'static List, filters: &impl Serialize, limit: Option<usize>) -> Self {
+        Self::List(list, given(filters), limit)
     }
 
-    /// Prints the rows of a list, at most `limit`. The given members of `filters` are its parameters.
-    pub async fn list(
-        &mut self,
-        listing: &Listing,
-        filters: &impl Serialize,
-        limit: Option<usize>,
+    /// Performs the action.
+    pub async fn run(
+        self,
+        client: &Client,
+        output: &mut Output<impl Write>,
     ) -> Result<(), OperatorError> {
-        let rows = self.rows(listing, filters, limit).await?;
-        self.output.table(listing.columns, &rows, listing.nothing)
-    }
-
-    /// Reads the rows of a list, page by page.
-    pub async fn rows(
-        &self,
-        listing: &Listing,
-        filters: &impl Serialize,
-        limit: Option<usize>,
-    ) -> Result<Vec<Value>, OperatorError> {
-        let filters = given(filters);
-        let page = || Call::get(listing.path).query(&filters);
-        self.client.rows(page, listing.member, limit).await
+        let rows = async |list: &List, filters: &Map<String, Value>, limit| {
+            let page = || Call::of(list.operation).query(filters);
+            client.rows(page, list.member, limit).await
+        };
+        match self {
+            Self::Show(call) => output.object(&client.send(call).await?),
+            Self::List(list, filters, limit) => {
+                let rows = rows(list, &filters, limit).await?;
+                output.table(list.columns, &rows, list.nothing)
+            }
+            Self::Tree(list, filters) => {
+                let rows = rows(list, &filters, None).await?;
+                if output.is_json() || rows.is_empty() {
+                    return output.table(list.columns, &rows, list.nothing);
+                }
+                let lines = Tree::of(&rows).lines();
+                lines.iter().try_for_each(|line| output.line(line))
+            }
+            Self::Tail(tail) => tail.run(client, output).await,
+            Self::Overview => {
+                let call = Call::of(OperationId::GetAdminOverview);
+                overview::print(&client.send(call).await?, output)
+            }
+        }
     }
 }

@@ -1,16 +1,13 @@
 //! `admin key`.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde::Serialize;
 
 use super::client::Call;
-use super::console::{Console, Listing};
-use super::error::OperatorError;
+use super::console::{Action, List};
 use super::output::plain;
 use super::time::future;
+use crate::api::operations::OperationId;
 
 /// The permissions of an agent.
 const AGENT: &[&str] = &[
@@ -24,11 +21,11 @@ const AGENT: &[&str] = &[
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make an API key; its secret is shown this once
+    /// Create an API key; its secret is shown only once
     Create(Create),
-    /// Show API keys, without secrets
-    List(List),
-    /// End a key at once, for good
+    /// List API keys, without secrets
+    List(Filters),
+    /// Revoke a key at once, for good
     Revoke {
         key_id: String,
         #[arg(long)]
@@ -38,7 +35,7 @@ pub(super) enum Command {
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Create {
-    /// Whose key it is
+    /// Its tenant
     #[serde(rename = "tenant_id")]
     tenant: String,
     /// What it is for
@@ -47,7 +44,7 @@ pub(super) struct Create {
     /// What it may do, repeated or comma-separated; by default what an agent needs: reservations and balances
     #[arg(long = "permission", value_name = "PERMISSION", value_delimiter = ',')]
     permissions: Vec<String>,
-    /// Only requests with such a segment in their scope: agent:writer, or app:*
+    /// Allows only requests with such a segment in their scope: agent:writer, or app:*
     #[arg(long = "scope-filter", value_name = "SEGMENT", value_delimiter = ',')]
     scope_filter: Vec<String>,
     /// When it ends: a time, or 30d; 90 days by default
@@ -57,8 +54,8 @@ pub(super) struct Create {
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct List {
-    /// Only this tenant's
+pub(super) struct Filters {
+    /// Only keys of this tenant
     #[arg(long)]
     #[serde(rename = "tenant_id")]
     tenant: Option<String>,
@@ -74,8 +71,8 @@ pub(super) struct List {
     limit: Option<usize>,
 }
 
-const KEYS: Listing = Listing {
-    path: &["admin", "api-keys"],
+const KEYS: List = List {
+    operation: OperationId::ListApiKeys,
     member: "keys",
     columns: &[
         ("KEY", "key_id", plain),
@@ -85,17 +82,17 @@ const KEYS: Listing = Listing {
         ("BEGINS WITH", "key_prefix", plain),
         ("NAME", "name", plain),
     ],
-    nothing: "no API keys; `admin key create TENANT --name NAME` makes one",
+    nothing: "no API keys; `admin key create TENANT --name NAME` creates one",
 };
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
+    pub fn action(self) -> Action {
         match self {
-            Self::Create(create) => console.show(create.call()).await,
-            Self::List(list) => console.list(&KEYS, &list, list.limit).await,
+            Self::Create(create) => Action::Show(create.call()),
+            Self::List(filters) => Action::list(&KEYS, &filters, filters.limit),
             Self::Revoke { key_id, reason } => {
-                let call = Call::new(Method::DELETE, &["admin", "api-keys", &key_id]);
-                console.show(call.with("reason", reason)).await
+                let call = Call::to(OperationId::RevokeApiKey, key_id);
+                Action::Show(call.with("reason", reason))
             }
         }
     }
@@ -110,7 +107,8 @@ impl Create {
         let advice = format!(
             "`admin key list --tenant {tenant}` shows such a key, whose secret is lost: revoke it"
         );
+        let call = Call::of(OperationId::CreateApiKey).body(&self);
         // Without an idempotency key, because the service stores no secret for a replay.
-        Call::post(KEYS.path).body(&self).never_twice(advice)
+        call.never_twice(advice)
     }
 }

@@ -13,6 +13,7 @@ mod output;
 mod overview;
 mod policies;
 mod reservations;
+mod tail;
 mod tenants;
 mod time;
 mod tree;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use client::{Client, Connection};
-use console::Console;
+use console::Action;
 use error::OperatorError;
 use output::Output;
 
@@ -36,7 +37,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, 2 the comma
 pub struct AdminArgs {
     #[command(flatten)]
     connection: Connection,
-    /// Print what the service answered: one JSON object, or one per line where there are many
+    /// Print the response as JSON: one object, or one per line for a list
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -45,25 +46,25 @@ pub struct AdminArgs {
 
 #[derive(Debug, Subcommand)]
 enum Area {
-    /// Who owns budgets and keys
+    /// Tenants: they own budgets and keys
     #[command(subcommand)]
     Tenant(tenants::Command),
-    /// What agents and tenants call the service with
+    /// API keys of agents and tenants
     #[command(subcommand)]
     Key(keys::Command),
-    /// What may be spent
+    /// Budgets: what may be spent
     #[command(subcommand)]
     Budget(budgets::Command),
-    /// How the requests of some scopes are treated
+    /// Policies: caps, rate limits and defaults of scopes
     #[command(subcommand)]
     Policy(policies::Command),
-    /// What is held, and what came of it
+    /// Reservations: holds and their outcome
     #[command(subcommand)]
     Reservation(reservations::Command),
-    /// What happened
+    /// Events
     #[command(subcommand)]
     Event(events::Command),
-    /// Who changed what
+    /// The audit log: who changed what
     #[command(subcommand)]
     Audit(audit::Command),
     /// The whole deployment on one page
@@ -86,18 +87,17 @@ pub async fn run(args: AdminArgs) -> ExitCode {
 }
 
 async fn execute(args: AdminArgs) -> Result<(), OperatorError> {
-    let mut console = Console {
-        client: Client::new(args.connection)?,
-        output: Output::new(io::stdout().lock(), args.json),
+    let client = Client::new(args.connection)?;
+    let mut output = Output::new(io::stdout().lock(), args.json);
+    let action = match args.area {
+        Area::Tenant(command) => command.action()?,
+        Area::Key(command) => command.action(),
+        Area::Budget(command) => command.action()?,
+        Area::Policy(command) => command.action(),
+        Area::Reservation(command) => command.action(),
+        Area::Event(command) => command.action(),
+        Area::Audit(command) => command.action(),
+        Area::Overview => Action::Overview,
     };
-    match args.area {
-        Area::Tenant(command) => command.run(&mut console).await,
-        Area::Key(command) => command.run(&mut console).await,
-        Area::Budget(command) => command.run(&mut console).await,
-        Area::Policy(command) => command.run(&mut console).await,
-        Area::Reservation(command) => command.run(&mut console).await,
-        Area::Event(command) => command.run(&mut console).await,
-        Area::Audit(command) => command.run(&mut console).await,
-        Area::Overview => overview::show(&mut console).await,
-    }
+    action.run(&client, &mut output).await
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::error::OperatorError;
+use crate::tools::table::Table;
 
 /// One column of a table: its heading, the member of a row, and how its value is printed.
 pub(super) type Column = (&'static str, &'static str, fn(&Value) -> String);
@@ -63,27 +64,13 @@ impl<W: Write> Output<W> {
             eprintln!("{nothing}");
             return Ok(());
         }
-        let headings = columns.iter().map(|(heading, ..)| (*heading).to_owned());
-        let mut cells: Vec<Vec<String>> = vec![headings.collect()];
-        cells.extend(rows.iter().map(|row| {
-            columns
-                .iter()
-                .map(|(_, member, print)| print(&row[member]))
-                .collect()
-        }));
-        let width = |column: usize| {
-            let widths = cells.iter().map(|row| row[column].chars().count());
-            widths.max().unwrap_or(0)
-        };
-        let widths: Vec<_> = (0..columns.len()).map(width).collect();
-        for row in &cells {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                line += &format!("{cell:<width$}  ");
-            }
-            self.line(line.trim_end())?;
+        let headings = columns.iter().map(|(heading, ..)| *heading);
+        let mut table = Table::new(columns.len(), headings);
+        for row in rows {
+            table.row(columns.iter().map(|(_, member, print)| print(&row[member])));
         }
-        Ok(())
+        write!(self.to, "{table}")?;
+        Ok(self.to.flush()?)
     }
 }
 

@@ -4,17 +4,16 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::client::Call;
-use super::console::Console;
 use super::error::OperatorError;
-use super::output::plain;
+use super::output::{Output, plain};
 
-/// Shows counts, and what needs attention.
-pub(super) async fn show(console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-    let Console { client, output } = console;
-    let overview = client.send(Call::get(&["admin", "overview"])).await?;
+/// Prints counts, and what needs attention.
+pub(super) fn print(
+    overview: &Value,
+    output: &mut Output<impl Write>,
+) -> Result<(), OperatorError> {
     if output.is_json() {
-        return output.object(&overview);
+        return output.object(overview);
     }
     output.line(&format!("as of {}", plain(&overview["as_of"])))?;
     for (title, member) in [

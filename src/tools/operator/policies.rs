@@ -1,32 +1,29 @@
 //! `admin policy`.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::client::Call;
-use super::console::{Console, Listing};
-use super::error::OperatorError;
+use super::console::{Action, List};
 use super::output::plain;
+use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make a policy
+    /// Create a policy
     Create(Box<Create>),
-    /// Show a tenant's policies
-    List(List),
-    /// Take a policy out
+    /// List a tenant's policies
+    List(Filters),
+    /// Stop applying a policy
     Disable { policy_id: String },
-    /// Put a policy back
+    /// Apply a disabled policy again
     Enable { policy_id: String },
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Create {
-    /// Whose requests it is for
+    /// Tenant whose requests it applies to
     #[serde(rename = "tenant_id")]
     tenant: String,
     #[arg(long)]
@@ -46,22 +43,22 @@ pub(super) struct Create {
     ttl: Ttl,
     #[command(flatten)]
     rate_limits: RateLimits,
-    /// What comes with each decision: {"max_tokens":4000}
+    /// Caps of each decision: {"max_tokens":4000}
     #[arg(long, value_name = "JSON", value_parser = object)]
     caps: Option<Value>,
 }
 
 #[derive(Debug, Args, Serialize)]
 struct Ttl {
-    /// Life of a hold that names none
+    /// Lifetime of a reservation that sets none
     #[serde(skip_serializing_if = "Option::is_none")]
     #[arg(long, value_name = "MS")]
     default_ttl_ms: Option<i64>,
-    /// Longest life of a hold
+    /// Longest lifetime of a reservation
     #[serde(skip_serializing_if = "Option::is_none")]
     #[arg(long, value_name = "MS")]
     max_ttl_ms: Option<i64>,
-    /// How often a hold may be extended
+    /// How often a reservation may be extended
     #[serde(skip_serializing_if = "Option::is_none")]
     #[arg(long, value_name = "N")]
     max_extensions: Option<i64>,
@@ -73,14 +70,14 @@ struct RateLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[arg(long, value_name = "N")]
     max_reservations_per_minute: Option<i64>,
-    /// Commits per scope and minute, beyond which no reservation is made
+    /// Commits per scope and minute; beyond them reservations are refused
     #[serde(skip_serializing_if = "Option::is_none")]
     #[arg(long, value_name = "N")]
     max_commits_per_minute: Option<i64>,
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct List {
+pub(super) struct Filters {
     #[serde(rename = "tenant_id")]
     tenant: String,
     /// ACTIVE or DISABLED
@@ -100,8 +97,8 @@ fn object(text: &str) -> Result<Value, String> {
     }
 }
 
-const POLICIES: Listing = Listing {
-    path: &["admin", "policies"],
+const POLICIES: List = List {
+    operation: OperationId::ListPolicies,
     member: "policies",
     columns: &[
         ("POLICY", "policy_id", plain),
@@ -114,17 +111,16 @@ const POLICIES: Listing = Listing {
 };
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        match self {
-            Self::Create(create) => console.show(Call::post(POLICIES.path).body(&create)).await,
-            Self::List(list) => console.list(&POLICIES, &list, list.limit).await,
-            Self::Disable { policy_id } => console.show(set_status(&policy_id, "DISABLED")).await,
-            Self::Enable { policy_id } => console.show(set_status(&policy_id, "ACTIVE")).await,
-        }
+    pub fn action(self) -> Action {
+        Action::Show(match self {
+            Self::Create(create) => Call::of(OperationId::CreatePolicy).body(&create),
+            Self::List(filters) => return Action::list(&POLICIES, &filters, filters.limit),
+            Self::Disable { policy_id } => set_status(policy_id, "DISABLED"),
+            Self::Enable { policy_id } => set_status(policy_id, "ACTIVE"),
+        })
     }
 }
 
-fn set_status(policy_id: &str, status: &str) -> Call {
-    let call = Call::new(Method::PATCH, &["admin", "policies", policy_id]);
-    call.body(&json!({"status": status}))
+fn set_status(policy_id: String, status: &str) -> Call {
+    Call::to(OperationId::UpdatePolicy, policy_id).body(&json!({"status": status}))
 }

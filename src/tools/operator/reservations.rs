@@ -1,24 +1,22 @@
 //! `admin reservation`.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::client::Call;
-use super::console::{Console, Listing};
-use super::error::OperatorError;
+use super::console::{Action, List};
 use super::output::{moment, plain};
+use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Show a tenant's reservations, the newest first
-    List(List),
+    /// List a tenant's reservations, the newest first
+    List(Filters),
     /// Show one reservation
     Show { reservation_id: String },
-    /// Give a hold back in the owner's place
+    /// Release a reservation on behalf of its owner
     Release {
         reservation_id: String,
         #[arg(long)]
@@ -30,7 +28,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct List {
+pub(super) struct Filters {
     tenant: String,
     /// ACTIVE, COMMITTED, RELEASED or EXPIRED
     #[arg(long)]
@@ -41,8 +39,8 @@ pub(super) struct List {
     limit: usize,
 }
 
-const RESERVATIONS: Listing = Listing {
-    path: &["reservations"],
+const RESERVATIONS: List = List {
+    operation: OperationId::ListReservations,
     member: "reservations",
     columns: &[
         ("RESERVATION", "reservation_id", plain),
@@ -55,23 +53,22 @@ const RESERVATIONS: Listing = Listing {
 };
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        match self {
-            Self::List(list) => console.list(&RESERVATIONS, &list, Some(list.limit)).await,
-            Self::Show { reservation_id } => {
-                let call = Call::get(&["reservations", &reservation_id]);
-                console.show(call).await
+    pub fn action(self) -> Action {
+        Action::Show(match self {
+            Self::List(filters) => {
+                return Action::list(&RESERVATIONS, &filters, Some(filters.limit));
             }
+            Self::Show { reservation_id } => Call::to(OperationId::GetReservation, reservation_id),
             Self::Release {
                 reservation_id,
                 reason,
                 idempotency_key,
             } => {
                 let key = idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string());
-                let call = Call::post(&["reservations", &reservation_id, "release"]);
+                let call = Call::to(OperationId::ReleaseReservation, reservation_id);
                 let call = call.body(&json!({"idempotency_key": key, "reason": reason}));
-                console.show(call.once(Some(key))).await
+                call.once(Some(key))
             }
-        }
+        })
     }
 }

@@ -1,35 +1,33 @@
 //! `admin tenant`.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
-use reqwest::Method;
 use serde::Serialize;
 use serde_json::json;
 
 use super::client::Call;
-use super::console::{Console, Listing};
+use super::console::{Action, List};
 use super::error::OperatorError;
 use super::output::plain;
+use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make a tenant; one that exists under the same name is shown as it is
+    /// Create a tenant; shows a tenant that exists under the same name
     Create(Create),
-    /// Show tenants
-    List(List),
+    /// List tenants
+    List(Filters),
     /// Show one tenant
     Show { tenant: String },
     /// Change name and settings
     Update(Update),
-    /// Refuse new reservations; what runs may end
+    /// Refuse new reservations; existing ones may end
     Suspend { tenant: String },
     /// Lift a suspension
     Reactivate { tenant: String },
-    /// Close a tenant for good: its holds are released, its budgets close, its keys and webhooks end
+    /// Close a tenant for good: release its holds, close its budgets, end its keys and webhooks
     Close {
         tenant: String,
-        /// It cannot be undone
+        /// Confirm, because it cannot be undone
         #[arg(long)]
         yes: bool,
     },
@@ -60,7 +58,7 @@ pub(super) struct Update {
 }
 
 #[derive(Debug, Args, Serialize)]
-pub(super) struct List {
+pub(super) struct Filters {
     /// ACTIVE, SUSPENDED or CLOSED
     #[arg(long)]
     status: Option<String>,
@@ -80,22 +78,22 @@ pub(super) struct Settings {
     #[arg(long, value_name = "POLICY")]
     #[serde(rename = "default_commit_overage_policy")]
     overage_policy: Option<String>,
-    /// Life of a hold that names none
+    /// Lifetime of a reservation that sets none
     #[arg(long, value_name = "MS")]
     #[serde(rename = "default_reservation_ttl_ms")]
     default_ttl_ms: Option<i64>,
-    /// Longest life of a hold
+    /// Longest lifetime of a reservation
     #[arg(long, value_name = "MS")]
     #[serde(rename = "max_reservation_ttl_ms")]
     max_ttl_ms: Option<i64>,
-    /// How often a hold may be extended
+    /// How often a reservation may be extended
     #[arg(long, value_name = "N")]
     #[serde(rename = "max_reservation_extensions")]
     max_extensions: Option<i64>,
 }
 
-const TENANTS: Listing = Listing {
-    path: &["admin", "tenants"],
+const TENANTS: List = List {
+    operation: OperationId::ListTenants,
     member: "tenants",
     columns: &[
         ("TENANT", "tenant_id", plain),
@@ -103,37 +101,33 @@ const TENANTS: Listing = Listing {
         ("CREATED", "created_at", plain),
         ("NAME", "name", plain),
     ],
-    nothing: "no tenants; `admin tenant create ID` makes one",
+    nothing: "no tenants; `admin tenant create ID` creates one",
 };
 
 impl Command {
-    pub async fn run(self, console: &mut Console<impl Write>) -> Result<(), OperatorError> {
-        match self {
+    pub fn action(self) -> Result<Action, OperatorError> {
+        Ok(Action::Show(match self {
             Self::Create(mut create) => {
                 create.name.get_or_insert_with(|| create.tenant.clone());
-                console.show(Call::post(TENANTS.path).body(&create)).await
+                Call::of(OperationId::CreateTenant).body(&create)
             }
-            Self::List(list) => console.list(&TENANTS, &list, list.limit).await,
-            Self::Show { tenant } => {
-                console
-                    .show(Call::get(&["admin", "tenants", &tenant]))
-                    .await
+            Self::List(filters) => return Ok(Action::list(&TENANTS, &filters, filters.limit)),
+            Self::Show { tenant } => Call::to(OperationId::GetTenant, tenant),
+            Self::Update(update) => {
+                Call::to(OperationId::UpdateTenant, update.tenant.clone()).body(&update)
             }
-            Self::Update(update) => console.show(patch(&update.tenant, &update)).await,
-            Self::Suspend { tenant } => console.show(set_status(&tenant, "SUSPENDED")).await,
-            Self::Reactivate { tenant } => console.show(set_status(&tenant, "ACTIVE")).await,
-            Self::Close { tenant, yes: false } => Err(OperatorError::Usage(format!(
-                "closing {tenant} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes"
-            ))),
-            Self::Close { tenant, yes: true } => console.show(set_status(&tenant, "CLOSED")).await,
-        }
+            Self::Suspend { tenant } => set_status(tenant, "SUSPENDED"),
+            Self::Reactivate { tenant } => set_status(tenant, "ACTIVE"),
+            Self::Close { tenant, yes: true } => set_status(tenant, "CLOSED"),
+            Self::Close { tenant, yes: false } => {
+                return Err(OperatorError::Usage(format!(
+                    "closing {tenant} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes"
+                )));
+            }
+        }))
     }
 }
 
-fn patch(tenant: &str, body: &impl Serialize) -> Call {
-    Call::new(Method::PATCH, &["admin", "tenants", tenant]).body(body)
-}
-
-fn set_status(tenant: &str, status: &str) -> Call {
-    patch(tenant, &json!({"status": status}))
+fn set_status(tenant: String, status: &str) -> Call {
+    Call::to(OperationId::UpdateTenant, tenant).body(&json!({"status": status}))
 }

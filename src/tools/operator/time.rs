@@ -1,6 +1,6 @@
 //! Times on the command line: a moment, or a distance from now.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{Span, SpanRelativeTo, Timestamp};
 
 /// Reads `2026-01-31T12:00:00Z`, or `15m`, `2h`, `7d` ago, and returns the time as the wire has it.
 pub(super) fn past(text: &str) -> Result<String, String> {
@@ -12,29 +12,21 @@ pub(super) fn future(text: &str) -> Result<String, String> {
     moment(text, 1).map(|moment| moment.to_string())
 }
 
-fn moment(text: &str, direction: i64) -> Result<Timestamp, String> {
-    let wrong = || {
-        format!(
-            "`{text}` is neither a time such as 2026-01-31T12:00:00Z nor one such as 15m, 2h or 7d"
-        )
-    };
+fn moment(text: &str, direction: i32) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse() {
         return Ok(moment);
     }
-    let (count, unit) = text
-        .split_at_checked(text.len().saturating_sub(1))
-        .ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let count: u32 = count.parse().map_err(|_| wrong())?;
-    let distance = SignedDuration::from_secs(direction * i64::from(count) * seconds);
-    let now = Timestamp::now();
-    now.checked_add(distance).map_err(|_| wrong())
+    let moment = text.parse().and_then(|distance: Span| {
+        let from_now = distance.to_duration(SpanRelativeTo::days_are_24_hours())?;
+        let moment = Timestamp::now().checked_add(from_now * direction)?;
+        Ok((moment, distance.is_negative()))
+    });
+    match moment {
+        Ok((moment, false)) => Ok(moment),
+        _ => Err(format!(
+            "`{text}` is neither a time such as 2026-01-31T12:00:00Z nor one such as 15m, 2h or 7d"
+        )),
+    }
 }
 
 #[cfg(test)]
