@@ -115,8 +115,8 @@ impl Reader<'_> {
         let times = self.read(paths, follow, reads, begun + limit).await?;
         let calls = summary(name, &times, begun.elapsed());
         let redis_us = redis_us(stack, times.len()).await?;
-        let until = Instant::now() + limit.max(Duration::from_secs(1));
         let counted = async || {
+            let until = Instant::now() + limit.max(Duration::from_secs(1));
             let times = self.read(paths, follow, COUNTED, until).await?;
             Ok(times.len())
         };
