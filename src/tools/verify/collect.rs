@@ -49,60 +49,51 @@ impl<'a> Collector<'a> {
         };
         collector.ledgers().await?;
         // Records written since the scan are of a day between then and now.
-        let read_ms = collector
-            .ledgers
-            .values()
-            .map(|ledger| ledger.at_ms)
-            .max()
-            .unwrap_or(found_ms);
-        let mut since = BTreeSet::from([Day::of_ms(found_ms)]);
-        while let Some(last) = since.last().filter(|last| **last < Day::of_ms(read_ms)) {
-            since.insert(last.plus(1));
-        }
-        for day in days.reservations.union(&since) {
-            collector
-                .day(Records::Reservations, *day, read_ms, progress)
-                .await?;
-        }
-        for day in days.usage_events.union(&since) {
-            collector
-                .day(Records::UsageEvents, *day, read_ms, progress)
-                .await?;
+        let read_ms = collector.ledgers.values().map(|ledger| ledger.at_ms).max();
+        let read_ms = read_ms.unwrap_or(found_ms);
+        let days_since = std::iter::successors(Some(Day::of_ms(found_ms)), |day| Some(day.plus(1)));
+        let since: BTreeSet<_> = days_since
+            .take_while(|day| *day <= Day::of_ms(read_ms))
+            .collect();
+        for (records, days) in [
+            (Records::Reservations, &days.reservations),
+            (Records::UsageEvents, &days.usage_events),
+        ] {
+            for day in days.union(&since) {
+                collector.day(records, *day, read_ms, progress).await?;
+            }
         }
         collector.due(progress).await?;
         collector.registered(days).await?;
         collector.compare().await
     }
 
-    pub(super) fn differs(&mut self, what: &str, id: &str, detail: String) {
+    pub(super) fn differs(&mut self, what: &str, id: &str, detail: impl Into<String>) {
         self.report.differences.push(Difference {
             tenant: self.tenant.to_string(),
             what: what.to_owned(),
             id: id.to_owned(),
-            detail,
+            detail: detail.into(),
         });
+    }
+
+    fn unverified(&mut self, name: &LedgerName) {
+        let ledger = format!("{} {}", self.tenant, show(name));
+        self.report.unverified.push(ledger);
     }
 
     /// Reads every ledger of the tenant's index.
     async fn ledgers(&mut self) -> Result<(), StoreError> {
-        let (keys, partition, tenant) = (
-            self.store.keys(),
-            self.tenant.partition(),
-            self.tenant.as_str(),
-        );
-        let members = self
-            .store
-            .members_of(&keys.budgets(partition, tenant))
-            .await?;
-        let mut names = Vec::with_capacity(members.len());
-        for member in members {
+        let (keys, partition) = (self.store.keys(), self.tenant.partition());
+        let index = keys.budgets(partition, self.tenant.as_str());
+        let mut names = Vec::new();
+        for member in self.store.members_of(&index).await? {
             match parse_member(&member) {
                 Some(name) => names.push(name),
-                None => self.differs(
-                    "ledger",
-                    &member,
-                    "the index of ledgers holds a name without scope and unit".to_owned(),
-                ),
+                None => {
+                    let detail = "the index of ledgers holds a name without scope and unit";
+                    self.differs("ledger", &member, detail);
+                }
             }
         }
         self.read_ledgers(names).await
@@ -112,7 +103,7 @@ impl<'a> Collector<'a> {
         for batch in names.chunks(READ_ROWS) {
             let read = self.store.read_ledgers(self.tenant, batch).await?;
             for (name, row) in batch.iter().zip(read.rows) {
-                match row {
+                let detail = match row {
                     Ok(Some(figures)) => {
                         let ledger = Ledger {
                             at_ms: read.now_ms,
@@ -120,16 +111,12 @@ impl<'a> Collector<'a> {
                             totals: Totals::default(),
                         };
                         self.ledgers.insert(name.clone(), ledger);
+                        continue;
                     }
-                    Ok(None) => self.differs(
-                        "ledger",
-                        &show(name),
-                        "it is in the index, but does not exist".to_owned(),
-                    ),
-                    Err(why) => {
-                        self.differs("ledger", &show(name), format!("it is corrupt: {why}"))
-                    }
-                }
+                    Ok(None) => "it is in the index, but does not exist".to_owned(),
+                    Err(why) => format!("it is corrupt: {why}"),
+                };
+                self.differs("ledger", &show(name), detail);
             }
         }
         Ok(())
@@ -137,13 +124,10 @@ impl<'a> Collector<'a> {
 
     /// Checks that each day with records is registered for retention.
     async fn registered(&mut self, days: &RecordDays) -> Result<(), StoreError> {
-        let days: Vec<_> = days
-            .reservations
-            .union(&days.usage_events)
-            .copied()
-            .collect();
+        let days = days.reservations.union(&days.usage_events);
+        let days: Vec<_> = days.copied().collect();
         for member in self.store.unregistered_days(self.tenant, &days).await? {
-            let detail = "it has records, but is not registered for retention".to_owned();
+            let detail = "it has records, but is not registered for retention";
             self.differs("day", &member, detail);
         }
         Ok(())
@@ -152,46 +136,39 @@ impl<'a> Collector<'a> {
     /// Compares each ledger with its records, then checks whether a base moved meanwhile.
     async fn compare(mut self) -> Result<Report, StoreError> {
         let ledgers = std::mem::take(&mut self.ledgers);
-        let names: Vec<_> = ledgers.keys().cloned().collect();
         for (name, ledger) in &ledgers {
             let figures = &ledger.figures;
-            let rest =
-                i128::from(figures.spent) + i128::from(figures.reserved) + i128::from(figures.debt);
-            let adds_up = i128::from(figures.remaining) == i128::from(figures.allocated) - rest;
             let comparison = ledger.totals.compare(figures);
-            if comparison == Comparison::Unknown {
-                self.report
-                    .unverified
-                    .push(format!("{} {}", self.tenant, show(name)));
-            }
             let computed = match comparison {
                 Comparison::Wrong(computed) => computed,
                 Comparison::Right | Comparison::Unknown => Amounts::stored(figures),
             };
-            let row = LedgerRow::new(self.tenant, name, figures, computed);
-            for detail in row.details() {
-                self.differs("ledger", &show(name), detail);
+            if comparison == Comparison::Unknown {
+                self.unverified(name);
             }
-            if !adds_up {
-                let detail = "remaining is not allocated minus spent, reserved and debt".to_owned();
-                self.differs("ledger", &show(name), detail);
+            let row = LedgerRow::new(self.tenant, name, figures, computed);
+            let mut details = row.details();
+            let used = [figures.spent, figures.reserved, figures.debt];
+            let used: i128 = used.into_iter().map(i128::from).sum();
+            if i128::from(figures.remaining) != i128::from(figures.allocated) - used {
+                let detail = "remaining is not allocated minus spent, reserved and debt";
+                details.push(detail.to_owned());
             }
             if figures.strained != figures.strain() {
-                let detail = "the index of ledgers over limit or in debt has it wrong".to_owned();
+                let detail = "the index of ledgers over limit or in debt has it wrong";
+                details.push(detail.to_owned());
+            }
+            for detail in details {
                 self.differs("ledger", &show(name), detail);
             }
             self.report.ledgers.push(row);
         }
-        self.read_ledgers(names).await?;
+        self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, before) in &ledgers {
-            let now = self
-                .ledgers
-                .get(name)
-                .map(|ledger| Amounts::base(&ledger.figures));
+            let now = self.ledgers.get(name);
+            let now = now.map(|ledger| Amounts::base(&ledger.figures));
             if now != Some(Amounts::base(&before.figures)) {
-                self.report
-                    .unverified
-                    .push(format!("{} {}", self.tenant, show(name)));
+                self.unverified(name);
             }
         }
         Ok(self.report)

@@ -49,7 +49,7 @@ fn difference(partition: Partition, stored: &Counts, counted: &Counts) -> Differ
     let sentence = |field: &String| {
         let of = |counts: &Counts| counts.get(field).copied().unwrap_or(0);
         let (stored, counted) = (of(stored), of(counted));
-        (stored != counted).then(|| format!("{field} is {stored}, but there are {counted} records"))
+        (stored != counted).then(|| format!("{field} is {stored}, the records give {counted}"))
     };
     Difference {
         tenant: "*".to_owned(),

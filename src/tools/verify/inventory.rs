@@ -1,7 +1,8 @@
-//! Finds the tenants and the days with records from the keys themselves, so that an index that lost something is found.
+//! The tenants and days with records, as their keys show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::keys::scan;
 use crate::domain::ids::{Partition, TenantId};
 use crate::store::{Day, Store, StoreError};
 
@@ -34,61 +35,35 @@ impl Inventory {
             taken_ms: store.clock().now_ms(),
             ..Self::default()
         };
-        let prefix = format!("{}:{{", store.keys().prefix());
-        let within = tenant.map(TenantId::partition);
-        let pattern = match within {
-            Some(partition) => format!("{prefix}{partition}}}:*"),
-            None => format!("{prefix}*"),
+        let partition = tenant.map(|tenant| BTreeSet::from([tenant.partition()]));
+        let add = |partition, kind: &str, rest: &str| match kind {
+            "quarantine" => drop(inventory.quarantines.insert(partition)),
+            "counts" => drop(inventory.counted.insert(partition)),
+            "rsvs" | "usage_events" | "budget" | "budgets" | "due" | "tenant" => {
+                inventory.add(partition, kind, rest, tenant);
+            }
+            _ => {}
         };
-        store
-            .scan(&pattern, within, |key| {
-                inventory.add(key.strip_prefix(&prefix).unwrap_or_default(), tenant);
-            })
-            .await?;
+        scan(store, partition.as_ref(), "*", add).await?;
         if let Some(tenant) = tenant {
             inventory.tenants.entry(tenant.clone()).or_default();
         }
         Ok(inventory)
     }
 
-    /// Adds a key without its prefix: `05f}:rsvs:acme:20260101`.
-    fn add(&mut self, key: &str, wanted: Option<&TenantId>) {
-        let Some((partition, rest)) = key.split_once("}:") else {
+    /// Adds a key of a tenant: its kind, and `acme` or `acme:20260101`.
+    fn add(&mut self, partition: Partition, kind: &str, rest: &str, wanted: Option<&TenantId>) {
+        let (tenant, day) = rest.split_once(':').unwrap_or((rest, ""));
+        let Some(tenant) = TenantId::parse(tenant) else {
             return;
         };
-        let Some(partition) = Partition::parse(partition) else {
-            return;
-        };
-        if rest == "quarantine" {
-            self.quarantines.insert(partition);
-            return;
-        }
-        if rest == "counts" {
-            self.counted.insert(partition);
-            return;
-        }
-        let Some((kind, rest)) = rest.split_once(':') else {
-            return;
-        };
-        let mut names = rest.splitn(2, ':');
-        let Some(tenant) = names.next().and_then(TenantId::parse) else {
-            return;
-        };
-        let is_wanted =
-            tenant.partition() == partition && wanted.is_none_or(|wanted| *wanted == tenant);
-        if !is_wanted
-            || !matches!(
-                kind,
-                "rsvs" | "usage_events" | "budget" | "budgets" | "due" | "tenant"
-            )
-        {
+        if tenant.partition() != partition || wanted.is_some_and(|wanted| *wanted != tenant) {
             return;
         }
         let days = self.tenants.entry(tenant).or_default();
-        let day = names.next().and_then(Day::parse);
-        match (kind, day) {
-            ("rsvs", Some(day)) => drop(days.reservations.insert(day)),
-            ("usage_events", Some(day)) => drop(days.usage_events.insert(day)),
+        match kind {
+            "rsvs" => days.reservations.extend(Day::parse(day)),
+            "usage_events" => days.usage_events.extend(Day::parse(day)),
             _ => {}
         }
     }

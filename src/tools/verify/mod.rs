@@ -15,6 +15,7 @@ pub mod audit;
 mod collect;
 mod counts;
 mod inventory;
+mod keys;
 mod outcome;
 mod records;
 mod report;
@@ -103,7 +104,7 @@ pub async fn run(store: &Store, args: &VerifyArgs, output: impl Write) -> u8 {
     outcome::print(verified.await, Report::is_right, args.json, text, output)
 }
 
-/// Why nothing was verified, because a misspelt name must not pass for a ledger that is right.
+/// The reason when there was nothing to verify, because a misspelt name must not pass for a ledger that is right.
 async fn nothing_to_verify(
     store: &Store,
     tenant: Option<&TenantId>,

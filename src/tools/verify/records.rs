@@ -1,6 +1,6 @@
 //! Reads a tenant's records: their effect on the ledgers, and whether the due index is right.
 
-use super::collect::{Collector, LedgerName, show};
+use super::collect::{Collector, show};
 use super::scan::Scan;
 use super::totals::{Amounts, Effect};
 use crate::domain::amount::Unit;
@@ -35,124 +35,110 @@ impl Collector<'_> {
         until_ms: i64,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), StoreError> {
-        let (keys, partition, tenant) = (
-            self.store.keys(),
-            self.tenant.partition(),
-            self.tenant.as_str(),
-        );
-        let (index, prefix) = match records {
+        let (keys, partition) = (self.store.keys(), self.tenant.partition());
+        let tenant = self.tenant.as_str();
+        let (index, prefix, check): (_, _, fn(&mut Self, &Row)) = match records {
             Records::Reservations => (
                 keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
+                Self::reservation,
             ),
             Records::UsageEvents => (
                 keys.usage_events(partition, tenant, day),
                 keys.usage_event(partition, ""),
+                Self::usage_event,
             ),
         };
-        let mut scan = Scan::until(until_ms);
-        while let Some(ids) = scan.next(self.store, &index).await? {
-            let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
+        self.check_each(&index, &prefix, until_ms, progress, check)
+            .await
+    }
+
+    /// Checks that everything in the due index has an active record.
+    pub(super) async fn due(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), StoreError> {
+        let (keys, partition) = (self.store.keys(), self.tenant.partition());
+        let index = keys.due(partition, self.tenant.as_str());
+        let prefix = keys.reservation(partition, "");
+        // Later additions are not read.
+        let Some(last_ms) = self.store.last_score(&index).await? else {
+            return Ok(());
+        };
+        self.check_each(&index, &prefix, last_ms, progress, Self::indexed_as_due)
+            .await
+    }
+
+    /// Reads the records of an index up to a score, and calls `check` with each.
+    async fn check_each(
+        &mut self,
+        index: &str,
+        prefix: &str,
+        until: i64,
+        progress: &mut impl FnMut(u64),
+        check: fn(&mut Self, &Row),
+    ) -> Result<(), StoreError> {
+        let mut scan = Scan::until(until);
+        while let Some(ids) = scan.next(self.store, index).await? {
+            let read = self.store.read_records(self.tenant, prefix, &ids).await?;
             progress(ids.len() as u64);
-            for row in &read.rows {
-                match records {
-                    Records::Reservations => {
-                        self.report.reservations += 1;
-                        self.reservation(row);
-                    }
-                    Records::UsageEvents => {
-                        self.report.usage_events += 1;
-                        self.usage_event(row);
-                    }
-                }
-            }
+            read.rows.iter().for_each(|row| check(self, row));
             self.tenant_due(read.first_due_ms, read.tenant_due_ms);
         }
         Ok(())
     }
 
     fn reservation(&mut self, row: &Row) {
+        self.report.reservations += 1;
         let Some(status) = row.field(field::STATUS) else {
-            // Retention removed a record without any field meanwhile. Another one is no hash, or lacks its status.
-            if row
-                .fields
-                .as_ref()
-                .is_none_or(|fields| fields.iter().any(Option::is_some))
-                && row.quarantined_ms.is_none()
-            {
-                self.differs(
-                    "reservation",
-                    &row.id,
-                    "the record cannot be read".to_owned(),
-                );
+            // Retention may delete the record meanwhile. Any other record is no hash, or lacks its status.
+            if !is_deleted(row) && row.quarantined_ms.is_none() {
+                self.differs("reservation", &row.id, "the record cannot be read");
             }
             return;
         };
         let ended_ms = match status {
-            "ACTIVE" => None,
-            "EXPIRED" => row.field(field::EXPIRED_AT),
-            _ => row.field(field::FINALIZED_AT),
+            "ACTIVE" => Some(None),
+            "EXPIRED" => number(row, field::EXPIRED_AT).map(Some),
+            "COMMITTED" | "RELEASED" => number(row, field::FINALIZED_AT).map(Some),
+            _ => None,
         };
-        let ended_ms = ended_ms.and_then(integer);
-        let is_complete = match status {
-            "ACTIVE" => true,
-            "COMMITTED" | "RELEASED" | "EXPIRED" => ended_ms.is_some(),
-            _ => false,
-        };
-        let (Some(estimate), Some(begun_ms), true) = (
-            row.field(field::ESTIMATE).and_then(integer),
-            row.field(field::CREATED_AT).and_then(integer),
-            is_complete,
-        ) else {
+        let begun_ms = number(row, field::CREATED_AT);
+        let (Some(reserved), Some(begun_ms), Some(ended_ms)) =
+            (number(row, field::ESTIMATE), begun_ms, ended_ms)
+        else {
             return self.corrupt(row);
         };
-        self.due_of(row, status == "ACTIVE");
-        let active = Amounts {
-            reserved: estimate,
-            ..Amounts::default()
-        };
-        let charged = if status == "COMMITTED" {
-            row.field(field::CHARGED).and_then(integer)
-        } else {
-            Some(0)
+        self.due_time(row, status == "ACTIVE");
+        let charged = match status {
+            "COMMITTED" => number(row, field::CHARGED),
+            _ => Some(0),
         };
         let Some(charged) = charged else {
             return self.corrupt(row);
+        };
+        let active = Amounts {
+            reserved,
+            ..Amounts::default()
         };
         self.count(row, |debt| Effect {
             begun_ms,
             ended_ms,
             active,
-            ended: Amounts {
-                reserved: 0,
-                spent: charged.wrapping_sub(debt),
-                debt,
-            },
+            ended: Amounts::charged(charged, debt),
         });
     }
 
     fn usage_event(&mut self, row: &Row) {
-        let gone = row
-            .fields
-            .as_ref()
-            .is_some_and(|fields| fields.iter().all(Option::is_none));
-        if gone {
+        self.report.usage_events += 1;
+        if is_deleted(row) {
             return;
         }
-        let charged = row.field(field::CHARGED).and_then(integer);
-        let (Some(charged), Some(begun_ms)) =
-            (charged, row.field(field::CREATED_AT).and_then(integer))
-        else {
+        let charged = number(row, field::CHARGED);
+        let Some((charged, begun_ms)) = charged.zip(number(row, field::CREATED_AT)) else {
             return self.corrupt(row);
         };
         self.count(row, |debt| Effect {
             begun_ms,
             ended_ms: None,
-            active: Amounts {
-                reserved: 0,
-                spent: charged.wrapping_sub(debt),
-                debt,
-            },
+            active: Amounts::charged(charged, debt),
             ended: Amounts::default(),
         });
     }
@@ -160,136 +146,93 @@ impl Collector<'_> {
     fn corrupt(&mut self, row: &Row) {
         // Records in quarantine are listed separately.
         if row.quarantined_ms.is_none() {
-            self.differs("record", &row.id, "the record is corrupt".to_owned());
+            self.differs("record", &row.id, "the record is corrupt");
         }
     }
 
     /// Counts a record in each ledger that it names. `effect` gets the debt of the record in that ledger.
     fn count(&mut self, row: &Row, effect: impl Fn(i64) -> Effect) {
-        let (path, unit) = (row.field(field::SCOPE_PATH), row.field(field::UNIT));
-        let parsed = path
-            .and_then(ScopePath::parse)
-            .zip(unit.and_then(Unit::parse));
-        let (Some((path, unit)), Some(depths)) = (parsed, row.field(field::BUDGETED)) else {
+        let path = row.field(field::SCOPE_PATH).and_then(ScopePath::parse);
+        let unit = row.field(field::UNIT).and_then(Unit::parse);
+        let (Some(path), Some(unit), Some(depths)) = (path, unit, row.field(field::BUDGETED))
+        else {
             return self.corrupt(row);
         };
         for depth in depths.split_whitespace() {
-            let depth = depth
-                .parse()
-                .ok()
-                .filter(|depth| (1..=DEPTHS).contains(depth));
-            let scope =
-                depth.and_then(|depth: usize| path.with_parents().nth(depth - 1).zip(Some(depth)));
-            let Some((scope, depth)) = scope else {
+            let ledger = || {
+                let depth = depth.parse().ok().filter(|depth| *depth <= DEPTHS)?;
+                let scope = path.with_parents().nth(usize::checked_sub(depth, 1)?)?;
+                let debt = match row.field(field::DEBT_1 + depth - 1) {
+                    Some(debt) => debt.parse().ok()?,
+                    None => 0,
+                };
+                Some(((scope.to_string(), unit), debt))
+            };
+            let Some((name, debt)) = ledger() else {
                 return self.corrupt(row);
             };
-            let debt = row
-                .field(field::DEBT_1 + depth - 1)
-                .map_or(Some(0), integer);
-            let Some(debt) = debt else {
-                return self.corrupt(row);
-            };
-            let (name, effect) = ((scope.to_string(), unit), effect(debt));
-            match self.ledgers.get_mut(&name) {
-                Some(ledger) => ledger.totals.count(effect, ledger.at_ms),
-                None => self.missing(&name, row, effect),
+            let effect = effect(debt);
+            if let Some(ledger) = self.ledgers.get_mut(&name) {
+                ledger.totals.count(effect, ledger.at_ms);
+                continue;
             }
-        }
-    }
-
-    /// Reports a ledger that a record names but the index lacked, unless the ledger was made later.
-    fn missing(&mut self, name: &LedgerName, row: &Row, effect: Effect) {
-        let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
-        if read_ms.is_none_or(|read_ms| effect.begun_ms < read_ms)
-            && row.field(field::TENANT) == Some(self.tenant.as_str())
-        {
-            self.differs(
-                "ledger",
-                &show(name),
-                format!("record `{}` names it, but it is not in the index", row.id),
-            );
+            // A ledger that was made after the index was read may have records already.
+            let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
+            let is_later = read_ms.is_some_and(|read_ms| effect.begun_ms >= read_ms);
+            if !is_later && row.field(field::TENANT) == Some(self.tenant.as_str()) {
+                let detail = format!("record `{}` names it, but it is not in the index", row.id);
+                self.differs("ledger", &show(&name), detail);
+            }
         }
     }
 
     /// Checks that an active reservation is in the due index at its time, and an ended one is not.
-    fn due_of(&mut self, row: &Row, active: bool) {
-        let due_ms = row
-            .field(field::EXPIRES_AT)
-            .and_then(integer)
-            .zip(row.field(field::GRACE).and_then(integer));
+    fn due_time(&mut self, row: &Row, is_active: bool) {
+        let expires_ms = number(row, field::EXPIRES_AT);
+        let due_ms = expires_ms.zip(number(row, field::GRACE));
         let due_ms = due_ms.map(|(expires_ms, grace_ms)| expires_ms.saturating_add(grace_ms));
-        match (active, row.due_ms) {
-            (true, None) if row.quarantined_ms.is_none() => {
-                self.differs(
-                    "due",
-                    &row.id,
-                    "it is active, but not in the due index, so it would never expire".to_owned(),
-                );
+        let detail = match row.due_ms {
+            None if is_active && row.quarantined_ms.is_none() => {
+                "it is active, but not in the due index, so it would never expire".to_owned()
             }
-            (true, Some(indexed_ms)) if due_ms != Some(indexed_ms) => {
-                self.differs(
-                    "due",
-                    &row.id,
-                    format!("it is due at {due_ms:?} ms, but indexed at {indexed_ms} ms"),
-                );
+            Some(indexed_ms) if is_active && due_ms != Some(indexed_ms) => {
+                format!("it is due at {due_ms:?} ms, but indexed at {indexed_ms} ms")
             }
-            (false, Some(_)) => self.differs(
-                "due",
-                &row.id,
-                "it has ended, but is in the due index".to_owned(),
-            ),
-            _ => {}
+            Some(_) if !is_active => "it has ended, but is in the due index".to_owned(),
+            _ => return,
+        };
+        self.differs("due", &row.id, detail);
+    }
+
+    /// Checks that a reservation in the due index is active.
+    fn indexed_as_due(&mut self, row: &Row) {
+        let status = row.field(field::STATUS).unwrap_or("absent");
+        if row.due_ms.is_some() && status != "ACTIVE" {
+            let detail = format!("it is in the due index, but its record is {status}");
+            self.differs("due", &row.id, detail);
         }
     }
 
     /// Checks that the partition's index has the tenant no later than its first due reservation.
     fn tenant_due(&mut self, first_ms: Option<i64>, tenant_ms: Option<i64>) {
-        if let Some(first_ms) = first_ms
-            && tenant_ms.is_none_or(|tenant_ms| tenant_ms > first_ms)
-        {
-            let known = self
-                .report
-                .differences
-                .iter()
-                .any(|difference| difference.what == "due index");
-            if !known {
-                let detail = format!(
-                    "its first reservation is due at {first_ms} ms, the partition has {tenant_ms:?}"
-                );
-                self.differs("due index", self.tenant.as_str(), detail);
-            }
+        let Some(first_ms) = first_ms else { return };
+        let is_late = tenant_ms.is_none_or(|tenant_ms| tenant_ms > first_ms);
+        let mut known = self.report.differences.iter();
+        if is_late && !known.any(|difference| difference.what == "due index") {
+            let detail = format!(
+                "its first reservation is due at {first_ms} ms, the partition has {tenant_ms:?}"
+            );
+            self.differs("due index", self.tenant.as_str(), detail);
         }
-    }
-
-    /// Checks that everything in the due index has an active record.
-    pub(super) async fn due(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), StoreError> {
-        let keys = self.store.keys();
-        let index = keys.due(self.tenant.partition(), self.tenant.as_str());
-        let prefix = keys.reservation(self.tenant.partition(), "");
-        // Later additions are not read.
-        let Some(last_ms) = self.store.last_score(&index).await? else {
-            return Ok(());
-        };
-        let mut scan = Scan::until(last_ms);
-        while let Some(ids) = scan.next(self.store, &index).await? {
-            let read = self.store.read_records(self.tenant, &prefix, &ids).await?;
-            progress(ids.len() as u64);
-            for row in read.rows.iter().filter(|row| row.due_ms.is_some()) {
-                if row.field(field::STATUS) != Some("ACTIVE") {
-                    let status = row.field(field::STATUS).unwrap_or("absent");
-                    self.differs(
-                        "due",
-                        &row.id,
-                        format!("it is in the due index, but its record is {status}"),
-                    );
-                }
-            }
-            self.tenant_due(read.first_due_ms, read.tenant_due_ms);
-        }
-        Ok(())
     }
 }
 
-fn integer(text: &str) -> Option<i64> {
-    text.parse().ok()
+/// Whether the record was deleted after its index was read.
+fn is_deleted(row: &Row) -> bool {
+    let fields = row.fields.as_ref();
+    fields.is_some_and(|fields| fields.iter().all(Option::is_none))
+}
+
+fn number(row: &Row, field: usize) -> Option<i64> {
+    row.field(field)?.parse().ok()
 }

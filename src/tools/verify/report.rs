@@ -8,6 +8,19 @@ use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::tools::verify::{Figures, READ_ROWS};
 use crate::store::{Store, StoreError};
+use crate::tools::table::Table;
+
+/// The columns of the table.
+const HEADINGS: [&str; 8] = [
+    "TENANT",
+    "SCOPE",
+    "UNIT",
+    "ALLOCATED",
+    "SPENT",
+    "RESERVED",
+    "DEBT",
+    "REMAINING",
+];
 
 /// The report of `ledger verify`.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -146,22 +159,14 @@ impl Report {
         inventory: &Inventory,
     ) -> Result<(), StoreError> {
         for partition in &inventory.quarantines {
-            let rows = store
-                .scores_between(
-                    &store.keys().quarantine(*partition),
-                    0,
-                    i64::MAX,
-                    10 * READ_ROWS,
-                )
-                .await?;
-            for (reservation_id, since_ms) in rows {
+            let index = store.keys().quarantine(*partition);
+            let rows = store.scores_between(&index, 0, i64::MAX, 10 * READ_ROWS);
+            for (reservation_id, since_ms) in rows.await? {
                 let key = store.keys().reservation(*partition, &reservation_id);
                 let mut command = redis::cmd("HGET");
                 command.arg(&key).arg("tenant");
                 let owner = match store.query(&key, &command).await {
-                    Ok(reply) => redis::from_redis_value::<Option<String>>(reply)
-                        .ok()
-                        .flatten(),
+                    Ok(reply) => redis::from_redis_value(reply).unwrap_or(None::<String>),
                     // A key of another type has no owner.
                     Err(StoreError::Refused { .. }) => None,
                     Err(error) => return Err(error),
@@ -184,46 +189,30 @@ impl Report {
 
     /// A table of the ledgers that differ, or of all; then the other findings.
     pub fn table(&self, all: bool) -> String {
-        let rows: Vec<_> = self
-            .ledgers
-            .iter()
+        let rows = self.ledgers.iter();
+        let mut rows = rows
             .filter(|row| all || !row.details().is_empty())
-            .collect();
-        let mut lines = Vec::new();
-        if !rows.is_empty() {
-            lines.push(
-                [
-                    "TENANT",
-                    "SCOPE",
-                    "UNIT",
-                    "ALLOCATED",
-                    "SPENT",
-                    "RESERVED",
-                    "DEBT",
-                    "REMAINING",
-                ]
-                .map(str::to_owned),
-            );
-        }
-        for row in rows {
+            .peekable();
+        let mut text = String::new();
+        if rows.peek().is_some() {
             let figure = |stored: i64, expected: i64| match stored == expected {
                 true => stored.to_string(),
                 false => format!("{stored} (records: {expected})"),
             };
-            lines.push([
-                row.tenant.clone(),
-                row.scope.clone(),
-                row.unit.to_string(),
-                row.allocated.to_string(),
-                figure(row.spent, row.expected_spent),
-                figure(row.reserved, row.expected_reserved),
-                figure(row.debt, row.expected_debt),
-                row.remaining.to_string(),
-            ]);
-        }
-        let mut text = columns(&lines);
-        if !lines.is_empty() {
-            text.push('\n');
+            let mut table = Table::new(3, HEADINGS);
+            for row in rows {
+                table.row([
+                    row.tenant.clone(),
+                    row.scope.clone(),
+                    row.unit.to_string(),
+                    row.allocated.to_string(),
+                    figure(row.spent, row.expected_spent),
+                    figure(row.reserved, row.expected_reserved),
+                    figure(row.debt, row.expected_debt),
+                    row.remaining.to_string(),
+                ]);
+            }
+            text = format!("{table}\n");
         }
         for Difference {
             tenant,
@@ -257,27 +246,4 @@ impl Report {
             }
         )
     }
-}
-
-/// Aligns columns: the first three to the left, the numbers to the right.
-fn columns(lines: &[[String; 8]]) -> String {
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|line| line[column].len())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: [usize; 8] = std::array::from_fn(width);
-    let mut text = String::new();
-    for line in lines {
-        let cell = |column: usize| match column < 3 {
-            true => format!("{:<width$}", line[column], width = widths[column]),
-            false => format!("{:>width$}", line[column], width = widths[column]),
-        };
-        let cells: Vec<_> = (0..8).map(cell).collect();
-        text += cells.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
 }

@@ -27,6 +27,15 @@ impl Amounts {
         }
     }
 
+    /// What a record charged, of which `debt` is owed.
+    pub(super) fn charged(charged: i64, debt: i64) -> Self {
+        Self {
+            reserved: 0,
+            spent: charged.wrapping_sub(debt),
+            debt,
+        }
+    }
+
     pub(super) fn stored(figures: &Figures) -> Self {
         Self {
             reserved: figures.reserved,

@@ -53,13 +53,12 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
     assert_eq!(
         differences(&fixture).await,
         [format!(
-            "* counts {partition}: budget TOKENS ACTIVE is 2, but there are 0 records; tenant ACTIVE is 0, but there are 1 records"
+            "* counts {partition}: budget TOKENS ACTIVE is 2, the records give 0; tenant ACTIVE is 0, the records give 1"
         )]
     );
     fixture.redis().run::<i64>(&["DEL", &counts]);
     assert!(
-        differences(&fixture).await[0]
-            .contains("budget TOKENS FROZEN is 0, but there are 1 records")
+        differences(&fixture).await[0].contains("budget TOKENS FROZEN is 0, the records give 1")
     );
     let one = verify(&fixture.store, Some(&tenant_id("acme")), |_| {}).await;
     assert!(

@@ -1,9 +1,13 @@
-//! Finds the audit chains and their days from the keys themselves, so that an entry in an unexpected log is found.
+//! The audit chains and their days, as their keys show them, so that an entry in an unexpected log is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::store::{Day, Store, StoreError};
+use crate::tools::verify::keys::scan;
+
+/// The kinds of keys `audit`, `chain` and `seals`, found by one scan.
+const KINDS: &str = "[acs][uhe][da][il]*";
 
 /// Identifies a chain: the tenant, or the name for no tenant, and the partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,51 +22,32 @@ pub(super) async fn take(
     store: &Store,
     names: &[String],
 ) -> Result<BTreeMap<ChainId, BTreeSet<Day>>, StoreError> {
-    let prefix = format!("{}:{{", store.keys().prefix());
-    let homes: Option<BTreeSet<Partition>> = names
-        .iter()
-        .map(|name| Some(TenantId::parse(name)?.partition()))
-        .collect();
-    // `audit`, `chain` and `seals` in one scan.
-    let kinds = "[acs][uhe][da][il]*";
-    let mut scans = vec![(format!("{prefix}*}}:{kinds}"), None)];
-    if let Some(homes) = homes.filter(|homes| !homes.is_empty()) {
-        let one = |home: Partition| (format!("{prefix}{home}}}:{kinds}"), Some(home));
-        scans = homes.into_iter().map(one).collect();
-    }
-    let mut chains = BTreeMap::new();
-    for (pattern, within) in scans {
-        store
-            .scan(&pattern, within, |key| {
-                add(
-                    &mut chains,
-                    key.strip_prefix(&prefix).unwrap_or_default(),
-                    names,
-                );
-            })
-            .await?;
-    }
+    let partition = |name: &String| Some(TenantId::parse(name)?.partition());
+    let partitions: Option<BTreeSet<_>> = names.iter().map(partition).collect();
+    let partitions = partitions.filter(|partitions| !partitions.is_empty());
+    let mut chains: BTreeMap<ChainId, BTreeSet<Day>> = BTreeMap::new();
+    let add = |partition, kind: &str, rest: &str| {
+        let Some((name, day)) = name_and_day(kind, rest) else {
+            return;
+        };
+        let name = name.to_owned();
+        if names.is_empty() || names.contains(&name) {
+            let days = chains.entry(ChainId { name, partition }).or_default();
+            days.extend(day);
+        }
+    };
+    scan(store, partitions.as_ref(), KINDS, add).await?;
     Ok(chains)
 }
 
-/// Adds a key without its prefix: `05f}:audit:acme:20260101`.
-fn add(chains: &mut BTreeMap<ChainId, BTreeSet<Day>>, key: &str, names: &[String]) -> Option<()> {
-    let (partition, rest) = key.split_once("}:")?;
-    let (kind, rest) = rest.split_once(':')?;
-    let (name, day) = match kind {
-        "chain" => (rest, None),
+/// Reads the rest of a key of a chain: `acme` or `acme:20260101`.
+fn name_and_day<'a>(kind: &str, rest: &'a str) -> Option<(&'a str, Option<Day>)> {
+    match kind {
+        "chain" => Some((rest, None)),
         "audit" | "seals" => {
             let (name, day) = rest.rsplit_once(':')?;
-            (name, Some(Day::parse(day)?))
+            Some((name, Some(Day::parse(day)?)))
         }
-        _ => return None,
-    };
-    let id = ChainId {
-        name: name.to_owned(),
-        partition: Partition::parse(partition)?,
-    };
-    if names.is_empty() || names.contains(&id.name) {
-        chains.entry(id).or_default().extend(day);
+        _ => None,
     }
-    Some(())
 }

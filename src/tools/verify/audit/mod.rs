@@ -92,7 +92,7 @@ pub async fn run_audit(store: &Store, args: &AuditVerifyArgs, output: impl Write
     )
 }
 
-/// Why a chain was not verified, because a misspelt name must not pass for a log that is right.
+/// The reason when a chain does not exist, because a misspelt name must not pass for a log that is right.
 fn nothing_to_verify(store: &Store, names: &[String], report: &AuditReport) -> Option<String> {
     let prefix = store.keys().prefix();
     let known = |name: &String| report.chains.iter().any(|row| row.tenant == *name);
