@@ -24,11 +24,11 @@ use clap_complete::Shell;
 #[command(version)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum Command {
     /// Serve the API: the runtime plane and the admin plane
     Serve(Box<ServeArgs>),
     /// Run a development stack: a private Redis, the API, the background work and a demo tenant
@@ -39,10 +39,10 @@ enum Verb {
     Bench(Box<BenchArgs>),
     /// Find and measure keys in Redis
     #[command(subcommand)]
-    Keys(KeysVerb),
+    Keys(KeysCommand),
     /// Verify the ledgers in Redis
     #[command(subcommand)]
-    Ledger(LedgerVerb),
+    Ledger(LedgerCommand),
     /// Print the script that makes a shell complete these commands
     Completions {
         /// Shell that completes them
@@ -50,11 +50,11 @@ enum Verb {
     },
     /// Verify the audit logs in Redis
     #[command(subcommand)]
-    Audit(AuditVerb),
+    Audit(AuditCommand),
 }
 
 #[derive(Subcommand)]
-enum AuditVerb {
+enum AuditCommand {
     /// Prove that no entry was altered, dropped or inserted. Exit code: 0 proved, 1 disproved, 2 unknown
     Verify {
         #[command(flatten)]
@@ -65,7 +65,7 @@ enum AuditVerb {
 }
 
 #[derive(Subcommand)]
-enum LedgerVerb {
+enum LedgerCommand {
     /// Recompute every ledger from its records. Exit code: 0 all right, 1 something differs, 2 unknown
     Verify {
         #[command(flatten)]
@@ -76,7 +76,7 @@ enum LedgerVerb {
 }
 
 #[derive(Subcommand)]
-enum KeysVerb {
+enum KeysCommand {
     /// Show the partition, the cluster slot and the keys of a tenant, without asking Redis
     Locate(LocateArgs),
     /// Show the keys that a tenant has in Redis, with type, entries and memory
@@ -90,26 +90,26 @@ enum KeysVerb {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match Cli::parse().verb {
-        Verb::Serve(args) => serve(*args).await.map_err(Into::into),
-        Verb::Dev(args) => develop(args).await,
-        Verb::Ledger(LedgerVerb::Verify { args, store }) => {
+    let outcome = match Cli::parse().command {
+        Command::Serve(args) => serve(*args).await.map_err(Into::into),
+        Command::Dev(args) => develop(args).await,
+        Command::Ledger(LedgerCommand::Verify { args, store }) => {
             return verified(store, async |store| {
                 verify::run(&store, &args, std::io::stdout()).await
             })
             .await;
         }
-        Verb::Audit(AuditVerb::Verify { args, store }) => {
+        Command::Audit(AuditCommand::Verify { args, store }) => {
             return verified(store, async |store| {
                 run_audit(&store, &args, std::io::stdout()).await
             })
             .await;
         }
-        Verb::Admin(args) => return operator::run(*args).await,
-        Verb::Completions { shell } => print_completions(shell).map_err(Into::into),
-        Verb::Bench(args) => return bench::run(*args).await,
-        Verb::Keys(KeysVerb::Sizes { args, store }) => show_sizes(&args, store).await,
-        Verb::Keys(KeysVerb::Locate(args)) => {
+        Command::Admin(args) => return operator::run(*args).await,
+        Command::Completions { shell } => print_completions(shell).map_err(Into::into),
+        Command::Bench(args) => return bench::run(*args).await,
+        Command::Keys(KeysCommand::Sizes { args, store }) => show_sizes(&args, store).await,
+        Command::Keys(KeysCommand::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())
         }

@@ -351,7 +351,7 @@ mod tests {
             bad.contains("BUDGET_SECRET_KEYS") && !bad.contains("AAAA"),
             "{bad}"
         );
-        let file = refusal(&["--webhook-ca-file", "/nowhere/ca.pem"]);
+        let file = refusal(&["--webhook-ca-file", "/missing/ca.pem"]);
         assert!(file.contains("BUDGET_WEBHOOK_CA_FILE"), "{file}");
     }
 

@@ -171,7 +171,7 @@ impl LeaseKeeper {
         dispatchers: Vec<String>,
         begun: Instant,
     ) -> Result<Renewal, StoreError> {
-        if self.is_settled(&dispatchers) {
+        if self.is_current(&dispatchers) {
             return Ok(Renewal {
                 dispatchers: dispatchers.len(),
                 held: self.leases.current().len(),
@@ -231,7 +231,7 @@ impl LeaseKeeper {
     }
 
     /// Whether nothing changed since the last pass, and no lease needs renewal yet.
-    fn is_settled(&self, dispatchers: &[String]) -> bool {
+    fn is_current(&self, dispatchers: &[String]) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().is_some_and(|last| {
             let due = last.at.elapsed() >= self.lease / RENEWALS;

@@ -154,7 +154,7 @@ mod tests {
         ("money", "-- @include time\nlocal function add() end\n"),
         ("loop_a", "-- @include loop_b\n"),
         ("loop_b", "-- @include loop_a\n"),
-        ("broken", "-- @include nowhere\n"),
+        ("broken", "-- @include absent\n"),
     ];
 
     fn assembled(text: &str) -> Result<String, IncludeError> {
@@ -218,7 +218,7 @@ mod tests {
         );
         assert_eq!(
             assembled("#!lua\n-- @include broken\n"),
-            Err(missing("broken", "nowhere"))
+            Err(missing("broken", "absent"))
         );
         let cycle = IncludeError::Cycle {
             file: "loop_b",

@@ -137,8 +137,7 @@ impl Connection {
                     Ok(node) => (node, false),
                     Err(unavailable) => {
                         failures += 1;
-                        self.pause(failures, deadline, ExtraTrip::Reconnect, unavailable)
-                            .await?;
+                        self.reconnect(failures, deadline, unavailable).await?;
                         continue;
                     }
                 },
@@ -154,15 +153,13 @@ impl Connection {
                     self.distrust(&node);
                     failures += 1;
                     let unavailable = unconnected(&node, error)?;
-                    self.pause(failures, deadline, ExtraTrip::Reconnect, unavailable)
-                        .await?;
+                    self.reconnect(failures, deadline, unavailable).await?;
                     continue;
                 }
             };
-            match action(&refusal) {
+            // Redirects are followed at once at first.
+            let (reason, pauses) = match action(&refusal) {
                 Action::LoadScript => {
-                    self.dialer.metrics.extra_trip(ExtraTrip::NoScript);
-                    failures += 1;
                     match request.script {
                         // When the load fails, the next attempt fails likewise.
                         Some(script) if !loaded => {
@@ -173,64 +170,51 @@ impl Connection {
                         Some(script) => with_source = Some(script.whole(request.command)),
                         None => return Err(failed(&refusal, None)),
                     }
+                    (ExtraTrip::NoScript, false)
                 }
                 Action::Moved(host, port) => {
-                    self.dialer.metrics.extra_trip(ExtraTrip::Moved);
-                    failures += 1;
                     if let Router::Cluster(cluster) = &self.router {
                         cluster.moved(slot, &host, port, &node);
                     }
-                    if failures > 3 {
-                        self.pause(
-                            failures,
-                            deadline,
-                            ExtraTrip::Moved,
-                            not_ready(&node, refusal),
-                        )
-                        .await?;
-                    }
+                    (ExtraTrip::Moved, failures >= 3)
                 }
                 // The next owner treats a key that has not arrived as missing. A script that builds key names waits until
                 // the slot has moved.
                 Action::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
-                    self.dialer.metrics.extra_trip(ExtraTrip::TryAgain);
-                    failures += 1;
-                    self.pause(
-                        failures,
-                        deadline,
-                        ExtraTrip::TryAgain,
-                        not_ready(&node, refusal),
-                    )
-                    .await?;
+                    (ExtraTrip::TryAgain, true)
                 }
                 Action::Ask(host, port) => {
-                    self.dialer.metrics.extra_trip(ExtraTrip::Ask);
-                    failures += 1;
                     if let Router::Cluster(cluster) = &self.router {
                         ask_next = cluster.at(&host, port, &node);
                     }
-                    if failures > 3 {
-                        self.pause(
-                            failures,
-                            deadline,
-                            ExtraTrip::Ask,
-                            not_ready(&node, refusal),
-                        )
-                        .await?;
-                    }
+                    (ExtraTrip::Ask, failures >= 3)
                 }
                 Action::Retry(reason) => {
-                    self.dialer.metrics.extra_trip(reason);
                     self.distrust(&node);
-                    failures += 1;
-                    self.pause(failures, deadline, reason, not_ready(&node, refusal))
-                        .await?;
+                    (reason, true)
                 }
                 Action::NotReady => return Err(not_ready(&node, refusal).into()),
                 Action::Full => return Err(StoreError::Full),
                 Action::Failed => return Err(failed(&refusal, request.script)),
+            };
+            self.dialer.metrics.extra_trip(reason);
+            failures += 1;
+            if pauses {
+                pause(failures, deadline, not_ready(&node, refusal)).await?;
             }
         }
+    }
+
+    /// Waits before the next attempt to connect, and counts it.
+    async fn reconnect(
+        &self,
+        failures: u32,
+        deadline: Instant,
+        unavailable: Unavailable,
+    ) -> Result<(), StoreError> {
+        pause(failures, deadline, unavailable).await?;
+        self.dialer.metrics.extra_trip(ExtraTrip::Reconnect);
+        Ok(())
     }
 
     async fn attempt(
@@ -290,25 +274,23 @@ impl Connection {
             Router::Cluster(cluster) => cluster.refresh(),
         }
     }
+}
 
-    /// Waits before the next attempt; fails when the deadline would pass meanwhile.
-    async fn pause(
-        &self,
-        failures: u32,
-        deadline: Instant,
-        reason: ExtraTrip,
-        unavailable: Unavailable,
-    ) -> Result<(), StoreError> {
-        let wake_at = Instant::now() + backoff(failures);
-        if wake_at >= deadline {
-            return Err(unavailable.into());
-        }
-        if reason == ExtraTrip::Reconnect {
-            self.dialer.metrics.extra_trip(reason);
-        }
-        tokio::time::sleep_until(wake_at).await;
-        Ok(())
+/// Waits before the next attempt.
+///
+/// # Errors
+/// `unavailable` when the deadline would pass meanwhile.
+async fn pause(
+    failures: u32,
+    deadline: Instant,
+    unavailable: Unavailable,
+) -> Result<(), StoreError> {
+    let wake_at = Instant::now() + backoff(failures);
+    if wake_at >= deadline {
+        return Err(unavailable.into());
     }
+    tokio::time::sleep_until(wake_at).await;
+    Ok(())
 }
 
 /// A failure to connect can be retried; a sent command without a reply ends the call.

@@ -1,9 +1,9 @@
 //! A private service for the benchmark, and unless one is given a private Redis: child processes that end with this one.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use super::session::Deployment;
 use crate::domain::dialect::Dialect;
 use crate::store::Store;
 use crate::tools::dev::child::Process;
+use crate::tools::dev::folder::Folder;
+use crate::tools::dev::redis::server;
 use crate::tools::http::base_url;
 
 /// How long the service may take to become ready.
@@ -38,14 +40,6 @@ struct PrivateRedis {
     port: u16,
     _process: Process,
     _folder: Folder,
-}
-
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 impl Stack {
@@ -152,21 +146,12 @@ impl Stack {
 
 impl PrivateRedis {
     fn start() -> io::Result<Self> {
-        let name = format!("budget-authority-bench-{:08x}", rand::random::<u32>());
-        let folder = Folder(std::env::temp_dir().join(name));
-        fs::create_dir(&folder.0)?;
+        let folder = Folder::open(Path::new(""), true).map_err(io::Error::other)?;
         let port = free_port()?;
-        let mut command = Command::new("redis-server");
+        let mut command = server(folder.path())?;
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no"])
-            .args(["--maxmemory-policy", "noeviction"])
-            .args(["--hash-max-listpack-value", "1024"])
-            .arg("--dir")
-            .arg(&folder.0)
-            .stdin(Stdio::null())
-            .stdout(File::create(folder.0.join("redis.log"))?)
-            .stderr(Stdio::null());
+            .args(["--appendonly", "no"]);
         Ok(Self {
             port,
             _process: Process::start(command)?,

@@ -13,11 +13,11 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
     let (jobs, inbox) = mpsc::channel::<Job>();
     let keeper = thread::Builder::new().name("child-keeper".to_owned());
     let started = keeper.spawn(move || {
-        for (mut command, answer) in inbox {
+        for (mut command, reply) in inbox {
             detach(&mut command);
             tie_to_parent(&mut command);
-            // When the caller is gone, the child runs until this process ends.
-            let _ = answer.send(command.spawn());
+            // Without a caller, the child runs until this process ends.
+            let _ = reply.send(command.spawn());
         }
     });
     // Without the thread the channel is closed, which `spawn` reports.
@@ -31,15 +31,15 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
 /// # Errors
 /// As for [`Command::spawn`].
 pub fn spawn(command: Command) -> io::Result<Child> {
-    let (answer, outcome) = mpsc::channel();
+    let (reply, spawned) = mpsc::channel();
     let keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
     let no_keeper =
         |_| io::Error::other("the thread that starts child processes could not be started");
     keeper
-        .send((command, answer))
+        .send((command, reply))
         .map_err(|_| no_keeper(mpsc::RecvError))?;
     drop(keeper);
-    outcome.recv().map_err(no_keeper)?
+    spawned.recv().map_err(no_keeper)?
 }
 
 /// Asks a child to end (`SIGTERM`), waits for it at most `limit`, then kills it.

@@ -22,33 +22,28 @@ pub struct FolderError {
 
 /// A folder that this process has to itself until it is dropped.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(in crate::tools) struct Folder {
     path: PathBuf,
     ephemeral: bool,
     _lock: File,
 }
 
 impl Folder {
-    /// Opens or creates `path`, or a temporary folder.
-    pub(super) fn open(path: &Path, ephemeral: bool) -> Result<Self, FolderError> {
+    /// Opens or creates `path`, or a temporary folder that is removed when it is dropped.
+    pub(in crate::tools) fn open(path: &Path, ephemeral: bool) -> Result<Self, FolderError> {
+        let name = format!("budget-authority-{:08x}", rand::random::<u32>());
         let path = match ephemeral {
-            true => {
-                std::env::temp_dir().join(format!("budget-authority-{:08x}", rand::random::<u32>()))
-            }
+            true => std::env::temp_dir().join(name),
             false => path.to_owned(),
         };
         let refused = |reason: String| FolderError {
             folder: path.clone(),
             reason,
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| refused(error.to_string()))?;
-        let path = path
-            .canonicalize()
-            .map_err(|error| refused(error.to_string()))?;
+        let mut builder = DirBuilder::new();
+        let created = builder.recursive(true).mode(0o700).create(&path);
+        let path = created.and_then(|()| path.canonicalize());
+        let path = path.map_err(|error| refused(error.to_string()))?;
         let lock = File::create(path.join("lock")).map_err(|error| refused(error.to_string()))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -67,7 +62,7 @@ impl Folder {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::tools) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -75,24 +70,18 @@ impl Folder {
         self.ephemeral
     }
 
-    /// The admin key of an earlier start, or a new one.
-    pub(super) fn admin_key(&self) -> Result<SecretString, FolderError> {
-        if let Some(key) = self.read("admin-key") {
-            return Ok(key);
+    /// The secret that an earlier start kept under `name`, or a new one.
+    pub(super) fn secret(
+        &self,
+        name: &str,
+        new: impl FnOnce() -> SecretString,
+    ) -> Result<SecretString, FolderError> {
+        if let Some(secret) = self.read(name) {
+            return Ok(secret);
         }
-        let key = new_admin_key();
-        self.write("admin-key", &key)?;
-        Ok(key)
-    }
-
-    /// The keys under which secrets are stored, of an earlier start, or a new one.
-    pub(super) fn secret_keys(&self) -> Result<SecretString, FolderError> {
-        if let Some(keys) = self.read("secret-keys") {
-            return Ok(keys);
-        }
-        let keys = SecretString::from(crate::domain::seal::SealingKeys::generate());
-        self.write("secret-keys", &keys)?;
-        Ok(keys)
+        let secret = new();
+        self.write(name, &secret)?;
+        Ok(secret)
     }
 
     /// The secret kept under `name`.
@@ -145,11 +134,10 @@ mod tests {
     #[test]
     fn a_secret_is_kept_for_its_owner_alone() {
         let folder = temporary();
-        let key = folder.admin_key().expect("a key");
-        assert_eq!(
-            folder.admin_key().expect("the same").expose_secret(),
-            key.expose_secret()
-        );
+        let admin_key = || folder.secret("admin-key", new_admin_key);
+        let key = admin_key().expect("a key");
+        let same = admin_key().expect("the same");
+        assert_eq!(same.expose_secret(), key.expose_secret());
         let mode = fs::metadata(folder.path().join("admin-key"))
             .expect("a file")
             .permissions()

@@ -2,8 +2,8 @@
 
 pub mod child;
 mod demo;
-mod folder;
-mod redis;
+pub(super) mod folder;
+pub(super) mod redis;
 mod welcome;
 
 use std::net::SocketAddr;
@@ -114,13 +114,13 @@ impl Data {
         let folder = Folder::open(&args.data, args.ephemeral)?;
         let admin_key = match &args.admin_key {
             Some(key) => key.clone(),
-            None => folder.admin_key()?,
+            None => folder.secret("admin-key", folder::new_admin_key)?,
         };
         let redis = PrivateRedis::start(&folder)?;
         Ok(Self {
             redis_url: redis.url().into(),
             admin_key,
-            secret_keys: folder.secret_keys()?,
+            secret_keys: folder.secret("secret-keys", || SealingKeys::generate().into())?,
             private: Some((redis, folder)),
         })
     }

@@ -13,6 +13,26 @@ use super::folder::Folder;
 /// The system's limit for the path of a socket is 108 bytes.
 const SOCKET_PATH_MAX: usize = 100;
 
+/// A `redis-server` with data and log in `folder`, without snapshots, and with the settings that the service needs.
+///
+/// # Errors
+/// When the log cannot be written.
+pub(in crate::tools) fn server(folder: &Path) -> io::Result<Command> {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--save", "", "--maxmemory-policy", "noeviction"])
+        .args(["--hash-max-listpack-value", "1024", "--dir"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(File::create(log(folder))?)
+        .stderr(Stdio::null());
+    Ok(command)
+}
+
+fn log(folder: &Path) -> PathBuf {
+    folder.join("redis.log")
+}
+
 /// The private Redis does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -41,28 +61,14 @@ impl PrivateRedis {
         }
         // A stack that was killed left it behind; the folder's lock proves that no other stack uses it.
         let _ = std::fs::remove_file(&socket);
-        let log = folder.path().join("redis.log");
-        let output = File::create(&log)
+        let mut command = server(folder.path())
             .map_err(|error| failed("cannot create the log file of Redis", error))?;
-        let mut command = Command::new("redis-server");
         command
             .args(["--port", "0", "--unixsocketperm", "700", "--unixsocket"])
             .arg(&socket)
-            .arg("--dir")
-            .arg(folder.path())
-            .args(["--save", "", "--appendfsync", "everysec", "--appendonly"])
-            .arg(if folder.is_ephemeral() { "no" } else { "yes" })
-            .args([
-                "--hash-max-listpack-value",
-                "1024",
-                "--maxmemory",
-                "1gb",
-                "--maxmemory-policy",
-                "noeviction",
-            ])
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(Stdio::null());
+            .args(["--maxmemory", "1gb", "--appendfsync", "everysec"])
+            .arg("--appendonly")
+            .arg(if folder.is_ephemeral() { "no" } else { "yes" });
         let process = Process::start(command).map_err(|error| {
             PrivateRedisError(format!(
                 "{error}: install Redis 7 or later (Debian: apt-get install redis-server), or name a running one with \
@@ -73,7 +79,7 @@ impl PrivateRedis {
             process: Mutex::new(process),
             socket,
             short_folder,
-            log,
+            log: log(folder.path()),
         })
     }
 
