@@ -4,7 +4,6 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::console::{Action, List};
-use super::output::plain;
 use super::time::past;
 use crate::api::operations::OperationId;
 
@@ -65,15 +64,8 @@ pub(super) struct Search {
 const ENTRIES: List = List {
     operation: OperationId::ListAuditLogs,
     member: "logs",
-    columns: &[
-        ("TIME", "timestamp", plain),
-        ("STATUS", "status", plain),
-        ("TENANT", "tenant_id", plain),
-        ("OPERATION", "operation", plain),
-        ("OBJECT", "resource_id", plain),
-        ("ERROR", "error_code", plain),
-        ("REQUEST", "request_id", plain),
-    ],
+    columns: "TIME=timestamp, STATUS=status, TENANT=tenant_id, OPERATION=operation, OBJECT=resource_id, \
+        ERROR=error_code, REQUEST=request_id",
     nothing: "no audit entries",
 };
 

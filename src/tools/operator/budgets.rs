@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::client::{Call, given};
 use super::console::{Action, List};
 use super::error::OperatorError;
-use super::output::{number, plain};
 use crate::api::operations::OperationId;
 
 /// One ledger.
@@ -139,16 +138,8 @@ pub(super) struct Fund {
 const BUDGETS: List = List {
     operation: OperationId::ListBudgets,
     member: "ledgers",
-    columns: &[
-        ("SCOPE", "scope", plain),
-        ("UNIT", "unit", plain),
-        ("STATUS", "status", plain),
-        ("ALLOCATED", "allocated", number),
-        ("REMAINING", "remaining", number),
-        ("RESERVED", "reserved", number),
-        ("SPENT", "spent", number),
-        ("DEBT", "debt", number),
-    ],
+    columns: "SCOPE=scope, UNIT=unit, STATUS=status, ALLOCATED=allocated:amount, REMAINING=remaining:amount, \
+        RESERVED=reserved:amount, SPENT=spent:amount, DEBT=debt:amount",
     nothing: "no budgets; `admin budget create SCOPE --allocated N` creates one",
 };
 

@@ -24,10 +24,10 @@ const PAGE: usize = 100;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct Connection {
-    /// Where the admin plane is
+    /// URL of the admin plane
     #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", default_value = "http://127.0.0.1:7878", value_parser = base)]
     url: Url,
-    /// A key of the admin plane
+    /// Admin key
     #[arg(
         long,
         global = true,
@@ -36,7 +36,7 @@ pub(super) struct Connection {
         hide_env_values = true
     )]
     admin_key: Option<SecretString>,
-    /// PEM file of the authorities that may sign the service's certificate, instead of the system's
+    /// PEM file with the authorities that signed the service's certificate; replaces the system's
     #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// How long to wait for a response, in seconds

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::client::{Call, Client, given};
 use super::error::OperatorError;
-use super::output::{Column, Output};
+use super::output::Output;
 use super::overview;
 use super::tail::Tail;
 use super::tree::Tree;
@@ -19,7 +19,8 @@ pub(super) struct List {
     pub operation: OperationId,
     /// The member of the response that holds the rows.
     pub member: &'static str,
-    pub columns: &'static [Column],
+    /// See [`Output::table`].
+    pub columns: &'static str,
     /// What to print when there are no rows.
     pub nothing: &'static str,
 }

@@ -20,7 +20,7 @@ pub(super) enum OperatorError {
         retry: Retry,
     },
     #[error(
-        "the service at {url} cannot be reached: {reason}\n--url or BUDGET_URL says where it is"
+        "the service at {url} cannot be reached: {reason}\n--url or BUDGET_URL sets where it is"
     )]
     Unreachable { url: String, reason: String },
     #[error("no response from {url}: {reason}\n{}", .retry.advice())]

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::client::Call;
 use super::console::{Action, List};
-use super::output::plain;
 use super::time::future;
 use crate::api::operations::OperationId;
 
@@ -74,14 +73,7 @@ pub(super) struct Filters {
 const KEYS: List = List {
     operation: OperationId::ListApiKeys,
     member: "keys",
-    columns: &[
-        ("KEY", "key_id", plain),
-        ("TENANT", "tenant_id", plain),
-        ("STATUS", "status", plain),
-        ("EXPIRES", "expires_at", plain),
-        ("BEGINS WITH", "key_prefix", plain),
-        ("NAME", "name", plain),
-    ],
+    columns: "KEY=key_id, TENANT=tenant_id, STATUS=status, EXPIRES=expires_at, BEGINS WITH=key_prefix, NAME=name",
     nothing: "no API keys; `admin key create TENANT --name NAME` creates one",
 };
 

@@ -8,9 +8,6 @@ use serde_json::Value;
 use super::error::OperatorError;
 use crate::tools::table::Table;
 
-/// One column of a table: its heading, the member of a row, and how its value is printed.
-pub(super) type Column = (&'static str, &'static str, fn(&Value) -> String);
-
 /// Where commands print.
 #[derive(Debug)]
 pub(super) struct Output<W> {
@@ -50,10 +47,11 @@ impl<W: Write> Output<W> {
         Ok(self.to.flush()?)
     }
 
-    /// Prints rows as a table, or one JSON object per line; `nothing` when there are none.
+    /// Prints rows as a table, or one JSON object per line; `nothing` when there are none. `columns` are `HEADING=member`,
+    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_ms` as a time.
     pub fn table(
         &mut self,
-        columns: &[Column],
+        columns: &str,
         rows: &[Value],
         nothing: &str,
     ) -> Result<(), OperatorError> {
@@ -64,10 +62,18 @@ impl<W: Write> Output<W> {
             eprintln!("{nothing}");
             return Ok(());
         }
-        let headings = columns.iter().map(|(heading, ..)| *heading);
-        let mut table = Table::new(columns.len(), headings);
+        let columns = columns
+            .split(", ")
+            .filter_map(|column| column.split_once('='));
+        let (headings, members): (Vec<_>, Vec<_>) = columns.unzip();
+        let cell = |row: &Value, member: &str| match member.strip_suffix(":amount") {
+            Some(member) => plain(&row[member]["amount"]),
+            None if member.ends_with("_ms") => moment(&row[member]),
+            None => plain(&row[member]),
+        };
+        let mut table = Table::new(headings.len(), headings);
         for row in rows {
-            table.row(columns.iter().map(|(_, member, print)| print(&row[member])));
+            table.row(members.iter().map(|member| cell(row, member)));
         }
         write!(self.to, "{table}")?;
         Ok(self.to.flush()?)
@@ -95,16 +101,11 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// Prints milliseconds since the epoch as a time.
-pub(super) fn moment(value: &Value) -> String {
+fn moment(value: &Value) -> String {
     let moment = value
         .as_i64()
         .and_then(|ms| Timestamp::from_millisecond(ms).ok());
     moment.map_or_else(|| plain(value), |moment| format!("{moment:.3}"))
-}
-
-/// Prints an amount without its unit.
-pub(super) fn number(value: &Value) -> String {
-    plain(&value["amount"])
 }
 
 /// Escapes control characters, so that text from others cannot move the cursor or forge a line.
@@ -130,7 +131,7 @@ mod tests {
         String::from_utf8(text).expect("text")
     }
 
-    const COLUMNS: &[Column] = &[("NAME", "name", plain), ("LEFT", "left", number)];
+    const COLUMNS: &str = "NAME=name, LEFT=left:amount";
 
     #[test]
     fn a_table_is_aligned_and_its_json_is_a_row_per_line() {

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::client::Call;
 use super::console::{Action, List};
-use super::output::plain;
 use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
@@ -100,13 +99,7 @@ fn object(text: &str) -> Result<Value, String> {
 const POLICIES: List = List {
     operation: OperationId::ListPolicies,
     member: "policies",
-    columns: &[
-        ("POLICY", "policy_id", plain),
-        ("STATUS", "status", plain),
-        ("PRIORITY", "priority", plain),
-        ("PATTERN", "scope_pattern", plain),
-        ("NAME", "name", plain),
-    ],
+    columns: "POLICY=policy_id, STATUS=status, PRIORITY=priority, PATTERN=scope_pattern, NAME=name",
     nothing: "no policies",
 };
 

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::client::Call;
 use super::console::{Action, List};
-use super::output::{moment, plain};
 use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
@@ -42,13 +41,8 @@ pub(super) struct Filters {
 const RESERVATIONS: List = List {
     operation: OperationId::ListReservations,
     member: "reservations",
-    columns: &[
-        ("RESERVATION", "reservation_id", plain),
-        ("STATUS", "status", plain),
-        ("RESERVED", "reserved", plain),
-        ("CREATED", "created_at_ms", moment),
-        ("SCOPE", "scope_path", plain),
-    ],
+    columns: "RESERVATION=reservation_id, STATUS=status, RESERVED=reserved, CREATED=created_at_ms, \
+        SCOPE=scope_path",
     nothing: "no reservations",
 };
 

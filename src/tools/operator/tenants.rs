@@ -7,7 +7,6 @@ use serde_json::json;
 use super::client::Call;
 use super::console::{Action, List};
 use super::error::OperatorError;
-use super::output::plain;
 use crate::api::operations::OperationId;
 
 #[derive(Debug, Subcommand)]
@@ -95,12 +94,7 @@ pub(super) struct Settings {
 const TENANTS: List = List {
     operation: OperationId::ListTenants,
     member: "tenants",
-    columns: &[
-        ("TENANT", "tenant_id", plain),
-        ("STATUS", "status", plain),
-        ("CREATED", "created_at", plain),
-        ("NAME", "name", plain),
-    ],
+    columns: "TENANT=tenant_id, STATUS=status, CREATED=created_at, NAME=name",
     nothing: "no tenants; `admin tenant create ID` creates one",
 };
 

@@ -166,7 +166,7 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
         .refused(2, "BUDGET_ADMIN_KEY is required");
     with("BUDGET_URL", "http://127.0.0.1:9")
         .await
-        .refused(3, "BUDGET_URL says where it is");
+        .refused(3, "BUDGET_URL sets where it is");
     let wrong = ran(operator
         .command("tenant list")
         .env("BUDGET_ADMIN_KEY", "wrong-secret")
