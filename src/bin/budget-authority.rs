@@ -77,7 +77,7 @@ enum LedgerCommand {
 
 #[derive(Subcommand)]
 enum KeysCommand {
-    /// Show the partition, the cluster slot and the keys of a tenant, without asking Redis
+    /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
     Locate(LocateArgs),
     /// Show the keys that a tenant has in Redis, with type, entries and memory
     Sizes {
@@ -117,7 +117,7 @@ async fn main() -> ExitCode {
     shutdown::exit_code(outcome)
 }
 
-/// Whoever reads it may stop before its end.
+/// Prints the script; its reader may stop before its end.
 fn print_completions(shell: Shell) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "budget-authority", &mut script);

@@ -79,7 +79,7 @@ pub struct HttpArgs {
         value_parser = BoolishValueParser::new()
     )]
     allow_cross_tenant_list: bool,
-    /// Time after SIGTERM in which requests are still served while /ready answers 503, so that load balancers notice,
+    /// Time after SIGTERM in which requests are still served while /ready responds 503, so that load balancers notice,
     /// in milliseconds. Ctrl-C (SIGINT) skips it
     #[arg(long, env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
           value_parser = clap::value_parser!(u64).range(0..=600_000))]

@@ -2,11 +2,11 @@
 //!
 //! Two directives, each on a line of its own, are replaced by the text of the fragments that they name:
 //!
-//! - `-- @include base/time, base/int64` stands at the margin. Each fragment is taken in once per script, with the
+//! - `-- @include base/time, base/int64` stands at the margin. Each fragment is included once per script, with the
 //!   fragments that it includes itself.
-//! - `-- @cold log/events` stands inside a block, and is indented as the block is. What it defines is defined only when
-//!   the block is entered, and only there: every function costs each call that passes its definition, so a script keeps
-//!   off its usual path what it seldom needs. The block ends at the next line that is indented less.
+//! - `-- @cold log/events` stands inside a block, indented as the block is. The fragment is defined only when the block
+//!   is entered, and only there. A definition costs time in each call that passes it, so scripts keep rarely used functions
+//!   off their usual path. The block ends at the next line that is indented less.
 //!
 //! The first line of a script, `#!lua flags=…`, stays first.
 
@@ -80,9 +80,9 @@ struct Assembly<'a> {
     fragments: &'a [(&'static str, &'static str)],
     source: String,
     origins: Vec<Origin>,
-    /// Fragments whose names are in sight.
+    /// Fragments whose functions are defined at this point.
     known: Vec<&'static str>,
-    /// Fragments that are being taken in.
+    /// Fragments that are being included.
     open: Vec<&'static str>,
 }
 

@@ -64,20 +64,16 @@ impl Reply {
         parsed.ok_or_else(|| self.not(&value, "an integer"))
     }
 
-    /// The next element as text, `None` where the script answered `false` or the reply ends.
+    /// The next element as text, `None` where the script replied `false` or the reply ends.
     ///
     /// # Errors
     /// [`StoreError::Reply`] when it is something else.
     pub fn opt_str(&mut self) -> Result<Option<String>, StoreError> {
-        self.opt(Self::next_str)
-    }
-
-    /// The next element as an integer, `None` where the script answered `false` or the reply ends.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is something else.
-    pub fn opt_i64(&mut self) -> Result<Option<i64>, StoreError> {
-        self.opt(Self::next_i64)
+        match self.values.as_slice().first() {
+            None => Ok(None),
+            Some(Value::Nil) => self.next("a text").map(|_| None),
+            Some(_) => self.next_str().map(Some),
+        }
     }
 
     /// The next element as a reply of its own, for nested arrays.
@@ -102,36 +98,9 @@ impl Reply {
         self.len() == 0
     }
 
-    /// All elements that are left, as texts.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when one is no text.
-    pub fn rest(mut self) -> Result<Vec<String>, StoreError> {
-        let mut rest = Vec::with_capacity(self.len());
-        while !self.is_empty() {
-            rest.push(self.next_str()?);
-        }
-        Ok(rest)
-    }
-
     /// The error for a text that the caller cannot read.
     pub fn unknown(&self, text: &str) -> StoreError {
         unknown(self.script, self.position.saturating_sub(1), text)
-    }
-
-    fn opt<T>(
-        &mut self,
-        read: fn(&mut Self) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        match self.values.as_slice().first() {
-            None => Ok(None),
-            Some(Value::Nil) => {
-                self.position += 1;
-                self.values.next();
-                Ok(None)
-            }
-            Some(_) => read(self).map(Some),
-        }
     }
 
     fn next(&mut self, expected: &'static str) -> Result<Value, StoreError> {
@@ -174,7 +143,7 @@ fn unexpected(
     }
 }
 
-/// A value that a script answers with.
+/// A value in the reply of a script.
 pub trait FromReply: Sized {
     /// Reads it from the next element, or from as many as it takes.
     ///
@@ -283,10 +252,11 @@ mod tests {
         assert_eq!(reply.next_str().ok().as_deref(), Some("ok"));
         assert_eq!(reply.next_i64().ok(), Some(i64::MAX));
         assert_eq!(reply.next_i64().ok(), Some(-5));
-        assert_eq!(reply.opt_i64().ok(), Some(None));
+        let missing = Option::<i64>::from_reply(&mut reply);
+        assert_eq!(missing.ok(), Some(None));
         assert_eq!(reply.opt_str().ok(), Some(Some("x".to_owned())));
-        let nested = reply.next_array().and_then(Reply::rest);
-        assert_eq!(nested.ok(), Some(vec!["a".to_owned(), "b".to_owned()]));
+        let nested = Nested::<Vec<String>>::from_reply(&mut reply);
+        assert_eq!(nested.ok(), Some(Nested(vec!["a".into(), "b".into()])));
         assert!(reply.is_empty());
         assert_eq!(reply.opt_str().ok(), Some(None));
     }

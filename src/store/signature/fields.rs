@@ -54,7 +54,7 @@ impl FromReply for ScopeFilter {
 /// Names and values in an array.
 impl FromReply for Record {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        Ok(Self::from_pairs(reply.next_array()?.rest()?))
+        Ok(Self::from_pairs(Vec::from_reply(&mut reply.next_array()?)?))
     }
 }
 

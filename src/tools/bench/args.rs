@@ -14,7 +14,7 @@ use crate::tools::http::base_url;
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
-    /// Where the API is, plain HTTP
+    /// URL of the API, plain HTTP
     #[arg(
         long,
         env = "BUDGET_URL",
@@ -23,10 +23,10 @@ pub struct BenchArgs {
         value_parser = base_url
     )]
     pub(super) url: Url,
-    /// Where the admin plane is, if it has an address of its own
+    /// URL of the admin plane, if it has its own address
     #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL", value_parser = base_url)]
     pub(super) admin_url: Option<Url>,
-    /// A key of the admin plane: the benchmark makes a tenant of its own
+    /// Admin key, because the benchmark creates a tenant of its own
     #[arg(
         long,
         env = "BUDGET_ADMIN_KEY",
@@ -39,13 +39,13 @@ pub struct BenchArgs {
     pub(super) dialect: Dialect,
     #[command(flatten)]
     pub(super) load: LoadArgs,
-    /// Share of requests that may fail, 0 to 1, before the exit code says so
+    /// Share of requests, 0 to 1, that may fail before the exit code is 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(super) max_error_rate: f64,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print a line per second even when nobody watches
+    /// Print a line per second, also without a terminal
     #[arg(long)]
     pub(super) progress: bool,
     /// Run the scripts against Redis without HTTP
@@ -59,13 +59,13 @@ pub struct BenchArgs {
         hide_env_values = true
     )]
     pub(super) redis_url: Option<SecretString>,
-    /// What every key of --bare starts with; by default something random, removed at the end
+    /// Prefix of every key of --bare; by default a random one, whose keys are removed at the end
     #[arg(long, value_name = "PREFIX")]
     pub(super) key_prefix: Option<String>,
-    /// Start a private Redis and a service, and measure both side by side
+    /// Start a private Redis and a service, and measure the scripts alone beside the service
     #[arg(long, conflicts_with = "bare")]
     pub(super) compare: bool,
-    /// Start them likewise, and measure with that many stored reservations: 1000,1000000
+    /// Start both, and measure with these numbers of stored reservations: 1000,1000000
     #[arg(
         long,
         value_name = "N,…",
@@ -73,7 +73,7 @@ pub struct BenchArgs {
         conflicts_with_all = ["bare", "compare"]
     )]
     pub(super) compare_stored: Vec<u64>,
-    /// Start them and a dispatcher, and measure pages of the admin plane with that many budgets, events and audit entries
+    /// Start both and a dispatcher, and measure pages of the admin plane with these numbers of budgets, events and audit entries
     #[arg(
         long,
         value_name = "N,…",
@@ -81,7 +81,7 @@ pub struct BenchArgs {
         conflicts_with_all = ["bare", "compare", "compare_stored"]
     )]
     pub(super) compare_listed: Vec<u64>,
-    /// Start them, and measure a reserve under a tenant with that many policies: 0,100
+    /// Start both, and measure a reserve under a tenant with these numbers of policies: 0,100
     #[arg(
         long,
         value_name = "N,…",
@@ -122,14 +122,14 @@ pub(super) struct LoadArgs {
     /// How long to measure: 10s, 500ms, 2m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub duration: Duration,
-    /// How long to run before that
+    /// How long to warm up before that
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub warmup: Duration,
     /// Budgets on the path of each request, tenant included
     #[arg(long, value_name = "N", default_value = "3",
           value_parser = clap::value_parser!(u8).range(1..=6))]
     pub scopes: u8,
-    /// What the clients do
+    /// Operations that each client repeats
     #[arg(long, value_name = "KIND", default_value = "mixed")]
     pub workload: Workload,
 }
@@ -144,11 +144,11 @@ pub(super) enum Workload {
     Commit,
     /// Reserves, then releases
     Release,
-    /// Of ten requests four reserve, three commit, one releases, one decides, one posts an event
+    /// Of ten requests four reserve, three commit, one releases, one decides, one creates a usage event
     Mixed,
-    /// Only asks
+    /// Only decides
     Decide,
-    /// Only posts events, which charge without a hold
+    /// Only creates usage events, which charge without a hold
     Event,
 }
 

@@ -5,12 +5,10 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-
-use super::error::BenchError;
 
 /// How long Redis may take to report the last command.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -24,14 +22,9 @@ pub(super) struct Monitor {
 
 impl Monitor {
     /// Starts to count on the Redis at this local port, which has no password.
-    pub async fn start(port: u16) -> Result<Self, BenchError> {
-        let opened = async {
-            let mut lines = BufReader::new(connect(port, b"MONITOR\r\n").await?);
-            let mut first = String::new();
-            lines.read_line(&mut first).await?;
-            Ok::<_, io::Error>(lines)
-        };
-        let lines = opened.await.map_err(BenchError::Monitor)?;
+    pub async fn start(port: u16) -> io::Result<Self> {
+        let mut lines = connect(port, "MONITOR").await?;
+        lines.next_line().await?;
         let mark = format!("mark-{:016x}", rand::random::<u64>());
         let counting = tokio::spawn(count(lines, mark.clone()));
         Ok(Self {
@@ -42,42 +35,32 @@ impl Monitor {
     }
 
     /// The number of commands that clients have sent since the start.
-    pub async fn end(self) -> Result<u64, BenchError> {
-        let ended = async {
-            let echo = format!("ECHO {}\r\n", self.mark);
-            let _open = connect(self.port, echo.as_bytes()).await?;
-            let counted = timeout(LIMIT, self.counting).await?;
-            counted.map_err(io::Error::from)?
-        };
-        ended.await.map_err(BenchError::Monitor)
+    pub async fn end(self) -> io::Result<u64> {
+        let _open = connect(self.port, &format!("ECHO {}", self.mark)).await?;
+        timeout(LIMIT, self.counting).await??
     }
 }
 
-async fn connect(port: u16, command: &[u8]) -> io::Result<TcpStream> {
+async fn connect(port: u16, command: &str) -> io::Result<Lines<BufReader<TcpStream>>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    stream.write_all(command).await?;
-    Ok(stream)
+    stream
+        .write_all(format!("{command}\r\n").as_bytes())
+        .await?;
+    Ok(BufReader::new(stream).lines())
 }
 
 /// Counts lines up to the mark, without those of scripts.
-async fn count(mut lines: BufReader<TcpStream>, mark: String) -> io::Result<u64> {
-    let (mut commands, mut line) = (0, Vec::new());
-    loop {
-        line.clear();
-        if lines.read_until(b'\n', &mut line).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let text = String::from_utf8_lossy(&line);
-        if text.contains(&mark) {
+async fn count(mut lines: Lines<BufReader<TcpStream>>, mark: String) -> io::Result<u64> {
+    let mut commands = 0;
+    while let Some(line) = lines.next_line().await? {
+        if line.contains(&mark) {
             return Ok(commands);
         }
         // `+1700000000.000000 [0 lua] "HGET" …`
-        let inside = text
-            .split(']')
-            .next()
-            .is_some_and(|head| head.ends_with(" lua"));
-        commands += u64::from(!inside);
+        let client = line.split(']').next().unwrap_or_default();
+        commands += u64::from(!client.ends_with(" lua"));
     }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 #[cfg(test)]
@@ -90,13 +73,13 @@ mod tests {
     async fn only_what_clients_send_counts() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let told = "+1.1 [0 127.0.0.1:5] \"EVALSHA\" \"x\"\r\n+1.2 [0 lua] \"HGET\" \"k\"\r\n\
+        let printed = "+1.1 [0 127.0.0.1:5] \"EVALSHA\" \"x\"\r\n+1.2 [0 lua] \"HGET\" \"k\"\r\n\
             +1.3 [0 127.0.0.1:5] \"HGET\" \"a lua] b\"\r\n+1.4 [0 127.0.0.1:6] \"ECHO\" \"mark\"\r\n";
         tokio::spawn(async move {
             let (mut client, _) = listener.accept().await.expect("it connects");
-            client.write_all(told.as_bytes()).await.expect("sent");
+            client.write_all(printed.as_bytes()).await.expect("sent");
         });
-        let lines = BufReader::new(connect(port, b"").await.expect("it listens"));
+        let lines = connect(port, "").await.expect("it listens");
         let counted = count(lines, "mark".to_owned()).await;
         assert_eq!(counted.expect("the mark comes"), 2);
     }

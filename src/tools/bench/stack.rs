@@ -112,9 +112,11 @@ impl Stack {
     ) -> Result<f64, BenchError> {
         let redis = self.redis.as_ref();
         let redis = redis.expect("only a private Redis is monitored");
-        let monitor = Monitor::start(redis.port).await?;
+        let monitor = Monitor::start(redis.port).await;
+        let monitor = monitor.map_err(BenchError::Monitor)?;
         let requests = run().await?;
-        Ok(monitor.end().await? as f64 / requests.max(1) as f64)
+        let commands = monitor.end().await.map_err(BenchError::Monitor)?;
+        Ok(commands as f64 / requests.max(1) as f64)
     }
 
     /// Resident memory of the service in bytes; `None` where the system does not report it.

@@ -34,10 +34,10 @@ pub struct DevArgs {
     /// Address of both planes
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Where the private Redis's data, the admin key and the demo key are kept between starts
+    /// Folder that keeps the data of the private Redis, the admin key and the demo key between starts
     #[arg(long, value_name = "DIR", default_value = ".data")]
     data: PathBuf,
-    /// Keep nothing: the data goes to a temporary folder that is removed in the end
+    /// Keep nothing: the data is in a temporary folder that is removed at the end
     #[arg(long, conflicts_with_all = ["data", "redis_url"])]
     ephemeral: bool,
     /// Use this Redis instead of a private one. It keeps all data, and nothing is written to this machine's disk: admin

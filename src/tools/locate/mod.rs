@@ -14,7 +14,7 @@ pub struct LocateArgs {
     /// The tenant's id
     #[arg(value_parser = tenant_id)]
     tenant: TenantId,
-    /// What every key starts with
+    /// Prefix of every key
     #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = prefix)]
     key_prefix: Keys,
 }

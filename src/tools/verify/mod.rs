@@ -46,7 +46,7 @@ pub struct VerifyArgs {
     /// One JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Show the ledgers that are right as well
+    /// Show all ledgers, also those that are right
     #[arg(long)]
     pub all: bool,
 }
