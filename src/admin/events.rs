@@ -10,12 +10,11 @@ use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Position, SortKey, Step, Walk, gather, page_along, readable,
+    Bounds, Entry, ListQuery, Position, RowOrder, SortKey, Step, Walk, gather, page_along, readable,
 };
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
@@ -34,6 +33,25 @@ pub struct Events {
 
 impl SortKey for EventSort {
     const DEFAULT: Self = Self::Timestamp;
+}
+
+impl RowOrder<LogEntry> for EventSort {
+    const ROWS: &'static str = "events";
+    const ADVICE: &'static str = "narrow the list with from and to, or sort by timestamp";
+
+    fn position(self, row: &LogEntry) -> Position {
+        let none = Record::default();
+        let entry = row.row.entry.to_string();
+        let id = row.event(&none, &entry).event_id();
+        let scope = || row.facts.as_ref().and_then(|facts| facts.get("scope"));
+        match self {
+            EventSort::EventType => Position::new(row.event_type(), id),
+            EventSort::Category => Position::new(category_of(row.event_type()), id),
+            EventSort::Scope => Position::new(scope(), id),
+            EventSort::TenantId => Position::new(row.row.tenant.as_str(), id),
+            EventSort::Timestamp => row.position(),
+        }
+    }
 }
 
 /// What is asked of the list of events.
@@ -88,12 +106,8 @@ impl Events {
             return Ok(EventPage { page, as_of_ms });
         }
         let route = route(query);
-        let watermark_ms = match route.needs_view() {
-            true => Some(store.watermark(View::Events).await?),
-            false => None,
-        };
         let (by, caller) = (query.sort.by, key_of(caller));
-        let log = LogWalk::new(store, caller, self.retention_days, route, watermark_ms).await?;
+        let log = LogWalk::new(store, caller, self.retention_days, route).await?;
         let mut walk = EventWalk {
             store,
             with_facts: filter.asks_facts()
@@ -103,14 +117,11 @@ impl Events {
         };
         let mut page = match by {
             EventSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
-            _ => {
-                let position = |entry: &LogEntry| entry.position_by(by);
-                gather(&mut walk, query, self.bounds, position, too_many).await?
-            }
+            _ => gather(&mut walk, query, self.bounds).await?,
         };
         read_facts(store, View::Events, page.rows.iter_mut()).await?;
         Ok(EventPage {
-            as_of_ms: watermark_ms.filter(|_| walk.log.is_of_view()),
+            as_of_ms: walk.log.as_of_ms,
             page: page.filter_map(|entry| entry.envelope()),
         })
     }
@@ -158,14 +169,6 @@ fn key_of(caller: &Caller) -> Option<&RuntimeCaller> {
     match caller {
         Caller::Tenant(caller) => Some(caller),
         Caller::Admin(_) => None,
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "events",
-        bound,
-        advice: "narrow the list with from and to, or sort by timestamp",
     }
 }
 
@@ -251,19 +254,5 @@ impl LogEntry {
     fn readable<T>(&self, read: Result<T, RecordError>) -> Option<T> {
         let id = format!("{} of {}", self.row.entry, self.row.tenant);
         readable("event", &id, read)
-    }
-
-    fn position_by(&self, sort: EventSort) -> Position {
-        let none = Record::default();
-        let entry = self.row.entry.to_string();
-        let id = self.event(&none, &entry).event_id();
-        let scope = || self.facts.as_ref().and_then(|facts| facts.get("scope"));
-        match sort {
-            EventSort::EventType => Position::new(self.event_type(), id),
-            EventSort::Category => Position::new(category_of(self.event_type()), id),
-            EventSort::Scope => Position::new(scope(), id),
-            EventSort::TenantId => Position::new(self.row.tenant.as_str(), id),
-            EventSort::Timestamp => self.position(),
-        }
     }
 }

@@ -96,6 +96,13 @@ impl Day {
             days_since_epoch: self.days_since_epoch + days,
         }
     }
+
+    /// The days of the times from `low_ms` to `high_ms`, both included; none where they are the wrong way round.
+    pub fn between(low_ms: i64, high_ms: i64) -> impl DoubleEndedIterator<Item = Self> {
+        let [first, last] = [low_ms, high_ms].map(|ms| Self::of_ms(ms).days_since_epoch);
+        let last = if low_ms <= high_ms { last } else { first - 1 };
+        (first..=last).map(|days_since_epoch| Self { days_since_epoch })
+    }
 }
 
 impl fmt::Display for Day {

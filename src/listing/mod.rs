@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 use tracing::error;
 
-pub use position::{OneOrder, Position, Sort, SortKey, SortValue};
+pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
 pub use sorted::{Sorted, gather};
 pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::refusal::TooManyToSort;
 use crate::domain::words::Word;
 
 /// What a row is sorted by. All rows of a list have a value of the same kind; one that has none comes after all others.
@@ -82,6 +83,26 @@ pub trait SortKey: Word {
     const DEFAULT: Self;
     /// Whether rows of one value stand by ascending id in both directions. Else their ids turn round with the values.
     const TIES_ASCEND: bool = false;
+}
+
+/// An order that rows of type `T` can be sorted into.
+pub trait RowOrder<T>: SortKey {
+    /// What the rows are, in the plural.
+    const ROWS: &'static str;
+    /// How to ask for fewer rows, or for an order that has an index.
+    const ADVICE: &'static str;
+
+    /// Where a row stands in this order.
+    fn position(self, row: &T) -> Position;
+
+    /// The refusal of more rows than may be sorted.
+    fn too_many(bound: usize) -> TooManyToSort {
+        TooManyToSort {
+            rows: Self::ROWS,
+            bound,
+            advice: Self::ADVICE,
+        }
+    }
 }
 
 /// The order of a list that has only one.

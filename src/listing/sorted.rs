@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Bounds, ListQuery, Page, Position, SortKey, Walk};
+use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
 use crate::domain::refusal::TooManyToSort;
 
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
@@ -21,16 +21,18 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
     }
 
     /// Adds rows and keeps those that come first. Rows up to the last page's end are dropped.
-    pub fn extend(&mut self, rows: impl IntoIterator<Item = (Position, T)>) {
-        let query = self.query;
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = T>)
+    where
+        K: RowOrder<T>,
+    {
+        let (sort, after) = (self.query.sort, self.query.after.as_ref());
+        let rows = rows.into_iter().map(|row| (sort.by.position(&row), row));
         let is_behind = |(position, _): &(Position, T)| {
-            let order = |after| query.sort.compare(position, after);
-            let after = query.after.as_ref();
-            after.is_none_or(|after| order(after) == Ordering::Greater)
+            after.is_none_or(|after| sort.compare(position, after) == Ordering::Greater)
         };
-        self.rows.extend(rows.into_iter().filter(is_behind));
-        self.rows.sort_by(|(a, _), (b, _)| query.sort.compare(a, b));
-        self.rows.truncate(query.limit + 1);
+        self.rows.extend(rows.filter(is_behind));
+        self.rows.sort_by(|(a, _), (b, _)| sort.compare(a, b));
+        self.rows.truncate(self.query.limit + 1);
     }
 
     /// How many of the rows come before a position.
@@ -64,17 +66,14 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
     }
 }
 
-/// A page of all rows of a walk, sorted as the query says. `position` is a row's in that order; `too_many` makes the refusal of
-/// more rows than may be sorted.
+/// A page of all rows of a walk, sorted as the query says.
 ///
 /// # Errors
 /// Those of the walk; [`TooManyToSort`] above `bounds.matches` matches or `bounds.rows` entries.
-pub async fn gather<W: Walk, F, K: SortKey>(
+pub async fn gather<W: Walk, F, K: RowOrder<W::Row>>(
     walk: &mut W,
     query: &ListQuery<F, K>,
     bounds: Bounds,
-    position: impl Fn(&W::Row) -> Position,
-    too_many: impl Fn(usize) -> TooManyToSort,
 ) -> Result<Page<W::Row, K>, W::Error>
 where
     W::Error: From<TooManyToSort>,
@@ -84,11 +83,10 @@ where
         let step = walk.step().await?;
         examined += step.examined();
         let rows = step.entries.into_iter().filter_map(|entry| entry.row);
-        let rows = rows.inspect(|_| matches += 1);
-        sorted.extend(rows.map(|row| (position(&row), row)));
+        sorted.extend(rows.inspect(|_| matches += 1));
         for (bound, count) in [(bounds.matches, matches), (bounds.rows, examined)] {
             if count > bound {
-                return Err(too_many(bound).into());
+                return Err(K::too_many(bound).into());
             }
         }
         if step.complete {

@@ -6,11 +6,11 @@ use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::refusal::TooManyToSort;
 use crate::domain::search::Search;
 use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortKey, Step, Walk, gather, page_along,
+    Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
+    page_along,
 };
 use crate::store::Store;
 use crate::store::admin::api_key_lists::KeyEntry;
@@ -37,7 +37,11 @@ impl SortKey for ApiKeySort {
     const DEFAULT: Self = Self::CreatedAt;
 }
 
-impl ApiKeySort {
+impl RowOrder<ApiKey> for ApiKeySort {
+    const ROWS: &'static str = "API keys";
+    const ADVICE: &'static str =
+        "narrow the list by tenant_id, status or search, or sort by created_at";
+
     fn position(self, key: &ApiKey) -> Position {
         let id = &key.key_id;
         match self {
@@ -98,8 +102,8 @@ impl Admin {
             now_ms: None,
         };
         if query.sort.by != ApiKeySort::CreatedAt {
-            let (mut walk, by) = (walk, query.sort.by);
-            return gather(&mut walk, query, bounds, |key| by.position(key), too_many).await;
+            let mut walk = walk;
+            return gather(&mut walk, query, bounds).await;
         }
         let is_filtered = filter.status.is_some() || filter.search.is_some();
         let mut walk = KeyWalk {
@@ -109,14 +113,6 @@ impl Admin {
             ..walk
         };
         page_along(&mut walk, query, ApiKeySort::CreatedAt, bounds).await
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "API keys",
-        bound,
-        advice: "narrow the list by tenant_id, status or search, or sort by created_at",
     }
 }
 

@@ -10,9 +10,8 @@ use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::refusal::TooManyToSort;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Position, SortKey, Step, Walk, gather, page_along, readable,
+    Bounds, Entry, ListQuery, Position, RowOrder, SortKey, Step, Walk, gather, page_along, readable,
 };
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
@@ -32,16 +31,20 @@ impl SortKey for AuditSort {
     const DEFAULT: Self = Self::Timestamp;
 }
 
-/// The position of an entry in an order that has no index.
-fn position(by: AuditSort, entry: &AuditLogEntry) -> Position {
-    let id = &entry.log_id;
-    match by {
-        AuditSort::Timestamp => Position::new(entry.timestamp.as_ms(), id),
-        AuditSort::Operation => Position::new(entry.operation.as_str(), id),
-        AuditSort::ResourceType => Position::new(entry.resource_type.as_deref(), id),
-        AuditSort::TenantId => Position::new(entry.tenant_id.as_str(), id),
-        AuditSort::KeyId => Position::new(entry.key_id.as_deref(), id),
-        AuditSort::Status => Position::new(entry.status, id),
+impl RowOrder<AuditLogEntry> for AuditSort {
+    const ROWS: &'static str = "audit entries";
+    const ADVICE: &'static str = "narrow the list with from and to, or sort by timestamp";
+
+    fn position(self, entry: &AuditLogEntry) -> Position {
+        let id = &entry.log_id;
+        match self {
+            Self::Timestamp => Position::new(entry.timestamp.as_ms(), id),
+            Self::Operation => Position::new(entry.operation.as_str(), id),
+            Self::ResourceType => Position::new(entry.resource_type.as_deref(), id),
+            Self::TenantId => Position::new(entry.tenant_id.as_str(), id),
+            Self::KeyId => Position::new(entry.key_id.as_deref(), id),
+            Self::Status => Position::new(entry.status, id),
+        }
     }
 }
 
@@ -76,20 +79,13 @@ impl AuditLogs {
             return Ok(AuditPage { page, as_of_ms });
         }
         let route = route(query);
-        let watermark_ms = match route.needs_view() {
-            true => Some(store.watermark(View::Audit).await?),
-            false => None,
-        };
-        let log = LogWalk::new(store, None, self.retention_days, route, watermark_ms).await?;
+        let log = LogWalk::new(store, None, self.retention_days, route).await?;
         let mut walk = AuditWalk { store, filter, log };
         let page = match by {
             AuditSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
-            _ => {
-                let position = |entry: &AuditLogEntry| position(by, entry);
-                gather(&mut walk, query, self.bounds, position, too_many).await?
-            }
+            _ => gather(&mut walk, query, self.bounds).await?,
         };
-        let as_of_ms = watermark_ms.filter(|_| walk.log.is_of_view());
+        let as_of_ms = walk.log.as_of_ms;
         Ok(AuditPage { page, as_of_ms })
     }
 }
@@ -121,14 +117,6 @@ impl Walk for AuditWalk<'_> {
             }
         });
         Ok(Step::new(entries.collect(), step.complete))
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "audit entries",
-        bound,
-        advice: "narrow the list with from and to, or sort by timestamp",
     }
 }
 

@@ -94,11 +94,6 @@ pub(super) struct Route<'a> {
 }
 
 impl Route<'_> {
-    /// Whether the view over all tenants is read: always but for the logs of one tenant.
-    pub fn needs_view(&self) -> bool {
-        self.tenant.is_none() || matches!(self.index, ViewIndex::Id(_))
-    }
-
     fn after(&self) -> Option<(i64, String)> {
         let after = self.after?;
         Some((after.number()?, after.id.clone()))
@@ -112,7 +107,8 @@ pub(super) struct LogWalk<'a> {
     caller: Option<&'a RuntimeCaller>,
     sources: VecDeque<Source>,
     has_begun: bool,
-    is_of_view: bool,
+    /// Where nothing but the view is read: all that happened before this time, in milliseconds, is in it.
+    pub as_of_ms: Option<i64>,
     /// The restriction of the caller's key, as the logs said it.
     pub scope_filter: ScopeFilter,
 }
@@ -140,14 +136,18 @@ impl Source {
 }
 
 impl<'a> LogWalk<'a> {
-    /// `watermark_ms`: how far the view is, where it is read. `retention_days`: how long logs are kept.
+    /// `retention_days`: how long logs are kept.
     pub async fn new(
         store: &'a Store,
         caller: Option<&'a RuntimeCaller>,
         retention_days: i64,
         route: Route<'_>,
-        watermark_ms: Option<i64>,
     ) -> Result<Self, AdminError> {
+        // The view is read, but for the logs of one tenant.
+        let watermark_ms = match (&route.tenant, &route.index) {
+            (None, _) | (_, ViewIndex::Id(_)) => Some(store.watermark(route.view).await?),
+            (Some(_), _) => None,
+        };
         let oldest = store.today().plus(-retention_days - 1);
         let low_ms = route.window.from_ms.unwrap_or(0).max(oldest.start_ms());
         // The estimate of the store's clock may lag: look a day further.
@@ -158,7 +158,6 @@ impl<'a> LogWalk<'a> {
             let bounds = (low_ms, high_ms.min(watermark_ms - 1));
             sources.push_back(Source::View(ViewDays::new(store, &route, bounds).await?));
         }
-        let is_of_view = route.tenant.is_none();
         if let Some(tenant) = &route.tenant {
             // What was not in the view when its watermark was read.
             let low_ms = watermark_ms.map_or(low_ms, |watermark| low_ms.max(watermark));
@@ -173,14 +172,9 @@ impl<'a> LogWalk<'a> {
             caller,
             sources,
             has_begun: false,
-            is_of_view,
+            as_of_ms: watermark_ms.filter(|_| route.tenant.is_none()),
             scope_filter: ScopeFilter::default(),
         })
-    }
-
-    /// Whether the list shows nothing but what is in the view.
-    pub fn is_of_view(&self) -> bool {
-        self.is_of_view
     }
 
     /// The next entries.
@@ -208,14 +202,10 @@ impl<'a> LogWalk<'a> {
 }
 
 /// The days between two times, both included, in walking order.
-fn days(low_ms: i64, high_ms: i64, descending: bool) -> VecDeque<Day> {
-    let (mut days, mut day) = (VecDeque::new(), Day::of_ms(low_ms));
-    while low_ms <= high_ms && day <= Day::of_ms(high_ms) {
-        match descending {
-            true => days.push_front(day),
-            false => days.push_back(day),
-        }
-        day = day.plus(1);
+fn days<C: FromIterator<Day>>(low_ms: i64, high_ms: i64, descending: bool) -> C {
+    let days = Day::between(low_ms, high_ms);
+    match descending {
+        true => days.rev().collect(),
+        false => days.collect(),
     }
-    days
 }

@@ -37,7 +37,7 @@ impl ViewDays {
                 false => low_ms = low_ms.max(*at_ms),
             }
         }
-        let days: Vec<Day> = days(low_ms, high_ms, route.descending).into();
+        let days: Vec<Day> = days(low_ms, high_ms, route.descending);
         let mut counts = Vec::new();
         if !days.is_empty() {
             store.metrics().extra_trip(ExtraTrip::Paging);

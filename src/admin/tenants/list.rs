@@ -3,13 +3,13 @@
 use crate::admin::{Admin, AdminError, is_too_many, records};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::refusal::TooManyToSort;
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::Tenant;
 use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortKey, Step, Walk, gather, page_along,
+    Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
+    page_along,
 };
 use crate::store::Store;
 
@@ -32,7 +32,10 @@ impl SortKey for TenantSort {
     const TIES_ASCEND: bool = true;
 }
 
-impl TenantSort {
+impl RowOrder<Tenant> for TenantSort {
+    const ROWS: &'static str = "tenants";
+    const ADVICE: &'static str = "narrow the filters, or sort by tenant_id";
+
     fn position(self, tenant: &Tenant) -> Position {
         let id = &tenant.tenant_id;
         match self {
@@ -83,8 +86,7 @@ impl Admin {
         let (store, bounds) = (&self.store, Bounds::default());
         if query.sort.by != TenantSort::TenantId {
             let mut walk = TenantWalk::new(store, &query.filter);
-            let position = |tenant: &Tenant| query.sort.by.position(tenant);
-            let sorted = gather(&mut walk, query, bounds, position, too_many).await;
+            let sorted = gather(&mut walk, query, bounds).await;
             if !(query.may_fall_back() && is_too_many(&sorted)) {
                 return sorted;
             }
@@ -96,14 +98,6 @@ impl Admin {
             ..TenantWalk::new(store, &query.filter)
         };
         page_along(&mut walk, query, TenantSort::TenantId, bounds).await
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "tenants",
-        bound,
-        advice: "narrow the filters, or sort by tenant_id",
     }
 }
 

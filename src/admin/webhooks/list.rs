@@ -5,13 +5,12 @@ use crate::admin::{AdminError, records};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::refusal::TooManyToSort;
 use crate::domain::search::Search;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId, WebhookStatus};
 use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, SortKey, Step, Walk, gather,
-    readable,
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk,
+    gather, readable,
 };
 use crate::store::Store;
 
@@ -33,7 +32,10 @@ impl SortKey for WebhookSort {
     const DEFAULT: Self = Self::ConsecutiveFailures;
 }
 
-impl WebhookSort {
+impl RowOrder<Subscription> for WebhookSort {
+    const ROWS: &'static str = "webhooks";
+    const ADVICE: &'static str = "narrow the list by tenant_id, status, event_type or search";
+
     fn position(self, subscription: &Subscription) -> Position {
         let id = &subscription.subscription_id;
         match self {
@@ -127,8 +129,7 @@ impl Webhooks {
         query: &WebhookQuery,
     ) -> Result<Page<Subscription, WebhookSort>, AdminError> {
         let mut walk = WebhookWalk::new(&self.store, &query.filter);
-        let position = |row: &Subscription| query.sort.by.position(row);
-        gather(&mut walk, query, Bounds::default(), position, too_many).await
+        gather(&mut walk, query, Bounds::default()).await
     }
 
     /// A page of one tenant's subscriptions, in the order of their ids. With a sparse filter it may be short.
@@ -156,14 +157,6 @@ impl Webhooks {
             let id = record.get("subscription_id").unwrap_or_default();
             readable("webhook", id, Subscription::from_record(&record))
         }))
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "webhooks",
-        bound,
-        advice: "narrow the list by tenant_id, status, event_type or search",
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::too_many;
 use super::walk::{GRACE_MS_MAX, ReservationWalk};
 use super::{ReservationPage, ReservationQuery};
 use crate::domain::reservation::ReservationSort;
 use crate::ledger::LedgerError;
-use crate::listing::{Bounds, Position, Sorted, Walk};
+use crate::listing::{Bounds, Position, RowOrder, Sorted, Walk};
 
 /// The index has due times, which lie up to the longest grace behind the expiry: a row comes onto the page once no row that
 /// was not seen can come before it.
@@ -25,8 +24,7 @@ pub(super) async fn page(
         let step = walk.step().await?;
         examined += step.entries.len();
         let due_ms = step.entries.last().and_then(|last| last.position.number());
-        let rows = step.entries.into_iter().filter_map(|entry| entry.row);
-        sorted.extend(rows.map(|row| (row.position(ReservationSort::ExpiresAtMs), row)));
+        sorted.extend(step.entries.into_iter().filter_map(|entry| entry.row));
         let due_ms = match due_ms {
             Some(due_ms) if !step.complete => due_ms,
             _ => return Ok(sorted.into_page()),
@@ -47,7 +45,7 @@ pub(super) async fn page(
             return Ok(sorted.into_short_page(certain, unseen));
         }
         if examined > bounds.rows {
-            return Err(too_many(bounds.rows).into());
+            return Err(ReservationSort::too_many(bounds.rows).into());
         }
     }
 }

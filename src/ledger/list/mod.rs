@@ -9,11 +9,11 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::{Refusal, TooManyToSort};
+use crate::domain::refusal::Refusal;
 use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
 use crate::listing::{
-    Bounds, ListQuery, Page, Position, SortKey, Sorted, gather, page_along, readable,
+    Bounds, ListQuery, Page, Position, RowOrder, SortKey, Sorted, gather, page_along, readable,
 };
 use crate::store::ExtraTrip;
 use walk::ReservationWalk;
@@ -90,18 +90,21 @@ impl Include {
     }
 }
 
-impl Reservation {
-    fn position(&self, by: ReservationSort) -> Position {
-        let id = &self.reservation_id;
-        match by {
-            ReservationSort::CreatedAtMs => Position::new(self.created_at_ms, id),
-            ReservationSort::ExpiresAtMs => Position::new(self.expires_at_ms, id),
-            ReservationSort::Reserved => Position::new(self.estimate.value(), id),
+impl RowOrder<Reservation> for ReservationSort {
+    const ROWS: &'static str = "reservations";
+    const ADVICE: &'static str = "narrow the list with from and to, or sort by created_at_ms";
+
+    fn position(self, row: &Reservation) -> Position {
+        let id = &row.reservation_id;
+        match self {
+            ReservationSort::CreatedAtMs => Position::new(row.created_at_ms, id),
+            ReservationSort::ExpiresAtMs => Position::new(row.expires_at_ms, id),
+            ReservationSort::Reserved => Position::new(row.estimate.value(), id),
             ReservationSort::ReservationId => Position::new(id.as_str(), id),
-            ReservationSort::ScopePath => Position::new(self.scope_path.as_str(), id),
-            ReservationSort::Status => Position::new(self.status.as_str(), id),
+            ReservationSort::ScopePath => Position::new(row.scope_path.as_str(), id),
+            ReservationSort::Status => Position::new(row.status.as_str(), id),
             ReservationSort::Tenant => {
-                let tenant = self.subject.value(Level::Tenant);
+                let tenant = row.subject.value(Level::Tenant);
                 Position::new(tenant.unwrap_or_default(), id)
             }
         }
@@ -137,7 +140,7 @@ impl Ledger {
             }
             _ => {
                 walk.start_anywhere();
-                gather(&mut walk, query, bounds, |row| row.position(by), too_many).await
+                gather(&mut walk, query, bounds).await
             }
         };
         self.with_objects(tenant, query, page?).await
@@ -151,7 +154,7 @@ impl Ledger {
         query: &ReservationQuery,
         key: &IdempotencyKey,
     ) -> Result<ReservationPage, LedgerError> {
-        let (filter, by) = (&query.filter, query.sort.by);
+        let filter = &query.filter;
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
         let fields = filter.include.fields();
         let partition = tenant.partition();
@@ -166,8 +169,7 @@ impl Ledger {
         };
         let row = Reservation::read(id.as_str(), &found.record, found.now_ms)?;
         let mut sorted = Sorted::new(query);
-        let row = Some(row).filter(|row| filter.matches(row));
-        sorted.extend(row.map(|row| (row.position(by), row)));
+        sorted.extend(Some(row).filter(|row| filter.matches(row)));
         Ok(sorted.into_page())
     }
 
@@ -192,7 +194,7 @@ impl Ledger {
             .read_rows(partition, &ids, &fields, PAGE_BYTES_MAX)
             .await?;
         if let (Some(last), true) = (records.len().checked_sub(1), records.len() < ids.len()) {
-            next = Some(page.rows[last].position(page.sort.by));
+            next = Some(page.sort.by.position(&page.rows[last]));
         }
         let rows = ids.into_iter().zip(records);
         let rows = rows.filter_map(|(id, record)| read_row(id, record, now_ms));
@@ -213,12 +215,4 @@ fn read_row(id: &str, record: Option<Record>, now_ms: i64) -> Option<Reservation
         false => Reservation::read(id, &record, now_ms).map(Some),
     });
     readable("reservation", id, row).flatten()
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "reservations",
-        bound,
-        advice: "narrow the list with from and to, or sort by created_at_ms",
-    }
 }

@@ -251,16 +251,11 @@ impl Walk for ReservationWalk<'_> {
     }
 }
 
-/// The days between two times, both included, in walking order.
+/// The indexes of the days between two times, both included, in walking order.
 fn days(low: i64, high: i64, descending: bool) -> VecDeque<ReservationIndex> {
-    let (mut days, mut day) = (VecDeque::new(), Day::of_ms(low));
-    while low <= high && day <= Day::of_ms(high) {
-        let index = ReservationIndex::Created(day);
-        match descending {
-            true => days.push_front(index),
-            false => days.push_back(index),
-        }
-        day = day.plus(1);
+    let days = Day::between(low, high).map(ReservationIndex::Created);
+    match descending {
+        true => days.rev().collect(),
+        false => days.collect(),
     }
-    days
 }

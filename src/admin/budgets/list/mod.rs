@@ -9,11 +9,10 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::search::Search;
 use crate::domain::words::words;
-use crate::listing::{Bounds, ListQuery, Page, Position, SortKey, gather, page_along};
+use crate::listing::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, gather, page_along};
 use walk::{BudgetWalk, TENANTS_MAX};
 
 /// Ledgers that a sort without an index looks at.
@@ -47,6 +46,11 @@ impl BudgetSort {
     fn has_index(self) -> bool {
         matches!(self, Self::TenantId | Self::Scope)
     }
+}
+
+impl RowOrder<BudgetLedger> for BudgetSort {
+    const ROWS: &'static str = "budgets";
+    const ADVICE: &'static str = "narrow the list by tenant_id or scope_prefix, or sort by scope";
 
     fn position(self, ledger: &BudgetLedger) -> Position {
         let id = &ledger.ledger_id;
@@ -183,16 +187,7 @@ impl Admin {
             rows: SORT_ROWS_MAX + TENANTS_MAX,
             ..Bounds::default()
         };
-        let position = |ledger: &BudgetLedger| query.sort.by.position(ledger);
-        gather(walk, query, bounds, position, too_many).await
-    }
-}
-
-fn too_many(bound: usize) -> TooManyToSort {
-    TooManyToSort {
-        rows: "budgets",
-        bound,
-        advice: "narrow the list by tenant_id or scope_prefix, or sort by scope",
+        gather(walk, query, bounds).await
     }
 }
 

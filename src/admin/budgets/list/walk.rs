@@ -1,13 +1,13 @@
 //! Walking ledgers in the order of tenants and scopes: one tenant's by a script that checks the caller's key, those of all
 //! tenants by the directory.
 
-use super::{BudgetFilter, BudgetQuery, too_many};
+use super::{BudgetFilter, BudgetQuery, BudgetSort};
 use crate::admin::{AdminError, records};
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
-use crate::listing::{Entry, Position, Step, Walk, readable};
+use crate::listing::{Entry, Position, RowOrder, Step, Walk, readable};
 use crate::store::admin::budget_lists::LedgerRange;
 use crate::store::{ExtraTrip, Store};
 
@@ -80,7 +80,7 @@ impl<'a> BudgetWalk<'a> {
             count += self.store.count_ledgers(&ids, self.scope_prefix()).await?;
             tenants += entries.len();
             if count > bound || tenants > TENANTS_MAX {
-                return Err(too_many(bound).into());
+                return Err(BudgetSort::too_many(bound).into());
             }
             after = entries
                 .last()
@@ -118,7 +118,7 @@ impl<'a> BudgetWalk<'a> {
             .store
             .list_budgets(self.reader, owner, range, rows, self.bound);
         let listed = listed.await?;
-        let listed = listed.ok_or_else(|| too_many(self.bound.unwrap_or_default()))?;
+        let listed = listed.ok_or_else(|| BudgetSort::too_many(self.bound.unwrap_or_default()))?;
         let entry = |(entry, record): (String, Option<Record>)| {
             let row = readable("ledger", &entry, read(record)).flatten();
             Entry {

@@ -34,9 +34,9 @@ fn walked(sort: TenantSort, descending: bool) -> Vec<String> {
     loop {
         let mut sorted = Sorted::new(&query);
         let rows = tenants.iter();
-        sorted.extend(rows.map(|tenant| (sort.position(tenant), tenant.tenant_id.to_string())));
+        sorted.extend(rows.cloned());
         let page = sorted.into_page();
-        ids.extend(page.rows);
+        ids.extend(page.rows.iter().map(|tenant| tenant.tenant_id.to_string()));
         if page.next.is_none() {
             return ids;
         }

@@ -147,7 +147,7 @@ async fn whatever_the_receiver_does_the_answer_says_so_in_time() {
         (
             Reply::HangUp,
             None,
-            Some("The connection ended without an answer"),
+            Some("The connection ended without a response"),
         ),
     ] {
         let receiver = Receiver::start(reply.clone()).await;
