@@ -13,7 +13,7 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
-use crate::domain::payload_hash::PayloadHash;
+use crate::domain::payload_hash::Hashed;
 use crate::domain::refusal::BadCredential;
 
 /// A request body of the runtime plane.
@@ -34,30 +34,25 @@ macro_rules! runtime_body {
 }
 pub(crate) use runtime_body;
 
-/// A valid body, and the digest that tells a replay from another request.
-pub struct ApiJson<T> {
-    /// The body.
-    pub request: T,
-    /// Over its canonical form.
-    pub payload_hash: PayloadHash,
-}
+/// A valid body of the runtime plane.
+pub struct RuntimeJson<T>(pub Hashed<T>);
 
-impl<T: RuntimeBody> ApiJson<T> {
+impl<T: RuntimeBody> RuntimeJson<T> {
     async fn of(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
-        Ok(Self {
+        Ok(Self(Hashed {
             request,
             payload_hash,
-        })
+        }))
     }
 
     fn check_key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        body::idempotency_key(headers, Some(self.request.idempotency_key())).map(drop)
+        body::idempotency_key(headers, Some(self.0.request.idempotency_key())).map(drop)
     }
 }
 
-impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
+impl<T: RuntimeBody> FromRequest<AppState> for RuntimeJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
@@ -70,17 +65,17 @@ impl<T: RuntimeBody> FromRequest<AppState> for ApiJson<T> {
 
 /// The reservation that the path names, and a body about it. Problems of the body come first, then those of the path, then
 /// a header that contradicts the body.
-pub struct ReservationBody<T>(pub ReservationId, pub ApiJson<T>);
+pub struct ReservationBody<T>(pub ReservationId, pub Hashed<T>);
 
 impl<T: RuntimeBody> FromRequest<AppState> for ReservationBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let json = ApiJson::of(&parts, body, state).await?;
+        let json = RuntimeJson::of(&parts, body, state).await?;
         let PathReservation(id) = PathReservation::from_request_parts(&mut parts, state).await?;
         json.check_key(&parts.headers)?;
-        Ok(Self(id, json))
+        Ok(Self(id, json.0))
     }
 }
 

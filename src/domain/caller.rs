@@ -95,6 +95,30 @@ impl<'a> From<&'a Caller> for Reader<'a> {
     }
 }
 
+impl<'a> Reader<'a> {
+    /// Id of the API key; empty for trusted readers.
+    pub fn key_id(self) -> &'a str {
+        self.caller().map_or("", |caller| caller.key_id.as_str())
+    }
+
+    /// Digest of the API key's secret; empty for trusted readers.
+    pub fn key_hash(self) -> &'a str {
+        self.caller().map_or("", |caller| caller.key_hash.as_str())
+    }
+
+    /// Tenant of the API key; empty for trusted readers.
+    pub fn tenant(self) -> &'a str {
+        self.caller().map_or("", |caller| caller.tenant.as_str())
+    }
+
+    fn caller(self) -> Option<&'a RuntimeCaller> {
+        match self {
+            Self::Tenant(caller) => Some(caller),
+            Self::Trusted => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,7 @@ pub mod api_key;
 pub mod audit;
 pub mod bulk;
 pub mod event;
+pub mod evidence;
 pub mod log_entry;
 pub mod webhook;
 

@@ -17,6 +17,15 @@ text_id! {
     PayloadHash
 }
 
+/// A request with the digest that tells a replay of it from another request.
+#[derive(Debug, Clone)]
+pub struct Hashed<T> {
+    /// The request.
+    pub request: T,
+    /// Over its canonical form.
+    pub payload_hash: PayloadHash,
+}
+
 impl PayloadHash {
     /// Over a body. What means the same hashes the same: member order, white space, an absent optional member and its `null`,
     /// `dry_run: false` and `grace_period_ms: 5000` (fixed defaults) and their absence.

@@ -1,13 +1,13 @@
 //! Lists a tenant's ledgers.
 
-use super::{Ledger, LedgerError, done};
+use super::Ledger;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::scope::SegmentFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::ExtraTrip;
+use crate::store::{ExtraTrip, OperationError};
 
 /// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
 const STEP_LEDGERS: usize = 201;
@@ -28,12 +28,12 @@ impl Ledger {
     /// A page of the caller's ledgers.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] when the key is not good or lacks the permission.
+    /// [`OperationError`]; refused when the key is not valid or lacks the permission.
     pub async fn balances(
         &self,
         caller: &RuntimeCaller,
         query: &BalanceQuery,
-    ) -> Result<Page<Balance, OneOrder>, LedgerError> {
+    ) -> Result<Page<Balance, OneOrder>, OperationError> {
         let segments = &query.filter.segments;
         let mut walk = BalanceWalk {
             ledger: self,
@@ -61,9 +61,9 @@ struct BalanceWalk<'a> {
 
 impl Walk for BalanceWalk<'_> {
     type Row = Balance;
-    type Error = LedgerError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<Balance>, LedgerError> {
+    async fn step(&mut self) -> Result<Step<Balance>, OperationError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
             store.metrics().extra_trip(ExtraTrip::Paging);
@@ -72,10 +72,10 @@ impl Walk for BalanceWalk<'_> {
         let found = store
             .list_balances(self.caller, self.after.as_deref(), rows)
             .await?;
-        let found = done(found)?;
         self.after = found.ledgers.last().map(|(entry, _)| entry.clone());
         let is_listed = |balance: &Balance| {
-            self.segments.matches(&balance.scope) && found.scope_filter.admits(&balance.scope)
+            let scope = &balance.scope_path;
+            self.segments.matches(scope) && found.scope_filter.admits(scope)
         };
         let entries = found.ledgers.into_iter().map(|(entry, balance)| {
             let balance = readable("ledger", &entry, balance).flatten();

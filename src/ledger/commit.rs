@@ -1,100 +1,136 @@
-//! Committing: what was spent is charged, the rest of the hold returns.
+//! Committing: what was used is charged, the rest of the hold returns.
 
-use super::{Ledger, LedgerError, facts};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Ledger, amount, facts};
 use crate::domain::action::Metrics;
-use crate::domain::amount::{Amount, Unit};
+use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
+use crate::domain::evidence::{self, EvidenceRef};
+use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
-use crate::domain::payload_hash::PayloadHash;
-use crate::store::runtime::commit as store;
+use crate::domain::payload_hash::Hashed;
+use crate::store::OperationError;
+use crate::store::runtime::commit::{COMMIT, Commit, CommitReply};
+use crate::store::runtime::{Target, balances};
 
-/// A settlement that is asked for.
-#[derive(Debug)]
-pub struct Commit {
-    /// Which reservation.
-    pub reservation_id: ReservationId,
-    /// Chosen by the client.
-    pub idempotency_key: IdempotencyKey,
-    /// Digest of the canonical body.
-    pub payload_hash: PayloadHash,
-    /// What was really used.
-    pub actual: Amount,
-    /// What the client measured.
-    pub metrics: Option<Metrics>,
-    /// The client's own.
-    pub metadata: Option<FreeObject>,
+object! {
+    /// Reports what the action cost.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CommitRequest: Read {
+        /// Identifies this attempt: the same key charges once.
+        pub idempotency_key: IdempotencyKey,
+        /// What it cost, in the unit of the estimate.
+        pub actual: Amount,
+        /// What the client measured.
+        pub metrics: Option<Metrics>,
+        /// Data that the client chooses, returned with the reservation as `committed_metadata`.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
-/// What was booked.
-#[derive(Debug)]
-pub struct Committed {
-    /// What all amounts count.
-    pub unit: Unit,
-    /// What was charged; less than was used where a policy capped it.
-    pub charged: i64,
-    /// What of the hold returned.
-    pub released: i64,
-    /// The ledgers of the reservation after it.
+/// The only status of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum CommitStatus {
+    /// Charged.
+    Committed,
+}
+
+/// What was charged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommitResponse {
+    /// The reservation's status.
+    pub status: CommitStatus,
+    /// What every budget was charged. Less than was used where the overage policy caps it.
+    pub charged: Amount,
+    /// What was returned. Absent when nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub released: Option<Amount>,
+    /// The budgets that held the reservation, root first, after the charge.
+    #[schema(required = false)]
     pub balances: Vec<Balance>,
+    /// Where the signed evidence can be read.
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    pub evidence: Option<EvidenceRef>,
 }
 
 impl Ledger {
-    /// Settles an active reservation. Repeating it under one key charges once.
+    /// Ends an active reservation with a charge. Repeating it under one key charges once.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/commit.lua`.
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/commit.lua`.
     pub async fn commit(
         &self,
         caller: &RuntimeCaller,
-        commit: &Commit,
+        reservation_id: &ReservationId,
+        body: &Hashed<CommitRequest>,
         cause: &Cause,
-    ) -> Result<Committed, LedgerError> {
-        self.refuse_foreign(caller, &commit.reservation_id, "reservations:commit")
+    ) -> Result<CommitResponse, OperationError> {
+        self.refuse_foreign(caller, reservation_id, "reservations:commit")
             .await?;
-        let mut kept = Vec::new();
-        facts::keep_metrics(&mut kept, commit.metrics.as_ref());
-        facts::keep(&mut kept, "committed_metadata", commit.metadata.as_ref());
-        let (cause, key_digest) = (cause.lines(), commit.idempotency_key.digest());
-        let mut attempts = self.attempts(&caller.tenant);
-        let committed = loop {
-            let settlement = store::Settlement {
-                reservation_id: &commit.reservation_id,
-                actual: commit.actual,
-                payload_hash: commit.payload_hash.as_str(),
-                key_digest: &key_digest,
-                cause: &cause,
-                kept: &kept,
-                swept_until_ms: attempts.swept_until_ms,
-            };
-            let answer = self.store.commit(caller, &settlement).await?;
-            if let Some(outcome) = attempts.settled(answer).await? {
-                break outcome;
+        let request = &body.request;
+        let kept = facts::given([
+            ("metrics", request.metrics.as_ref().map(facts::json)),
+            (
+                "committed_metadata",
+                request.metadata.as_ref().map(facts::object_text),
+            ),
+        ]);
+        let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
+        let target = Target::Charge(reservation_id, request.actual);
+        let reply = self.decided(&caller.tenant, target, |attempt| Commit {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: body.payload_hash.as_str(),
+            unit: request.actual.unit().as_str(),
+            actual: request.actual.value(),
+            key_digest: &key_digest,
+            swept_until_ms: attempt.swept_until_ms,
+            reservation_id: reservation_id.as_str(),
+            context: &context,
+            kept: &kept,
+        });
+        let (unit, charged, released, balances) = match reply.await? {
+            CommitReply::Committed {
+                unit,
+                charged,
+                released,
+                depths,
+                scope_path,
+                snapshots,
+                ..
+            } => {
+                let balances = balances(&COMMIT, &scope_path, unit, &depths, &snapshots)?;
+                (unit, charged, released, balances)
+            }
+            CommitReply::Replayed { record, .. } => {
+                let charged = record.integer("charged")?;
+                let released = record.integer("estimate")? - charged;
+                (
+                    record.unit()?,
+                    charged,
+                    released,
+                    record.balances("commit")?,
+                )
             }
         };
-        match committed {
-            store::Committed::Now {
-                unit,
-                charged,
-                released,
-                balances,
-            } => Ok(Committed {
-                unit,
-                charged,
-                released,
-                balances,
-            }),
-            store::Committed::Before(record) => {
-                let (charged, estimate) = (record.integer("charged")?, record.integer("estimate")?);
-                Ok(Committed {
-                    unit: record.unit()?,
-                    charged,
-                    released: (estimate - charged).max(0),
-                    balances: record.balances("commit")?,
-                })
-            }
-        }
+        let released = (released > 0).then(|| amount("released", unit, released));
+        Ok(CommitResponse {
+            status: CommitStatus::Committed,
+            charged: amount("charged", unit, charged)?,
+            released: released.transpose()?,
+            balances,
+            evidence: None,
+        })
     }
 }

@@ -1,148 +1,230 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
-use super::facts::Facts;
-use super::{Ledger, LedgerError, facts};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::attempts::Attempt;
+use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::ids::{DecisionId, IdempotencyKey};
-use crate::domain::payload_hash::PayloadHash;
+use crate::domain::evidence::{self, EvidenceRef};
+use crate::domain::fields::{Read as _, object};
+use crate::domain::ids::{DecisionId, IdempotencyKey, ReservationId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
-use crate::domain::record::{Record, RecordError};
+use crate::domain::record::RecordError;
 use crate::domain::refusal::Denial;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::store::runtime::decide::{Decided, Outcome, Question};
-use crate::store::runtime::reserve::Subjected;
+use crate::store::OperationError;
+use crate::store::runtime::decide::{DECIDE, Decide, DecideReply};
+use crate::store::runtime::{Target, balances};
 
-/// A decision that is asked for.
-#[derive(Debug)]
-pub struct Decide {
-    /// Chosen by the client.
-    pub idempotency_key: IdempotencyKey,
-    /// Digest of the canonical body.
-    pub payload_hash: PayloadHash,
-    /// Who it is for.
-    pub subject: Subject,
-    /// What it is for.
-    pub action: Action,
-    /// How much would be held.
-    pub estimate: Amount,
+object! {
+    /// Asks whether an action would be allowed.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct DecisionRequest: Read {
+        /// Identifies this question: the same key gets the same response.
+        pub idempotency_key: IdempotencyKey,
+        /// Whom the request charges.
+        pub subject: Subject,
+        /// What is to be done.
+        pub action: Action,
+        /// Most that it will cost.
+        pub estimate: Amount,
+        /// Data that the client chooses.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
-/// Whether it could be held. A denial is a value here, not an error.
-#[derive(Debug)]
+/// Whether an action is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Decision {
-    /// It could.
-    Allow {
-        /// Caps of the selected policy.
-        caps: Option<Caps>,
-        /// The budgeted ledgers as they were; none for decide, which does not keep them.
-        balances: Vec<Balance>,
-    },
-    /// It could not.
-    Deny(Denial),
+    /// Yes.
+    Allow,
+    /// Yes, if the caller keeps the caps.
+    AllowWithCaps,
+    /// No.
+    Deny,
 }
 
-/// A decision with the scope that it was asked for.
-#[derive(Debug)]
-pub struct DecidedFor {
-    /// The deepest scope.
-    pub scope_path: ScopePath,
-    /// The answer.
+impl Decision {
+    /// Yes, with the caps that the caller must keep, if there are any.
+    pub(super) fn allow(caps: Option<&Caps>) -> Self {
+        match caps {
+            Some(_) => Self::AllowWithCaps,
+            None => Self::Allow,
+        }
+    }
+}
+
+/// Whether the action would be allowed, at the moment of asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionResponse {
+    /// Whether it would be allowed.
     pub decision: Decision,
+    /// Every scope that encloses the subject, root first, whether or not it has a budget.
+    #[schema(value_type = Vec<String>, required = false)]
+    pub affected_scopes: Vec<ScopePath>,
+    /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub caps: Option<Caps>,
+    /// Why not. Only with `DENY`. Clients must expect values that they do not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, nullable = false)]
+    pub reason_code: Option<String>,
+    /// When asking again may help, in milliseconds from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub retry_after_ms: Option<i64>,
+    /// Where the signed evidence of the decision can be read.
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    pub evidence: Option<EvidenceRef>,
 }
 
-/// What [`evaluate`] needs to know.
-pub(super) struct Asked<'a> {
-    pub payload_hash: &'a str,
-    pub scope_path: &'a ScopePath,
-    pub amount: Amount,
-    pub cause: &'a str,
-    pub facts: &'a Facts,
-    pub outcome: Outcome,
-    pub outcome_id: &'a str,
+/// The id that an outcome is kept under.
+#[derive(Clone, Copy)]
+pub(super) enum OutcomeId<'a> {
+    /// Of a decision.
+    Decision(&'a DecisionId),
+    /// Of the reservation that a dry run does not make.
+    DryRun(&'a ReservationId),
 }
+
+/// What decide and a dry run respond with.
+pub(super) struct Outcome {
+    pub scope_path: ScopePath,
+    pub decision: Decision,
+    pub caps: Option<Caps>,
+    pub reason_code: Option<String>,
+    /// The budgeted ledgers as they were; none with a denial or the replay of a decision.
+    pub balances: Vec<Balance>,
+}
+
+/// How long the outcome of a decision or a dry run answers its idempotency key.
+const RETENTION_MS: i64 = 86_400_000;
 
 impl Ledger {
-    /// Tells whether an estimate could be held. Repeating it under one key tells what it told first.
+    /// Decides whether an estimate could be held. Repeating it under one key returns the first decision.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/decide.lua`; a denial is none.
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/decide.lua`. A denial is no error.
     pub async fn decide(
         &self,
         caller: &RuntimeCaller,
-        decide: &Decide,
+        body: &Hashed<DecisionRequest>,
         cause: &Cause,
-    ) -> Result<DecidedFor, LedgerError> {
+    ) -> Result<DecisionResponse, OperationError> {
         let secret = self.store.secret().await?;
-        let id = DecisionId::derive(secret, &caller.tenant, &decide.idempotency_key);
-        let scope_path = self.own_scope(caller, &decide.subject).await?;
-        let asked = Asked {
-            payload_hash: decide.payload_hash.as_str(),
-            scope_path: &scope_path,
-            amount: decide.estimate,
-            cause: &cause.lines(),
-            facts: &facts::of_request(&decide.subject, &decide.action),
-            outcome: Outcome::Decision,
-            outcome_id: id.as_str(),
-        };
-        let decision = evaluate(self, caller, &asked).await?;
-        Ok(DecidedFor {
-            scope_path,
-            decision,
+        let id = DecisionId::derive(secret, &caller.tenant, &body.request.idempotency_key);
+        let outcome = self
+            .outcome(caller, OutcomeId::Decision(&id), body, cause)
+            .await?;
+        Ok(DecisionResponse {
+            decision: outcome.decision,
+            affected_scopes: outcome.scope_path.with_parents().collect(),
+            caps: outcome.caps,
+            reason_code: outcome.reason_code,
+            retry_after_ms: None,
+            evidence: None,
         })
     }
-}
 
-/// Asks the script, for a decision or for a dry run.
-pub(super) async fn evaluate(
-    ledger: &Ledger,
-    caller: &RuntimeCaller,
-    asked: &Asked<'_>,
-) -> Result<Decision, LedgerError> {
-    let mut attempts = ledger.governed_attempts(&caller.tenant, asked.scope_path);
-    let decided = loop {
-        let policy = attempts.policy();
-        let question = Question {
-            request: Subjected {
-                payload_hash: asked.payload_hash,
-                scope_path: asked.scope_path,
-                amount: asked.amount,
-                cause: asked.cause,
-                facts: asked.facts,
-                swept_until_ms: attempts.swept_until_ms,
-            },
-            outcome: asked.outcome,
-            outcome_id: asked.outcome_id,
-            policy: &policy,
-            denied_per_minute: ledger.denied_per_minute,
+    /// The decision, or what would come of a reservation.
+    pub(super) async fn outcome(
+        &self,
+        caller: &RuntimeCaller,
+        id: OutcomeId<'_>,
+        body: &Hashed<DecisionRequest>,
+        cause: &Cause,
+    ) -> Result<Outcome, OperationError> {
+        let request = &body.request;
+        let (unit, amount) = (request.estimate.unit(), request.estimate.value());
+        let scope_path = self.own_scope(caller, &request.subject).await?;
+        let facts = facts::of_request(&request.subject, &request.action);
+        let context = cause.lines();
+        let (decision_id, reservation_id, outcome_status) = match id {
+            OutcomeId::Decision(id) => (Some(id.as_str()), None, "DECISION"),
+            OutcomeId::DryRun(id) => (None, Some(id.as_str()), "DRY_RUN"),
         };
-        let answer = ledger.store.decide(caller, &question).await?;
-        if let Some(outcome) = attempts.settled(answer).await? {
-            break outcome;
+        let target = Target::Scope(&scope_path, request.estimate);
+        let call = |attempt: &Attempt| {
+            let policy = &attempt.policy;
+            let caps = policy
+                .policy
+                .as_ref()
+                .and_then(|policy| policy.caps.as_ref());
+            Decide {
+                partition: caller.partition,
+                key_id: caller.key_id.as_str(),
+                decision_id,
+                reservation_id,
+                budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
+                key_hash: caller.key_hash.as_str(),
+                tenant: caller.tenant.as_str(),
+                payload_hash: body.payload_hash.as_str(),
+                scope_path: scope_path.as_str(),
+                unit: unit.as_str(),
+                amount,
+                swept_until_ms: attempt.swept_until_ms,
+                outcome_status,
+                caps: caps.map(Caps::to_json),
+                denied_per_minute: self.denied_per_minute,
+                context: &context,
+                retention_ms: RETENTION_MS,
+                policies_version: policy.version.to_string(),
+                policy_from_ms: policy.from_ms,
+                policy_until_ms: policy.until_ms,
+                facts: &facts,
+            }
+        };
+        let (reply, policy) = self.decided_under(&caller.tenant, target, call).await?;
+        let allowed = |caps: Option<Caps>, balances| Outcome {
+            scope_path: scope_path.clone(),
+            decision: Decision::allow(caps.as_ref()),
+            caps,
+            reason_code: None,
+            balances,
+        };
+        let denied = |denial: Denial| Outcome {
+            scope_path: scope_path.clone(),
+            decision: Decision::Deny,
+            caps: None,
+            reason_code: Some(denial.as_str().to_owned()),
+            balances: Vec::new(),
+        };
+        match reply {
+            DecideReply::Allow {
+                depths, snapshots, ..
+            } => {
+                let balances = balances(&DECIDE, &scope_path, unit, &depths, &snapshots)?;
+                Ok(allowed(
+                    policy.and_then(|policy| policy.caps.clone()),
+                    balances,
+                ))
+            }
+            DecideReply::Deny { reason, .. } => Ok(denied(reason)),
+            DecideReply::Replayed { record, .. } if record.text("decision")? == "DENY" => {
+                let denial = Denial::parse(record.text("reason_code")?);
+                Ok(denied(
+                    denial.ok_or_else(|| RecordError::of("reason_code"))?,
+                ))
+            }
+            DecideReply::Replayed { record, .. } => {
+                let balances = match id {
+                    OutcomeId::Decision(_) => Vec::new(),
+                    OutcomeId::DryRun(_) => record.balances("create")?,
+                };
+                Ok(allowed(record.optional("caps")?, balances))
+            }
         }
-    };
-    match decided {
-        Decided::Allow { caps, balances } => Ok(Decision::Allow { caps, balances }),
-        Decided::Deny(denial) => Ok(Decision::Deny(denial)),
-        Decided::Before(record) => decided_before(&record, asked.outcome),
     }
-}
-
-fn decided_before(record: &Record, outcome: Outcome) -> Result<Decision, LedgerError> {
-    if record.text("decision")? == "DENY" {
-        let denial = Denial::parse(record.text("reason_code")?);
-        return denial
-            .map(Decision::Deny)
-            .ok_or_else(|| LedgerError::Record(RecordError::of("reason_code")));
-    }
-    let balances = match outcome {
-        Outcome::Decision => Vec::new(),
-        Outcome::DryRun => record.balances("create")?,
-    };
-    let caps = record.optional("caps")?;
-    Ok(Decision::Allow { caps, balances })
 }

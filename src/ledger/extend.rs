@@ -1,37 +1,55 @@
 //! Extending: the expiry moves outward, and nothing else changes.
 
-use super::{Ledger, LedgerError, done};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Ledger;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
+use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
-use crate::domain::payload_hash::PayloadHash;
+use crate::domain::payload_hash::Hashed;
 use crate::domain::reservation::Status;
-use crate::store::runtime::extend as store;
+use crate::store::OperationError;
+use crate::store::runtime::extend::{EXTEND, Extend, ExtendReply};
+use crate::store::runtime::{Target, balances};
 
-/// An extension that is asked for.
-#[derive(Debug)]
-pub struct Extend {
-    /// Which reservation.
-    pub reservation_id: ReservationId,
-    /// Chosen by the client.
-    pub idempotency_key: IdempotencyKey,
-    /// Digest of the canonical body.
-    pub payload_hash: PayloadHash,
-    /// Milliseconds past the present expiry, not past now.
-    pub extend_by_ms: i64,
-    /// Kept for audit.
-    pub metadata: Option<FreeObject>,
+object! {
+    /// Extends a reservation.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReservationExtendRequest: Read {
+        /// Identifies this attempt: the same key extends once.
+        pub idempotency_key: IdempotencyKey,
+        /// How far the expiry moves from where it is now, in milliseconds.
+        pub extend_by_ms: i64 { range: 1..=86_400_000 },
+        /// Data that the client chooses, stored for audit.
+        pub metadata: Option<FreeObject>,
+    }
 }
 
-/// What was granted.
-#[derive(Debug)]
-pub struct Extended {
-    /// The new expiry, in milliseconds since the epoch.
+/// The only status of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExtendStatus {
+    /// Still held.
+    Active,
+}
+
+/// The new deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationExtendResponse {
+    /// The reservation's status.
+    pub status: ExtendStatus,
+    /// When the hold lapses now, in milliseconds since the epoch.
+    #[schema(minimum = 0)]
     pub expires_at_ms: i64,
-    /// What is left of it on the store's clock; 0 once the reservation has ended.
+    /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+    #[schema(minimum = 0, required = false)]
     pub remaining_ttl_ms: i64,
-    /// The ledgers of the reservation.
+    /// The budgets that hold the reservation, root first; an extension does not change them.
+    #[schema(required = false)]
     pub balances: Vec<Balance>,
 }
 
@@ -39,30 +57,60 @@ impl Ledger {
     /// Moves the expiry of an active reservation. Repeating it under one key extends once.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/extend.lua`.
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/extend.lua`.
     pub async fn extend(
         &self,
         caller: &RuntimeCaller,
-        extend: &Extend,
-    ) -> Result<Extended, LedgerError> {
-        self.refuse_foreign(caller, &extend.reservation_id, "reservations:extend")
+        reservation_id: &ReservationId,
+        body: &Hashed<ReservationExtendRequest>,
+    ) -> Result<ReservationExtendResponse, OperationError> {
+        self.refuse_foreign(caller, reservation_id, "reservations:extend")
             .await?;
-        let extension = store::Extension {
-            reservation_id: &extend.reservation_id,
-            extend_by_ms: extend.extend_by_ms,
-            payload_hash: extend.payload_hash.as_str(),
-            key_digest: &extend.idempotency_key.digest(),
-            metadata: extend.metadata.as_ref().map(FreeObject::as_str),
-        };
-        let extended = done(self.store.extend(caller, &extension).await?)?;
-        let remaining_ttl_ms = match extended.status {
-            Status::Active => (extended.expires_at_ms - extended.now_ms).max(0),
-            Status::Committed | Status::Released | Status::Expired => 0,
-        };
-        Ok(Extended {
-            expires_at_ms: extended.expires_at_ms,
-            remaining_ttl_ms,
-            balances: extended.balances,
+        let request = &body.request;
+        let key_digest = request.idempotency_key.digest();
+        let target = Target::Reservation(reservation_id);
+        let reply = self.decided(&caller.tenant, target, |_| Extend {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: body.payload_hash.as_str(),
+            key_digest: &key_digest,
+            extend_by_ms: request.extend_by_ms,
+            reservation_id: reservation_id.as_str(),
+            metadata: request.metadata.as_ref().map(FreeObject::as_str),
+        });
+        let (ExtendReply::Extended {
+            now_ms,
+            status,
+            unit,
+            depths,
+            scope_path,
+            expires_at_ms,
+            snapshots,
+        }
+        | ExtendReply::Replayed {
+            now_ms,
+            status,
+            unit,
+            depths,
+            scope_path,
+            expires_at_ms,
+            snapshots,
+        }) = reply.await?;
+        Ok(ReservationExtendResponse {
+            status: ExtendStatus::Active,
+            expires_at_ms,
+            remaining_ttl_ms: remaining_ttl_ms(status, expires_at_ms, now_ms),
+            balances: balances(&EXTEND, &scope_path, unit, &depths, &snapshots)?,
         })
+    }
+}
+
+/// What is left of a reservation's life; 0 once it has ended.
+pub(super) fn remaining_ttl_ms(status: Status, expires_at_ms: i64, now_ms: i64) -> i64 {
+    match status {
+        Status::Active => (expires_at_ms - now_ms).max(0),
+        Status::Committed | Status::Released | Status::Expired => 0,
     }
 }

@@ -1,6 +1,6 @@
 //! What a record keeps of a request, as names and values; and how it reads back.
 
-use crate::domain::action::{Action, Metrics};
+use crate::domain::action::Action;
 use crate::domain::fields::Read as _;
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
@@ -31,18 +31,17 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     facts
 }
 
-/// Keeps an object of the client's own, when it was sent.
-pub(super) fn keep(facts: &mut Facts, name: &'static str, object: Option<&FreeObject>) {
-    if let Some(object) = object {
-        facts.push((name, object.as_str().to_owned()));
-    }
+/// Those that have a value.
+pub(super) fn given<const N: usize>(facts: [(&'static str, Option<String>); N]) -> Facts {
+    let given = facts.into_iter();
+    given
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }
 
-/// Keeps what the client measured, when it was sent.
-pub(super) fn keep_metrics(facts: &mut Facts, metrics: Option<&Metrics>) {
-    if let Some(metrics) = metrics {
-        facts.push(("metrics", json(metrics)));
-    }
+/// An object of the client's own, as it is stored.
+pub(super) fn object_text(object: &FreeObject) -> String {
+    object.as_str().to_owned()
 }
 
 /// The subject of a record.
@@ -91,6 +90,7 @@ pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, Reco
     object.transpose()
 }
 
-fn json<T: serde::Serialize>(value: &T) -> String {
+/// A value as JSON.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("maps with text keys always serialise")
 }

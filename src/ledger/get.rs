@@ -1,47 +1,74 @@
-//! Reads a reservation.
+//! Reads a reservation, and checks a caller on their own.
 
-use super::{Ledger, LedgerError, done, facts};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
-use crate::domain::ids::{Partition, ReservationId};
+use crate::domain::evidence::ReservationEvidence;
+use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
 use crate::domain::reservation::Status;
-use crate::domain::scope::ScopePath;
+use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
-use crate::store::ExtraTrip;
+use crate::store::runtime::read::{Authenticate, AuthenticateReply, Get, GetReply};
+use crate::store::runtime::{Target, fields_of};
+use crate::store::{ExtraTrip, Lane, OperationError};
 
-/// A reservation, as its record says.
-#[derive(Debug, Clone)]
+/// A reservation, in full or as a row of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Reservation {
-    /// Its id.
+    /// Names the reservation.
+    #[schema(value_type = String)]
     pub reservation_id: ReservationId,
-    /// The status by the store's clock.
+    /// What has become of it.
     pub status: Status,
     /// The key under which it was created.
+    #[schema(min_length = 1, max_length = 256, required = false)]
     pub idempotency_key: String,
-    /// Whom it charges, as it was sent.
+    /// Who it is for, as it was sent.
     pub subject: Subject,
     /// What it is for, as it was sent.
     pub action: Action,
     /// The estimate, whatever became of it.
-    pub estimate: Amount,
+    pub reserved: Amount,
     /// What was charged. Only when committed.
-    pub charged: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub committed: Option<Amount>,
     /// When it was created, in milliseconds since the epoch.
+    #[schema(minimum = 0)]
     pub created_at_ms: i64,
     /// When its hold lapses or lapsed, in milliseconds since the epoch.
+    #[schema(minimum = 0)]
     pub expires_at_ms: i64,
     /// When it was committed or released, in milliseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
     pub finalized_at_ms: Option<i64>,
     /// The subject's own scope.
+    #[schema(value_type = String)]
     pub scope_path: ScopePath,
-    /// Data that the client sent with the create, if it was read.
+    /// Every scope that encloses the subject, root first.
+    #[schema(value_type = Vec<String>)]
+    pub affected_scopes: Vec<ScopePath>,
+    /// Data that the client sent with the create. In a list only on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
     pub metadata: Option<FreeObject>,
-    /// Data that the client sent with the commit, if it was read.
+    /// Data that the client sent with the commit. In a list only on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
     pub committed_metadata: Option<FreeObject>,
+    /// Where its signed evidence can be read. In a list only on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub evidence: Option<ReservationEvidence>,
 }
 
 /// What is read of a record, but for data of the client's own.
@@ -68,11 +95,7 @@ impl Reservation {
     /// # Errors
     /// [`RecordError`] names the field.
     pub(super) fn read(id: &str, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
-        let (status, unit) = (record.effective_status(now_ms)?, record.unit()?);
-        let amount = |name: &str| {
-            let amount = Amount::new(unit, record.integer(name)?);
-            amount.ok_or_else(|| RecordError::of(name))
-        };
+        let (status, scope_path) = (record.effective_status(now_ms)?, record.scope_path()?);
         Ok(Self {
             reservation_id: ReservationId::parse(id)
                 .ok_or_else(|| RecordError::of("reservation_id"))?,
@@ -80,17 +103,19 @@ impl Reservation {
             idempotency_key: record.text("idempotency_key")?.to_owned(),
             subject: facts::subject_of(record)?,
             action: facts::action_of(record)?,
-            estimate: amount("estimate")?,
-            charged: match status {
-                Status::Committed => Some(amount("charged")?),
+            reserved: record.read("estimate")?,
+            committed: match status {
+                Status::Committed => Some(record.read("charged")?),
                 Status::Active | Status::Released | Status::Expired => None,
             },
             created_at_ms: record.integer("created_at_ms")?,
             expires_at_ms: record.integer("expires_at_ms")?,
             finalized_at_ms: record.optional_integer("finalized_at_ms")?,
-            scope_path: record.scope_path()?,
+            affected_scopes: scope_path.with_parents().collect(),
+            scope_path,
             metadata: facts::object_of(record, "metadata")?,
             committed_metadata: facts::object_of(record, "committed_metadata")?,
+            evidence: None,
         })
     }
 }
@@ -99,12 +124,12 @@ impl Ledger {
     /// Reads a reservation.
     ///
     /// # Errors
-    /// [`Refusal`] among them: not found, foreign, expired (also when no sweep has said so yet).
+    /// [`OperationError`]; refused when there is none, when it belongs to another tenant, or when it has expired, swept or not.
     pub async fn get(
         &self,
         caller: &Caller,
         reservation_id: &ReservationId,
-    ) -> Result<Reservation, LedgerError> {
+    ) -> Result<Reservation, OperationError> {
         let partition = match caller {
             Caller::Tenant(caller) => {
                 self.refuse_foreign(caller, reservation_id, "reservations:list")
@@ -113,50 +138,110 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
-        let mut fields = FIELDS.to_vec();
-        fields.extend(["metadata", "committed_metadata"]);
-        let answer = self
-            .store
-            .get_reservation(caller.into(), partition, reservation_id, &fields)
+        let fields = [&FIELDS[..], &["metadata", "committed_metadata"]].concat();
+        let (now_ms, record) = self
+            .read_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
-        let found = done(answer)?;
-        match found.record.effective_status(found.now_ms)? {
-            Status::Expired => Err(LedgerError::Refused(Refusal::Expired)),
-            _ => Ok(Reservation::read(
-                reservation_id.as_str(),
-                &found.record,
-                found.now_ms,
-            )?),
+        match record.effective_status(now_ms)? {
+            Status::Expired => Err(ReservationRefusal::Expired(reservation_id.clone()).into()),
+            _ => Ok(Reservation::read(reservation_id.as_str(), &record, now_ms)?),
         }
     }
 
-    /// An id that names another partition than the caller's belongs to another tenant, or to nobody: it is read where it
+    /// Checks an API key on its own, for a request that fails before its script.
+    ///
+    /// # Errors
+    /// [`AccessRefusal::Unauthorized`], or [`AccessRefusal::Forbidden`] when `permission` is not empty and missing.
+    pub async fn authenticate(
+        &self,
+        caller: &RuntimeCaller,
+        permission: &str,
+    ) -> Result<(), OperationError> {
+        let call = Authenticate {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            permission,
+        };
+        let checked = self.store.run_about(Lane::Request, Target::Caller, &call);
+        let AuthenticateReply::Authenticated = checked.await?;
+        Ok(())
+    }
+
+    /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read where it
     /// lies, which no script of the caller's can do.
     pub(super) async fn refuse_foreign(
         &self,
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
         permission: &str,
-    ) -> Result<(), LedgerError> {
-        let Some(partition) = reservation_id
-            .partition()
-            .filter(|p| *p != caller.partition)
-        else {
+    ) -> Result<(), OperationError> {
+        let partition = reservation_id.partition();
+        let Some(partition) = partition.filter(|partition| *partition != caller.partition) else {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
         self.store.metrics().extra_trip(ExtraTrip::ForeignId);
-        let answer = self
-            .store
-            .get_reservation(Reader::Trusted, partition, reservation_id, &["status"])
+        self.read_reservation(Reader::Trusted, partition, reservation_id, &["status"])
             .await?;
-        done(answer)?;
-        Err(LedgerError::Refused(Refusal::ForeignReservation))
+        Err(ReservationRefusal::OfOtherTenant.into())
+    }
+
+    /// The deepest scope of a subject, which may name no other tenant than the key's.
+    pub(super) async fn own_scope(
+        &self,
+        caller: &RuntimeCaller,
+        subject: &Subject,
+    ) -> Result<ScopePath, OperationError> {
+        let tenant = subject.value(Level::Tenant);
+        if tenant.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
+            // Without a valid key, nobody learns whether they guessed the tenant.
+            self.authenticate(caller, "").await?;
+            return Err(AccessRefusal::OtherTenant.into());
+        }
+        Ok(ScopePath::of(subject))
+    }
+
+    /// The tenant that a reservation belongs to.
+    pub(super) async fn owner_of(
+        &self,
+        reservation_id: &ReservationId,
+    ) -> Result<TenantId, OperationError> {
+        let partition = named_partition(reservation_id)?;
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        let (_, record) = self
+            .read_reservation(Reader::Trusted, partition, reservation_id, &["tenant"])
+            .await?;
+        Ok(record.read("tenant")?)
+    }
+
+    /// Reads fields of a reservation in the slot of `partition`, which must be the reader's own unless they are trusted; with
+    /// the store's clock, in milliseconds.
+    pub(super) async fn read_reservation(
+        &self,
+        reader: Reader<'_>,
+        partition: Partition,
+        reservation_id: &ReservationId,
+        names: &[&str],
+    ) -> Result<(i64, Record), OperationError> {
+        let call = Get {
+            partition,
+            key_id: reader.key_id(),
+            reservation_id: reservation_id.as_str(),
+            key_hash: reader.key_hash(),
+            tenant: reader.tenant(),
+            names,
+        };
+        let target = Target::Reservation(reservation_id);
+        let found = self.store.run_about(Lane::Request, target, &call);
+        let GetReply::Found { now_ms, fields } = found.await?;
+        Ok((now_ms, fields_of(names, fields.0).unwrap_or_default()))
     }
 }
 
-/// Where an id without a caller's partition to fall back on is looked for.
-pub(super) fn named_partition(reservation_id: &ReservationId) -> Result<Partition, LedgerError> {
+/// Where an id is looked for that no caller's partition tells.
+fn named_partition(reservation_id: &ReservationId) -> Result<Partition, OperationError> {
     let partition = reservation_id.partition();
-    partition.ok_or(LedgerError::Refused(Refusal::NotFound))
+    partition.ok_or_else(|| ReservationRefusal::NotFound(reservation_id.clone()).into())
 }

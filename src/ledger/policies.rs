@@ -7,12 +7,10 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 
-use super::LedgerError;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
-use crate::store::Store;
-use crate::store::admin::policies::PolicyLoadError;
+use crate::store::{OperationError, Store};
 
 /// How many policies a replica remembers, of all tenants; about 500 bytes each.
 const REMEMBERED_POLICIES: u64 = 200_000;
@@ -44,13 +42,20 @@ impl PolicyCache {
         }
     }
 
+    /// The policy for a request, as far as this replica knows. A tenant of which nothing is known is taken for one without
+    /// policies, which the script corrects.
+    pub fn known(&self, tenant: &TenantId, scope: &ScopePath, now_ms: i64) -> PolicySelection {
+        let set = self.sets.get(tenant);
+        set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms))
+    }
+
     /// The policies at this version, or later ones. They are read once, however many ask.
-    async fn at_version(
+    pub async fn at_version(
         &self,
         store: &Store,
         tenant: &TenantId,
         version: &str,
-    ) -> Result<Arc<PolicySet>, LedgerError> {
+    ) -> Result<Arc<PolicySet>, OperationError> {
         let known = || {
             let set = self.sets.get(tenant);
             set.filter(|set| set.version() == version)
@@ -66,58 +71,5 @@ impl PolicyCache {
         let set = Arc::new(store.load_policies(tenant).await?);
         self.sets.insert(tenant.clone(), Arc::clone(&set));
         Ok(set)
-    }
-}
-
-/// The policy of one request, through all its calls.
-pub(super) struct Governed<'a> {
-    cache: &'a PolicyCache,
-    tenant: &'a TenantId,
-    scope: &'a ScopePath,
-    selection: PolicySelection,
-}
-
-impl<'a> Governed<'a> {
-    /// By what is known. A tenant of which nothing is known is taken for one without policies, which the script corrects.
-    pub fn new(
-        cache: &'a PolicyCache,
-        tenant: &'a TenantId,
-        scope: &'a ScopePath,
-        now_ms: i64,
-    ) -> Self {
-        let set = cache.sets.get(tenant);
-        let selection = set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms));
-        Self {
-            cache,
-            tenant,
-            scope,
-            selection,
-        }
-    }
-
-    /// What the next call is to assume.
-    pub fn selection(&self) -> &PolicySelection {
-        &self.selection
-    }
-
-    /// Selects anew, by the policies at this version and by the script's clock.
-    pub async fn renew(
-        &mut self,
-        store: &Store,
-        version: &str,
-        now_ms: i64,
-    ) -> Result<(), LedgerError> {
-        let set = self.cache.at_version(store, self.tenant, version).await?;
-        self.selection = set.select(self.scope, now_ms);
-        Ok(())
-    }
-}
-
-impl From<PolicyLoadError> for LedgerError {
-    fn from(error: PolicyLoadError) -> Self {
-        match error {
-            PolicyLoadError::Store(error) => Self::Store(error),
-            PolicyLoadError::Record(error) => Self::Record(error),
-        }
     }
 }

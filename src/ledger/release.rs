@@ -1,39 +1,55 @@
 //! Releasing: the hold returns without a charge.
 
-use super::get::named_partition;
-use super::{Ledger, LedgerError, done};
-use crate::domain::amount::Unit;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Ledger, amount, facts};
+use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, Reader};
 use crate::domain::cause::Cause;
-use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
-use crate::domain::payload_hash::PayloadHash;
-use crate::domain::record::RecordError;
-use crate::store::ExtraTrip;
-use crate::store::runtime::release as store;
+use crate::domain::evidence::{self, EvidenceRef};
+use crate::domain::fields::object;
+use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::payload_hash::Hashed;
+use crate::store::runtime::release::{RELEASE, Release, ReleaseReply};
+use crate::store::runtime::{Target, balances};
+use crate::store::{Counted, OperationError, Pair};
 
-/// A release that is asked for.
-#[derive(Debug)]
-pub struct Release {
-    /// Which reservation.
-    pub reservation_id: ReservationId,
-    /// Chosen by the client.
-    pub idempotency_key: IdempotencyKey,
-    /// Digest of the canonical body.
-    pub payload_hash: PayloadHash,
-    /// Why, for people.
-    pub reason: Option<String>,
+object! {
+    /// Returns a hold without a charge.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReleaseRequest: Read {
+        /// Identifies this attempt: the same key returns the hold once.
+        pub idempotency_key: IdempotencyKey,
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=256 },
+    }
 }
 
-/// What was given back.
-#[derive(Debug)]
-pub struct Released {
-    /// What the amount counts.
-    pub unit: Unit,
-    /// What was held.
-    pub released: i64,
-    /// The ledgers of the reservation after it.
+/// The only status of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReleaseStatus {
+    /// Returned.
+    Released,
+}
+
+/// What was returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseResponse {
+    /// The reservation's status.
+    pub status: ReleaseStatus,
+    /// What every budget got back: the whole hold.
+    pub released: Amount,
+    /// The budgets that held the reservation, root first, after the return.
+    #[schema(required = false)]
     pub balances: Vec<Balance>,
+    /// Where the signed evidence can be read.
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    pub evidence: Option<EvidenceRef>,
 }
 
 impl Ledger {
@@ -41,95 +57,84 @@ impl Ledger {
     /// once. An admin's release is written to the owner's audit chain in the same step.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::Refusal`] in the order of precedence of `lua/runtime/release.lua`.
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/release.lua`.
     pub async fn release(
         &self,
         caller: &Caller,
-        release: &Release,
+        reservation_id: &ReservationId,
+        body: &Hashed<ReleaseRequest>,
         cause: &Cause,
-    ) -> Result<Released, LedgerError> {
-        let owner = match caller {
+    ) -> Result<ReleaseResponse, OperationError> {
+        let (request, reader) = (&body.request, Reader::from(caller));
+        let (owner, audit) = match caller {
             Caller::Tenant(caller) => {
-                self.refuse_foreign(caller, &release.reservation_id, "reservations:release")
+                self.refuse_foreign(caller, reservation_id, "reservations:release")
                     .await?;
-                caller.tenant.clone()
+                (caller.tenant.clone(), Vec::new())
             }
-            Caller::Admin(_) => self.owner_of(&release.reservation_id).await?,
-        };
-        let mut kept = Vec::new();
-        if let Some(reason) = &release.reason {
-            kept.push(("release_reason", reason.clone()));
-        }
-        let audit = match caller {
-            Caller::Tenant(_) => Vec::new(),
-            Caller::Admin(_) => audit_entry(release, cause),
-        };
-        let (cause, key_digest) = (cause.lines(), release.idempotency_key.digest());
-        let mut attempts = self.attempts(&owner);
-        let released = loop {
-            let give_back = store::Return {
-                reservation_id: &release.reservation_id,
-                owner: &owner,
-                payload_hash: release.payload_hash.as_str(),
-                key_digest: &key_digest,
-                cause: &cause,
-                kept: &kept,
-                audit: &audit,
-            };
-            let answer = self.store.release(caller, &give_back).await?;
-            if let Some(outcome) = attempts.settled(answer).await? {
-                break outcome;
+            Caller::Admin(_) => {
+                let audit = audit_entry(reservation_id, request, cause);
+                (self.owner_of(reservation_id).await?, audit)
             }
         };
-        match released {
-            store::Released::Now {
+        let kept = facts::given([("release_reason", request.reason.clone())]);
+        let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
+        let target = Target::Reservation(reservation_id);
+        let reply = self.decided(&owner, target, |_| Release {
+            partition: owner.partition(),
+            key_id: reader.key_id(),
+            audited: matches!(caller, Caller::Admin(_)),
+            key_hash: reader.key_hash(),
+            tenant: reader.tenant(),
+            payload_hash: body.payload_hash.as_str(),
+            key_digest: &key_digest,
+            context: &context,
+            owner: owner.as_str(),
+            reservation_id: reservation_id.as_str(),
+            kept: Counted(&kept),
+            audit: &audit,
+        });
+        let (unit, released, balances) = match reply.await? {
+            ReleaseReply::Released {
                 unit,
-                released,
-                balances,
-            } => Ok(Released {
-                unit,
-                released,
-                balances,
-            }),
-            store::Released::Before(record) => Ok(Released {
-                unit: record.unit()?,
-                released: record.integer("estimate")?,
-                balances: record.balances("release")?,
-            }),
-        }
-    }
-
-    /// Whose reservation it is.
-    async fn owner_of(&self, reservation_id: &ReservationId) -> Result<TenantId, LedgerError> {
-        let partition = named_partition(reservation_id)?;
-        self.store.metrics().extra_trip(ExtraTrip::Owner);
-        let found = self
-            .store
-            .get_reservation(Reader::Trusted, partition, reservation_id, &["tenant"])
-            .await?;
-        let record = done(found)?.record;
-        TenantId::parse(record.text("tenant")?)
-            .ok_or_else(|| LedgerError::Record(RecordError::of("tenant")))
+                estimate,
+                depths,
+                scope_path,
+                snapshots,
+                ..
+            } => {
+                let balances = balances(&RELEASE, &scope_path, unit, &depths, &snapshots)?;
+                (unit, estimate, balances)
+            }
+            ReleaseReply::Replayed { record, .. } => {
+                let estimate = record.integer("estimate")?;
+                (record.unit()?, estimate, record.balances("release")?)
+            }
+        };
+        Ok(ReleaseResponse {
+            status: ReleaseStatus::Released,
+            released: amount("estimate", unit, released)?,
+            balances,
+            evidence: None,
+        })
     }
 }
 
-fn audit_entry(release: &Release, cause: &Cause) -> Vec<(&'static str, String)> {
-    let mut entry = vec![
-        ("operation", "releaseReservation".to_owned()),
-        ("resource_type", "reservation".to_owned()),
-        ("resource_id", release.reservation_id.as_str().to_owned()),
-        ("status", "200".to_owned()),
-        ("trace_id", cause.trace_id.as_str().to_owned()),
-    ];
-    if let Some(request_id) = &cause.request_id {
-        entry.push(("request_id", request_id.as_str().to_owned()));
-    }
-    if let Some(source_ip) = &cause.source_ip {
-        entry.push(("source_ip", source_ip.clone()));
-    }
-    entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
-    if let Some(reason) = &release.reason {
-        entry.push(("metadata.reason", reason.clone()));
-    }
-    entry
+fn audit_entry(
+    reservation_id: &ReservationId,
+    request: &ReleaseRequest,
+    cause: &Cause,
+) -> Vec<Pair> {
+    let request_id = cause.request_id.as_ref();
+    facts::given([
+        ("operation", Some("releaseReservation".to_owned())),
+        ("resource_type", Some("reservation".to_owned())),
+        ("resource_id", Some(reservation_id.to_string())),
+        ("status", Some("200".to_owned())),
+        ("trace_id", Some(cause.trace_id.to_string())),
+        ("request_id", request_id.map(ToString::to_string)),
+        ("source_ip", cause.source_ip.clone()),
+        ("metadata.actor_type", Some(cause.actor.as_str().to_owned())),
+        ("metadata.reason", request.reason.clone()),
+    ])
 }

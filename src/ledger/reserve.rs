@@ -1,219 +1,287 @@
-//! Reserving: a hold is made on every budgeted scope, or a dry run tells whether it could be.
+//! Reserving: a hold on every budgeted scope of a subject, or a dry run that tells whether it could be made.
 
-use super::decide::{Decision, evaluate};
-use super::facts::Facts;
-use super::{Ledger, LedgerError, facts};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::attempts::Attempt;
+use super::decide::{Decision, DecisionRequest, Outcome, OutcomeId};
+use super::extend::remaining_ttl_ms;
+use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::fields::Read as _;
+use crate::domain::evidence::{self, EvidenceRef};
+use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
-use crate::domain::payload_hash::PayloadHash;
-use crate::domain::policy::{Caps, OveragePolicy, PolicySelection};
+use crate::domain::payload_hash::Hashed;
+use crate::domain::policy::{Caps, InForce, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Refusal;
-use crate::domain::reservation::Status;
-use crate::domain::scope::{Level, ScopePath};
+use crate::domain::reservation::RESERVATION_TTL_MS;
+use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::store::runtime::decide::Outcome;
-use crate::store::runtime::reserve as store;
+use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
+use crate::domain::words::words;
+use crate::store::runtime::reserve::{RESERVE, Reserve, ReserveReply};
+use crate::store::runtime::{Target, balances, policy_words, rate_limits};
+use crate::store::{Counted, OperationError};
 
-/// A hold that is asked for.
-#[derive(Debug)]
-pub struct Reserve {
-    /// Chosen by the client; one key, one reservation.
-    pub idempotency_key: IdempotencyKey,
-    /// Digest of the canonical body.
-    pub payload_hash: PayloadHash,
-    /// Who it is for.
-    pub subject: Subject,
-    /// What it is for.
-    pub action: Action,
-    /// How much is to be held.
-    pub estimate: Amount,
-    /// Requested time to live, in milliseconds.
-    pub ttl_ms: Option<i64>,
-    /// How long after expiry a commit still counts, in milliseconds.
-    pub grace_ms: i64,
-    /// Requested rule for overage.
-    pub overage_policy: Option<OveragePolicy>,
-    /// Only tell whether it could be held.
-    pub dry_run: bool,
-    /// The client's own.
-    pub metadata: Option<FreeObject>,
+/// How long after expiry a commit still counts, where a request does not say, in milliseconds.
+pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
+
+object! {
+    /// Asks for a hold on every budget that encloses the subject.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReservationCreateRequest: Read {
+        /// Identifies this attempt: the same key holds once.
+        pub idempotency_key: IdempotencyKey,
+        /// Whom the request charges.
+        pub subject: Subject,
+        /// What is to be done.
+        pub action: Action,
+        /// Most that it will cost; held until the reservation ends.
+        pub estimate: Amount,
+        /// How long the hold lasts, in milliseconds. The tenant's settings give the default and cap longer lifetimes.
+        pub ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },
+        /// Grace period: how long after expiry a commit or release still counts, in milliseconds.
+        pub grace_period_ms: i64 { range: 0..=60_000, default: GRACE_PERIOD_MS_DEFAULT },
+        /// What a commit above the estimate does. Policy, budget and tenant can set the default.
+        pub overage_policy: Option<OveragePolicy> { default: OveragePolicy::DEFAULT },
+        /// `true`: only reports what would happen.
+        pub dry_run: bool { default: false },
+        /// Data that the client chooses, returned with the reservation.
+        pub metadata: Option<FreeObject>,
+        /// Other modes than `OBSERVE` are what the service does anyway.
+        pub observe_mode: Option<ObserveMode> { described: false },
+    }
+    check |request, object| {
+        // It promises that nothing is spent, which this release cannot keep.
+        if request.observe_mode == Some(ObserveMode::Observe) {
+            object.refuse_member("observe_mode", "OBSERVE is not supported; use dry_run to try without holding");
+        }
+    }
 }
 
-/// What became of it.
-#[derive(Debug)]
-pub enum Reserved {
-    /// The hold stands, or stood when it was first asked for.
-    Held {
-        /// Which reservation.
-        reservation_id: ReservationId,
-        /// The deepest scope.
-        scope_path: ScopePath,
-        /// What is held.
-        reserved: Amount,
-        /// The expiry that was granted, in milliseconds since the epoch.
-        expires_at_ms: i64,
-        /// What is left of it on the store's clock; 0 once the reservation has ended.
-        remaining_ttl_ms: i64,
-        /// Caps of the selected policy.
-        caps: Option<Caps>,
-        /// The budgeted ledgers after the hold.
-        balances: Vec<Balance>,
-    },
-    /// The outcome of a dry run.
-    DryRun {
-        /// The deepest scope.
-        scope_path: ScopePath,
-        /// What would be held.
-        reserved: Amount,
-        /// Whether it could.
-        decision: Decision,
-    },
+words! {
+    /// How a request wants its limits to be applied.
+    ObserveMode {
+        /// Refuse what exceeds them.
+        Enforce = "ENFORCE",
+        /// Refuse what exceeds them.
+        Disabled = "DISABLED",
+        /// Only report what exceeds them.
+        Observe = "OBSERVE",
+    }
+}
+
+/// A hold, or the outcome of a dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationCreateResponse {
+    /// `DENY` only in dry runs: a live request that is denied is an error.
+    pub decision: Decision,
+    /// Names the hold. Absent in dry runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub reservation_id: Option<ReservationId>,
+    /// Every scope that encloses the subject, root first, whether or not it has a budget.
+    #[schema(value_type = Vec<String>)]
+    pub affected_scopes: Vec<ScopePath>,
+    /// The subject's own scope.
+    #[schema(value_type = String, required = false)]
+    pub scope_path: ScopePath,
+    /// What is held: the estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reserved: Option<Amount>,
+    /// When the hold lapses, in milliseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub expires_at_ms: Option<i64>,
+    /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub remaining_ttl_ms: Option<i64>,
+    /// The budgets that hold it, root first, after the hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub balances: Option<Vec<Balance>>,
+    /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub caps: Option<Caps>,
+    /// Why not. Only with `DENY`. Clients must expect values that they do not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128, nullable = false)]
+    pub reason_code: Option<String>,
+    /// When asking again may help, in milliseconds from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, nullable = false)]
+    pub retry_after_ms: Option<i64>,
+    /// Where the signed evidence can be read.
+    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
+    #[schema(ignore)]
+    pub evidence: Option<EvidenceRef>,
 }
 
 impl Ledger {
     /// Holds an estimate on every budgeted scope of a subject, or on none. Repeating it under one key holds once.
     ///
     /// # Errors
-    /// [`Refusal`] in the order of precedence of `lua/runtime/reserve.lua`.
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/reserve.lua`.
     pub async fn reserve(
         &self,
         caller: &RuntimeCaller,
-        reserve: &Reserve,
+        body: &Hashed<ReservationCreateRequest>,
         cause: &Cause,
-    ) -> Result<Reserved, LedgerError> {
-        let secret = self.store.secret().await?;
-        let reservation_id =
-            ReservationId::derive(secret, &caller.tenant, &reserve.idempotency_key);
-        let scope_path = self.own_scope(caller, &reserve.subject).await?;
-        let request_facts = facts::of_request(&reserve.subject, &reserve.action);
-        let cause = cause.lines();
-        if reserve.dry_run {
-            let question = super::decide::Asked {
-                payload_hash: reserve.payload_hash.as_str(),
-                scope_path: &scope_path,
-                amount: reserve.estimate,
-                cause: &cause,
-                facts: &request_facts,
-                outcome: Outcome::DryRun,
-                outcome_id: reservation_id.as_str(),
-            };
-            let decision = evaluate(self, caller, &question).await?;
-            return Ok(Reserved::DryRun {
-                scope_path,
-                reserved: reserve.estimate,
-                decision,
-            });
-        }
-        let mut kept = vec![(
-            "idempotency_key",
-            reserve.idempotency_key.as_str().to_owned(),
-        )];
-        facts::keep(&mut kept, "metadata", reserve.metadata.as_ref());
-        let mut attempts = self.governed_attempts(&caller.tenant, &scope_path);
-        let (answer, policy) = loop {
-            let policy = attempts.policy();
-            let kept = [kept.as_slice(), &captured(&policy)].concat();
-            let hold = store::Hold {
-                request: store::Subjected {
-                    payload_hash: reserve.payload_hash.as_str(),
-                    scope_path: &scope_path,
-                    amount: reserve.estimate,
-                    cause: &cause,
-                    facts: &request_facts,
-                    swept_until_ms: attempts.swept_until_ms,
+    ) -> Result<ReservationCreateResponse, OperationError> {
+        let (request, secret) = (&body.request, self.store.secret().await?);
+        let id = ReservationId::derive(secret, &caller.tenant, &request.idempotency_key);
+        if request.dry_run {
+            let question = Hashed {
+                request: DecisionRequest {
+                    idempotency_key: request.idempotency_key.clone(),
+                    subject: request.subject.clone(),
+                    action: request.action.clone(),
+                    estimate: request.estimate,
+                    metadata: None,
                 },
-                reservation_id: &reservation_id,
-                ttl_ms: reserve.ttl_ms,
-                grace_ms: reserve.grace_ms,
-                overage_policy: reserve.overage_policy,
-                policy: &policy,
-                denied_per_minute: self.denied_per_minute,
-                kept: &kept,
+                payload_hash: body.payload_hash.clone(),
             };
-            let answer = self.store.reserve(caller, &hold).await?;
-            if let Some(outcome) = attempts.settled(answer).await? {
-                break (outcome, policy);
+            let outcome = self
+                .outcome(caller, OutcomeId::DryRun(&id), &question, cause)
+                .await?;
+            return Ok(ReservationCreateResponse::of_dry_run(
+                outcome,
+                request.estimate,
+            ));
+        }
+        let scope_path = self.own_scope(caller, &request.subject).await?;
+        let facts = facts::of_request(&request.subject, &request.action);
+        let (unit, context) = (request.estimate.unit(), cause.lines());
+        let target = Target::Scope(&scope_path, request.estimate);
+        let call = |attempt: &Attempt| {
+            let (selection, policy) = (&attempt.policy, attempt.policy.policy.as_deref());
+            Reserve {
+                partition: caller.partition,
+                key_id: caller.key_id.as_str(),
+                budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
+                key_hash: caller.key_hash.as_str(),
+                tenant: caller.tenant.as_str(),
+                payload_hash: body.payload_hash.as_str(),
+                scope_path: scope_path.as_str(),
+                unit: unit.as_str(),
+                amount: request.estimate.value(),
+                requested_ttl_ms: request.ttl_ms,
+                grace_ms: request.grace_period_ms,
+                requested_overage_policy: request.overage_policy.map(OveragePolicy::as_str),
+                swept_until_ms: attempt.swept_until_ms,
+                reservation_id: id.as_str(),
+                policy: policy_words(policy),
+                denied_per_minute: self.denied_per_minute,
+                context: &context,
+                policies_version: selection.version.to_string(),
+                policy_from_ms: selection.from_ms,
+                policy_until_ms: selection.until_ms,
+                rate_limits: rate_limits(policy),
+                facts: Counted(&facts),
+                kept: kept(request, policy),
             }
         };
-        match answer {
-            store::Reserved::Now {
-                now_ms,
-                ttl_ms,
-                balances,
-            } => Ok(Reserved::Held {
-                reservation_id,
-                scope_path,
-                reserved: reserve.estimate,
-                expires_at_ms: now_ms + ttl_ms,
-                remaining_ttl_ms: ttl_ms,
-                caps: policy.policy.and_then(|policy| policy.caps.clone()),
-                balances,
-            }),
-            store::Reserved::Before { now_ms, record } => {
-                held_before(reservation_id, now_ms, &record)
+        match self.decided_under(&caller.tenant, target, call).await? {
+            (
+                ReserveReply::Reserved {
+                    now_ms,
+                    ttl_ms,
+                    depths,
+                    snapshots,
+                },
+                policy,
+            ) => {
+                let caps = policy.and_then(|policy| policy.caps.clone());
+                Ok(ReservationCreateResponse {
+                    reservation_id: Some(id),
+                    reserved: Some(request.estimate),
+                    expires_at_ms: Some(now_ms + ttl_ms),
+                    remaining_ttl_ms: Some(ttl_ms),
+                    balances: Some(balances(&RESERVE, &scope_path, unit, &depths, &snapshots)?),
+                    ..ReservationCreateResponse::new(
+                        Decision::allow(caps.as_ref()),
+                        scope_path,
+                        caps,
+                    )
+                })
+            }
+            (ReserveReply::Replayed { now_ms, record }, _) => {
+                Ok(ReservationCreateResponse::replayed(id, now_ms, &record)?)
             }
         }
     }
+}
 
-    /// The deepest scope of a subject; a subject may name no other tenant than the key's.
-    pub(super) async fn own_scope(
-        &self,
-        caller: &RuntimeCaller,
-        subject: &Subject,
-    ) -> Result<ScopePath, LedgerError> {
-        let foreign = |tenant: &str| tenant != caller.tenant.as_str();
-        if subject.value(Level::Tenant).is_some_and(foreign) {
-            // A bad key is told first: nobody learns from a refusal that he guessed a tenant right.
-            self.authenticate(caller, "").await?;
-            return Err(LedgerError::Refused(Refusal::ForeignTenant));
+/// What only the record keeps, the policy that applied among it.
+fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::Facts {
+    let counting = policy.filter(|policy| policy.max_commits_per_minute.is_some());
+    let caps = policy.and_then(|policy| policy.caps.as_ref());
+    facts::given([
+        ("idempotency_key", Some(request.idempotency_key.to_string())),
+        (
+            "metadata",
+            request.metadata.as_ref().map(facts::object_text),
+        ),
+        ("policy_id", policy.map(|policy| policy.id.to_string())),
+        ("caps", caps.map(Caps::to_json)),
+        (
+            "counting_policy",
+            counting.map(|policy| policy.id.to_string()),
+        ),
+    ])
+}
+
+impl ReservationCreateResponse {
+    fn new(decision: Decision, scope_path: ScopePath, caps: Option<Caps>) -> Self {
+        Self {
+            decision,
+            reservation_id: None,
+            affected_scopes: scope_path.with_parents().collect(),
+            scope_path,
+            reserved: None,
+            expires_at_ms: None,
+            remaining_ttl_ms: None,
+            balances: None,
+            caps,
+            reason_code: None,
+            retry_after_ms: None,
+            evidence: None,
         }
-        let path = ScopePath::enclosing(subject).pop();
-        path.ok_or(LedgerError::Refused(Refusal::BudgetNotFound))
     }
-}
 
-/// What the record keeps of the policy that applied.
-fn captured(selection: &PolicySelection) -> Facts {
-    let Some(policy) = &selection.policy else {
-        return Facts::new();
-    };
-    let mut kept = vec![("policy_id", policy.id.to_string())];
-    kept.extend(policy.caps.as_ref().map(|caps| ("caps", caps.to_json())));
-    if policy.max_commits_per_minute.is_some() {
-        kept.push(("counting_policy", policy.id.to_string()));
+    /// The first response again: the expiry of that time, whatever extended it since, and the time that is left of it.
+    fn replayed(id: ReservationId, now_ms: i64, record: &Record) -> Result<Self, RecordError> {
+        let extended_ms = record.optional_integer("extended_ms")?.unwrap_or(0);
+        let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
+        let caps = record.optional("caps")?;
+        let decision = Decision::allow(caps.as_ref());
+        Ok(Self {
+            reservation_id: Some(id),
+            reserved: Some(record.read("estimate")?),
+            expires_at_ms: Some(expires_at_ms),
+            remaining_ttl_ms: Some(remaining_ttl_ms(record.status()?, expires_at_ms, now_ms)),
+            balances: Some(record.balances("create")?),
+            ..Self::new(decision, record.scope_path()?, caps)
+        })
     }
-    kept
-}
 
-/// The first answer again: the expiry of that time, whatever extended it since, and the time that is left of it.
-fn held_before(
-    reservation_id: ReservationId,
-    now_ms: i64,
-    record: &Record,
-) -> Result<Reserved, LedgerError> {
-    let extended_ms = record.optional_integer("extended_ms")?.unwrap_or(0);
-    let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
-    let active = record.status()? == Status::Active;
-    let unit = record.unit()?;
-    let estimate = Amount::new(unit, record.integer("estimate")?);
-    Ok(Reserved::Held {
-        reservation_id,
-        scope_path: record.scope_path()?,
-        reserved: estimate.ok_or_else(|| RecordError::of("estimate"))?,
-        expires_at_ms,
-        remaining_ttl_ms: if active {
-            (expires_at_ms - now_ms).max(0)
-        } else {
-            0
-        },
-        caps: record.optional("caps")?,
-        balances: record.balances("create")?,
-    })
+    /// For a dry run. `estimate`: what would be held.
+    fn of_dry_run(outcome: Outcome, estimate: Amount) -> Self {
+        let allowed = outcome.decision != Decision::Deny;
+        Self {
+            reserved: allowed.then_some(estimate),
+            balances: allowed.then_some(outcome.balances),
+            reason_code: outcome.reason_code,
+            ..Self::new(outcome.decision, outcome.scope_path, outcome.caps)
+        }
+    }
 }

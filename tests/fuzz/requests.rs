@@ -2,15 +2,13 @@
 
 use std::fmt::Debug;
 
-use budget_authority::api::runtime::commit::CommitRequest;
-use budget_authority::api::runtime::decide::DecisionRequest;
-use budget_authority::api::runtime::events::EventCreateRequest;
-use budget_authority::api::runtime::extend::ReservationExtendRequest;
-use budget_authority::api::runtime::release::ReleaseRequest;
-use budget_authority::api::runtime::reserve::ReservationCreateRequest;
 use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::ledger::{
+    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
+    ReservationExtendRequest,
+};
 use serde::Serialize;
 
 /// Reads bytes as JSON and as every request. Panics when something does not hold.

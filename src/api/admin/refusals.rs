@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::admin::AdminError;
 use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::{ApiError, Code};
-use crate::api::refusals::store_error;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::printable::printable;
@@ -40,7 +39,7 @@ pub struct ErrorContext<'a> {
 pub fn error_of(error: AdminError, context: &ErrorContext<'_>) -> ApiError {
     let error = match error {
         AdminError::Refused(refusal) => refused(refusal, context),
-        AdminError::Store(error) => store_error(error),
+        AdminError::Store(error) => error.into(),
         AdminError::Record(error) => ApiError::internal(error),
     };
     error.after_check()

@@ -20,7 +20,6 @@ use crate::api::admin::refusals as admin_refusals;
 use crate::api::dialect::{headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::refusals;
 use crate::api::response::caller_checked;
 use crate::api::state::AppState;
 use crate::api::trace::{Correlation, EffectiveTenant};
@@ -130,7 +129,7 @@ fn error_of(error: AccessError) -> ApiError {
         AccessError::Missing => ApiError::unauthorized(BadCredential::NoKey),
         AccessError::BadKey(why) => ApiError::unauthorized(BadCredential::Key(why)),
         AccessError::BadAdminKey => ApiError::unauthorized(BadCredential::AdminKey),
-        AccessError::Store(error) => refusals::store_error(error),
+        AccessError::Store(error) => error.into(),
     }
 }
 
@@ -158,8 +157,7 @@ async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
     match (guard.plane, caller) {
         (_, Caller::Admin(_)) => Ok(()),
         (Plane::Runtime, Caller::Tenant(caller)) => {
-            let checked = state.ledger.authenticate(caller, "").await;
-            checked.map_err(|error| refusals::error_of(error, Default::default()))
+            Ok(state.ledger.authenticate(caller, "").await?)
         }
         (Plane::Admin, Caller::Tenant(_)) => {
             let permission = guard.callers().permission();

@@ -11,7 +11,7 @@ use super::errors::ErrorResponse;
 use super::operation::parameters::{header_name, parameters};
 use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, schema_of};
 use super::operations::OperationId;
-use super::runtime::evidence::EvidenceRef;
+use crate::domain::evidence::EvidenceRef;
 use crate::domain::ids::TRACE_ID_PATTERN;
 
 /// The responses that carry an evidence reference, whose name the dialect decides.

@@ -2,9 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Serialize;
 use serde_json::json;
-use utoipa::ToSchema;
 
 use super::own_tenant;
 use crate::api::errors::ApiError;
@@ -12,78 +10,13 @@ use crate::api::extract::RawQuery;
 use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::parameters::query as parameter;
 use crate::api::operation::{Declaration, Plane, declare};
-use crate::api::refusals::{ErrorContext, error_of, store_error};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::amount::{Amount, SignedAmount};
-use crate::domain::budget;
+use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::scope::{Level, ScopePath};
+use crate::domain::scope::Level;
 use crate::ledger::BalanceFilter;
 use crate::listing::OneOrder;
-
-/// One budget at one moment. All amounts are of one unit, and `remaining = allocated - spent - reserved - debt`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Balance {
-    /// The level itself, such as `workspace:prod`.
-    scope: String,
-    /// The whole path, such as `tenant:acme/workspace:prod`.
-    #[schema(value_type = String)]
-    scope_path: ScopePath,
-    /// What may still be reserved. Negative in debt.
-    remaining: SignedAmount,
-    /// What reservations hold.
-    #[schema(required = false)]
-    reserved: Amount,
-    /// What was charged.
-    #[schema(required = false)]
-    spent: Amount,
-    /// What was charged beyond what was there. Absent when zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    debt: Option<Amount>,
-    /// What the operator has given.
-    #[schema(required = false)]
-    allocated: Amount,
-    /// How much debt is allowed. Absent when zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    overdraft_limit: Option<Amount>,
-    /// Whether new reservations are refused until the budget is funded. Absent when not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    is_over_limit: bool,
-}
-
-impl Balance {
-    /// `None` if a figure is negative, which no sound record has.
-    fn of(budget: &budget::Balance) -> Option<Self> {
-        let (unit, scope) = (budget.unit, &budget.scope);
-        let amount = |figure: i64| Amount::new(unit, figure);
-        let unless_zero = |amount: Amount| Some(amount).filter(|amount| amount.value() > 0);
-        Some(Self {
-            scope: scope.last_segment().to_owned(),
-            scope_path: scope.clone(),
-            remaining: SignedAmount::new(unit, budget.remaining()),
-            reserved: amount(budget.reserved)?,
-            spent: amount(budget.spent)?,
-            debt: unless_zero(amount(budget.debt)?),
-            allocated: amount(budget.allocated)?,
-            overdraft_limit: unless_zero(amount(budget.overdraft_limit)?),
-            is_over_limit: budget.is_over_limit,
-        })
-    }
-}
-
-/// Ledgers as responses show them.
-///
-/// # Errors
-/// 500 when a figure is negative: the record is corrupt.
-pub(super) fn balances_of(balances: &[budget::Balance]) -> Result<Vec<Balance>, ApiError> {
-    let shown = balances.iter().map(Balance::of).collect::<Option<_>>();
-    shown.ok_or_else(|| ApiError::internal("a ledger has a negative figure"))
-}
 
 list_response! {
     /// A page of balances, by scope path and then unit.
@@ -143,20 +76,18 @@ async fn get_balances(
 ) -> Returns<BalanceResponse> {
     let mut list = ListRequest::<Balances>::parse(&query)?;
     list.bind("tenant", &caller.tenant);
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let wanted = list.query(secret)?;
     own_tenant(&state, &caller, list.filter.tenant.as_deref()).await?;
-    let page = state.ledger.balances(&caller, &wanted).await;
-    let page = page.map_err(|error| error_of(error, ErrorContext::default()))?;
+    let page = state.ledger.balances(&caller, &wanted).await?;
     let next = list.next_cursor(&page, secret);
-    let response = BalanceResponse::new(balances_of(&page.rows)?, next);
+    let response = BalanceResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::amount::Unit;
     use crate::domain::ids::{DeploymentSecret, TenantId};
     use crate::listing::{Page, Position, Sort};
 
@@ -167,43 +98,6 @@ mod tests {
     fn refusal(query: &str) -> String {
         let refused = ListRequest::<Balances>::parse(query);
         refused.expect_err(query).message()
-    }
-
-    #[test]
-    fn absent_figures_are_left_out_and_nothing_is_null() {
-        let figures = budget::Balance {
-            scope: ScopePath::parse("tenant:acme/workspace:prod").unwrap(),
-            unit: Unit::Tokens,
-            allocated: 1000,
-            spent: 0,
-            reserved: 300,
-            debt: 0,
-            overdraft_limit: 0,
-            is_over_limit: false,
-        };
-        let text = |figures| serde_json::to_string(&Balance::of(&figures)).unwrap();
-        assert_eq!(
-            text(figures.clone()),
-            r#"{"scope":"workspace:prod","scope_path":"tenant:acme/workspace:prod","remaining":{"unit":"TOKENS","amount":700},"reserved":{"unit":"TOKENS","amount":300},"spent":{"unit":"TOKENS","amount":0},"allocated":{"unit":"TOKENS","amount":1000}}"#
-        );
-        let indebted = text(budget::Balance {
-            allocated: 0,
-            reserved: 0,
-            debt: 5,
-            overdraft_limit: i64::MAX,
-            is_over_limit: true,
-            ..figures.clone()
-        });
-        assert!(indebted.contains(r#""remaining":{"unit":"TOKENS","amount":-5}"#));
-        assert!(indebted.contains(r#""debt":{"unit":"TOKENS","amount":5}"#));
-        let limit = r#""overdraft_limit":{"unit":"TOKENS","amount":9223372036854775807}"#;
-        assert!(indebted.contains(limit));
-        assert!(indebted.ends_with(r#""is_over_limit":true}"#));
-        let negative = budget::Balance {
-            spent: -1,
-            ..figures
-        };
-        assert_eq!(Balance::of(&negative), None);
     }
 
     #[test]

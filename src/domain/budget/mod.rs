@@ -3,97 +3,143 @@
 pub mod funding;
 pub mod ledger;
 
-use super::amount::Unit;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::amount::{Amount, SignedAmount, Unit};
 use super::record::{Record, RecordError};
 use super::scope::ScopePath;
 
-/// One ledger at one moment. At every moment `remaining = allocated - spent - reserved - debt`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One budget at one moment. All amounts are of one unit, and `remaining = allocated - spent - reserved - debt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Balance {
-    /// The scope that the ledger belongs to.
-    pub scope: ScopePath,
-    /// What all the figures count.
-    pub unit: Unit,
-    /// What may be spent in all.
-    pub allocated: i64,
-    /// What was charged and funded.
-    pub spent: i64,
-    /// What active reservations hold.
-    pub reserved: i64,
-    /// What was charged beyond the funds.
-    pub debt: i64,
-    /// How much debt is allowed.
-    pub overdraft_limit: i64,
-    /// Whether new reservations are refused until the ledger is funded.
+    /// The level itself, such as `workspace:prod`.
+    pub scope: String,
+    /// The whole path, such as `tenant:acme/workspace:prod`.
+    #[schema(value_type = String)]
+    pub scope_path: ScopePath,
+    /// What may still be reserved. Negative in debt.
+    pub remaining: SignedAmount,
+    /// What reservations hold.
+    #[schema(required = false)]
+    pub reserved: Amount,
+    /// What was charged.
+    #[schema(required = false)]
+    pub spent: Amount,
+    /// What was charged beyond what was there. Absent when zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub debt: Option<Amount>,
+    /// What the operator has given.
+    #[schema(required = false)]
+    pub allocated: Amount,
+    /// How much debt is allowed. Absent when zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub overdraft_limit: Option<Amount>,
+    /// Whether new reservations are refused until the budget is funded. Absent when not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
     pub is_over_limit: bool,
 }
 
 impl Balance {
     /// Reads `allocated spent reserved [debt overdraft_limit over]`, as scripts write a ledger's figures.
     ///
-    /// `None` when it is anything else, or when no int64 is left over.
-    pub fn from_snapshot(scope: ScopePath, unit: Unit, snapshot: &str) -> Option<Self> {
-        let mut words = snapshot.split(' ');
-        let mut figure = || words.next()?.parse::<i64>().ok();
-        let (allocated, spent, reserved) = (figure()?, figure()?, figure()?);
-        let (debt, overdraft_limit, is_over_limit) = match words.next() {
-            None => (0, 0, false),
-            Some(debt) => {
-                let limit = words.next()?.parse().ok()?;
-                (debt.parse().ok()?, limit, words.next()? == "1")
-            }
+    /// `None` when it is anything else, when a figure is negative, or when what remains is no int64.
+    pub fn from_snapshot(scope_path: ScopePath, unit: Unit, snapshot: &str) -> Option<Self> {
+        let words: Vec<_> = snapshot.split(' ').collect();
+        let figure = |place: usize| words[place].parse::<i64>().ok();
+        let (debt, overdraft_limit, is_over_limit) = match words.len() {
+            3 => (0, 0, false),
+            6 => (figure(3)?, figure(4)?, words[5] == "1"),
+            _ => return None,
         };
-        let balance = Self {
-            scope,
-            unit,
-            allocated,
-            spent,
-            reserved,
-            debt,
-            overdraft_limit,
-            is_over_limit,
-        };
-        words.next().is_none().then_some(balance)?.consistent()
+        let figures = [figure(0)?, figure(1)?, figure(2)?, debt, overdraft_limit];
+        Self::of(scope_path, unit, figures, is_over_limit).ok()
     }
 
-    /// Reads the figures of a ledger's record. None of them is negative.
+    /// Reads the figures of a ledger's record.
     ///
     /// # Errors
-    /// [`RecordError`] names the field; `remaining` where no int64 is left over.
-    pub fn from_record(scope: ScopePath, unit: Unit, record: &Record) -> Result<Self, RecordError> {
-        let figure = |name: &str| match record.integer(name)? {
-            ..0 => Err(RecordError::of(name)),
-            figure => Ok(figure),
+    /// [`RecordError`] names the field; `remaining` where what remains is no int64.
+    pub fn from_record(path: ScopePath, unit: Unit, record: &Record) -> Result<Self, RecordError> {
+        let mut figures = [0; FIGURES.len()];
+        for (figure, name) in figures.iter_mut().zip(FIGURES) {
+            *figure = record.integer(name)?;
+        }
+        let is_over_limit = record.get("is_over_limit") == Some("1");
+        Self::of(path, unit, figures, is_over_limit)
+    }
+
+    /// `figures`: as in [`FIGURES`].
+    fn of(
+        scope_path: ScopePath,
+        unit: Unit,
+        figures: [i64; FIGURES.len()],
+        is_over_limit: bool,
+    ) -> Result<Self, RecordError> {
+        let amount = |place: usize| {
+            let amount = Amount::new(unit, figures[place]);
+            amount.ok_or_else(|| RecordError::of(FIGURES[place]))
         };
-        let balance = Self {
-            scope,
-            unit,
-            allocated: figure("allocated")?,
-            spent: figure("spent")?,
-            reserved: figure("reserved")?,
-            debt: figure("debt")?,
-            overdraft_limit: figure("overdraft_limit")?,
-            is_over_limit: record.get("is_over_limit") == Some("1"),
-        };
-        let remaining = || RecordError::of("remaining");
-        balance.consistent().ok_or_else(remaining)
+        let taken: i128 = figures[1..4].iter().copied().map(i128::from).sum();
+        let remaining = i64::try_from(i128::from(figures[0]) - taken);
+        let remaining = remaining.map_err(|_| RecordError::of("remaining"))?;
+        let unless_zero = |amount: Amount| (amount.value() > 0).then_some(amount);
+        Ok(Self {
+            scope: scope_path.last_segment().to_owned(),
+            scope_path,
+            remaining: SignedAmount::new(unit, remaining),
+            allocated: amount(0)?,
+            spent: amount(1)?,
+            reserved: amount(2)?,
+            debt: unless_zero(amount(3)?),
+            overdraft_limit: unless_zero(amount(4)?),
+            is_over_limit,
+        })
+    }
+}
+
+/// Names of the stored figures.
+const FIGURES: [&str; 5] = ["allocated", "spent", "reserved", "debt", "overdraft_limit"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balance(snapshot: &str) -> Option<Balance> {
+        let scope = ScopePath::parse("tenant:acme/workspace:prod").expect("a scope");
+        Balance::from_snapshot(scope, Unit::Tokens, snapshot)
     }
 
-    /// `None` when no int64 is left over.
-    fn consistent(self) -> Option<Self> {
-        i64::try_from(self.exact_remaining()).ok()?;
-        Some(self)
+    #[test]
+    fn absent_figures_are_left_out_and_nothing_is_null() {
+        let text = |snapshot| serde_json::to_string(&balance(snapshot).unwrap()).unwrap();
+        assert_eq!(
+            text("1000 0 300"),
+            r#"{"scope":"workspace:prod","scope_path":"tenant:acme/workspace:prod","remaining":{"unit":"TOKENS","amount":700},"reserved":{"unit":"TOKENS","amount":300},"spent":{"unit":"TOKENS","amount":0},"allocated":{"unit":"TOKENS","amount":1000}}"#
+        );
+        let indebted = text("0 0 0 5 9223372036854775807 1");
+        assert!(indebted.contains(r#""remaining":{"unit":"TOKENS","amount":-5}"#));
+        assert!(indebted.contains(r#""debt":{"unit":"TOKENS","amount":5}"#));
+        let limit = r#""overdraft_limit":{"unit":"TOKENS","amount":9223372036854775807}"#;
+        assert!(indebted.contains(limit));
+        assert!(indebted.ends_with(r#""is_over_limit":true}"#));
     }
 
-    /// What is left to reserve; negative in debt, or after the allocation was cut.
-    pub fn remaining(&self) -> i64 {
-        i64::try_from(self.exact_remaining()).unwrap_or(i64::MIN)
-    }
-
-    fn exact_remaining(&self) -> i128 {
-        i128::from(self.allocated)
-            - i128::from(self.spent)
-            - i128::from(self.reserved)
-            - i128::from(self.debt)
+    #[test]
+    fn figures_that_no_sound_ledger_has_are_refused() {
+        for snapshot in [
+            "1000 -1 300",
+            "1000 0 0 -1 0 0",
+            "0 9223372036854775807 9223372036854775807",
+            "1000 0",
+            "1000 0 0 1 2",
+            "1000 0 0 1 2 0 7",
+        ] {
+            assert_eq!(balance(snapshot), None, "{snapshot}");
+        }
     }
 }

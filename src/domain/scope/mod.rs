@@ -77,25 +77,14 @@ text_id! {
 text_field!(ScopePath, ScopePath::parse);
 
 impl ScopePath {
-    /// Every scope that encloses the subject, root first; the last is the subject's own. Missing levels are skipped.
-    ///
-    /// Not empty: a [`Subject`] names at least one level.
-    pub fn enclosing(subject: &Subject) -> Vec<Self> {
-        let mut path = String::new();
-        let mut scopes = Vec::new();
-        for level in Level::ALL {
-            let Some(value) = subject.value(level) else {
-                continue;
-            };
-            if !path.is_empty() {
-                path.push('/');
-            }
-            path.push_str(level.as_str());
-            path.push(':');
-            path.push_str(&value.to_ascii_lowercase());
-            scopes.push(Self(path.clone()));
-        }
-        scopes
+    /// The scope of a subject, who names at least one level. Missing levels are skipped.
+    pub fn of(subject: &Subject) -> Self {
+        let segment = |level: Level| {
+            let value = subject.value(level)?.to_ascii_lowercase();
+            Some(format!("{}:{value}", level.as_str()))
+        };
+        let segments: Vec<_> = Level::ALL.into_iter().filter_map(segment).collect();
+        Self(segments.join("/"))
     }
 
     /// Reads a stored scope. It may lack the tenant, as a derived scope may; otherwise the grammar of [`BudgetScope`] holds.

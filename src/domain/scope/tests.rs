@@ -42,7 +42,8 @@ fn enclosing_scopes_skip_missing_levels_and_are_lower_case() {
         ),
         (&[(Workspace, "prod")], vec!["workspace:prod"]),
     ] {
-        let found = ScopePath::enclosing(&subject(values));
+        let scope = ScopePath::of(&subject(values));
+        let found: Vec<_> = scope.with_parents().collect();
         assert_eq!(
             found.iter().map(ScopePath::as_str).collect::<Vec<_>>(),
             scopes

@@ -5,19 +5,19 @@ use std::cmp::Ordering;
 use super::walk::{GRACE_MS_MAX, ReservationWalk};
 use super::{ReservationPage, ReservationQuery};
 use crate::domain::reservation::ReservationSort;
-use crate::ledger::LedgerError;
 use crate::listing::{Bounds, Position, RowOrder, Sorted, Walk};
+use crate::store::OperationError;
 
 /// The index has due times, which lie up to the longest grace behind the expiry: a row comes onto the page once no row that
 /// was not seen can come before it.
 ///
 /// # Errors
-/// [`crate::domain::refusal::Refusal::TooManyToSort`] where `bounds.rows` reservations are due within that time.
+/// [`OperationError`]; refused where `bounds.rows` reservations are due within that time.
 pub(super) async fn page(
     mut walk: ReservationWalk<'_>,
     query: &ReservationQuery,
     bounds: Bounds,
-) -> Result<ReservationPage, LedgerError> {
+) -> Result<ReservationPage, OperationError> {
     walk.start_by_expiry();
     let (mut sorted, mut examined) = (Sorted::new(query), 0);
     loop {

@@ -3,19 +3,19 @@
 mod by_expiry;
 mod walk;
 
+use super::Ledger;
 use super::get::{FIELDS, Reservation};
-use super::{Ledger, LedgerError, done};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{AccessRefusal, Refusal, ReservationRefusal};
 use crate::domain::reservation::{ReservationSort, Status};
 use crate::domain::scope::{Level, SegmentFilter};
 use crate::listing::{
     Bounds, ListQuery, Page, Position, RowOrder, SortKey, Sorted, gather, page_along, readable,
 };
-use crate::store::ExtraTrip;
+use crate::store::{ExtraTrip, OperationError};
 use walk::ReservationWalk;
 
 impl SortKey for ReservationSort {
@@ -99,7 +99,7 @@ impl RowOrder<Reservation> for ReservationSort {
         match self {
             ReservationSort::CreatedAtMs => Position::new(row.created_at_ms, id),
             ReservationSort::ExpiresAtMs => Position::new(row.expires_at_ms, id),
-            ReservationSort::Reserved => Position::new(row.estimate.value(), id),
+            ReservationSort::Reserved => Position::new(row.reserved.value(), id),
             ReservationSort::ReservationId => Position::new(id.as_str(), id),
             ReservationSort::ScopePath => Position::new(row.scope_path.as_str(), id),
             ReservationSort::Status => Position::new(row.status.as_str(), id),
@@ -118,13 +118,13 @@ impl Ledger {
     /// A page of a tenant's reservations.
     ///
     /// # Errors
-    /// [`Refusal`]s of the caller; [`Refusal::TooManyToSort`] for an order that has no index.
+    /// [`OperationError`]; refused is the caller, or an order that has no index.
     pub async fn list(
         &self,
         caller: &Caller,
         tenant: &TenantId,
         query: &ReservationQuery,
-    ) -> Result<ReservationPage, LedgerError> {
+    ) -> Result<ReservationPage, OperationError> {
         let (filter, by, bounds) = (&query.filter, query.sort.by, Bounds::default());
         if let Some(key) = &filter.idempotency_key {
             return self.list_one(caller, tenant, query, key).await;
@@ -153,21 +153,20 @@ impl Ledger {
         tenant: &TenantId,
         query: &ReservationQuery,
         key: &IdempotencyKey,
-    ) -> Result<ReservationPage, LedgerError> {
+    ) -> Result<ReservationPage, OperationError> {
         let filter = &query.filter;
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
         let fields = filter.include.fields();
         let partition = tenant.partition();
-        let answer = self
-            .store
-            .get_reservation(caller.into(), partition, &id, &fields);
-        let found = match done(answer.await?) {
-            Err(LedgerError::Refused(Refusal::NotFound | Refusal::ScopeForbidden)) => {
-                return Ok(query.empty_page());
-            }
+        let found = self.read_reservation(caller.into(), partition, &id, &fields);
+        let (now_ms, record) = match found.await {
+            Err(OperationError::Refused(
+                Refusal::Reservation(ReservationRefusal::NotFound(_))
+                | Refusal::Access(AccessRefusal::ScopeForbidden),
+            )) => return Ok(query.empty_page()),
             found => found?,
         };
-        let row = Reservation::read(id.as_str(), &found.record, found.now_ms)?;
+        let row = Reservation::read(id.as_str(), &record, now_ms)?;
         let mut sorted = Sorted::new(query);
         sorted.extend(Some(row).filter(|row| filter.matches(row)));
         Ok(sorted.into_page())
@@ -180,7 +179,7 @@ impl Ledger {
         tenant: &TenantId,
         query: &ReservationQuery,
         page: ReservationPage,
-    ) -> Result<ReservationPage, LedgerError> {
+    ) -> Result<ReservationPage, OperationError> {
         let (filter, mut next) = (&query.filter, page.next);
         if filter.include.objects().next().is_none() || page.rows.is_empty() {
             return Ok(Page { next, ..page });

@@ -6,11 +6,11 @@ use super::{ReservationQuery, read_row};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Status;
+use crate::ledger::Ledger;
 use crate::ledger::get::{FIELDS, Reservation};
-use crate::ledger::{Ledger, LedgerError, done};
 use crate::listing::{Entry, Position, Step, Walk};
 use crate::store::runtime::read::{ListedReservations, ReservationIndex, ReservationRange};
-use crate::store::{Day, ExtraTrip};
+use crate::store::{Day, ExtraTrip, OperationError};
 
 /// Rows that one script call looks at: the longest page, and one more to know whether another follows.
 const STEP_ROWS: usize = 201;
@@ -159,7 +159,7 @@ impl<'a> ReservationWalk<'a> {
         &mut self,
         rows: usize,
         indexes: usize,
-    ) -> Result<ListedReservations, LedgerError> {
+    ) -> Result<ListedReservations, OperationError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
             store.metrics().extra_trip(ExtraTrip::Paging);
@@ -174,7 +174,7 @@ impl<'a> ReservationWalk<'a> {
             after_id: self.after_id.as_deref(),
             fields: &FIELDS,
         };
-        done(store.list_reservations(self.caller, &range).await?)
+        store.list_reservations(self.caller, &range).await
     }
 
     /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
@@ -223,9 +223,9 @@ impl<'a> ReservationWalk<'a> {
 
 impl Walk for ReservationWalk<'_> {
     type Row = Reservation;
-    type Error = LedgerError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<Reservation>, LedgerError> {
+    async fn step(&mut self) -> Result<Step<Reservation>, OperationError> {
         let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         let (found, walked) = loop {
             let walked = self.indexes.len().min(STEP_DAYS);

@@ -1,6 +1,6 @@
 //! `balances.lua`: the ledgers of a tenant, for its agents.
 
-use super::{Answer, fields_of};
+use super::{Target, fields_of};
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -9,7 +9,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{ScopeFilter, ScopePath};
 use crate::driver::node::Lane;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Store, StoreError};
+use crate::store::{OperationError, Store};
 
 signature! {
     /// Reads up to a number of a tenant's ledgers in canonical order, from a position on.
@@ -51,13 +51,13 @@ impl Store {
     /// Up to `rows` of the caller's ledgers in canonical order, after the entry `after`.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`OperationError`].
     pub async fn list_balances(
         &self,
         caller: &RuntimeCaller,
         after: Option<&str>,
         rows: usize,
-    ) -> Result<Answer<Ledgers>, StoreError> {
+    ) -> Result<Ledgers, OperationError> {
         let call = Balances {
             partition: caller.partition,
             key_id: caller.key_id.as_str(),
@@ -66,23 +66,22 @@ impl Store {
             after,
             rows,
         };
-        let read = |BalancesReply::Listed {
-                        scope_filter,
-                        complete,
-                        entry_fields: rows,
-                        ..
-                    }| {
-            let ledger = |(entry, fields): (String, Fields)| {
-                let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));
-                (entry, balance)
-            };
-            Ok(Ledgers {
-                scope_filter,
-                complete,
-                ledgers: rows.into_iter().map(ledger).collect(),
-            })
+        let found = self.run_about(Lane::Background, Target::Caller, &call);
+        let BalancesReply::Listed {
+            scope_filter,
+            complete,
+            entry_fields: rows,
+            ..
+        } = found.await?;
+        let ledger = |(entry, fields): (String, Fields)| {
+            let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));
+            (entry, balance)
         };
-        self.answer_on(Lane::Background, &call, None, read).await
+        Ok(Ledgers {
+            scope_filter,
+            complete,
+            ledgers: rows.into_iter().map(ledger).collect(),
+        })
     }
 }
 

@@ -1,14 +1,11 @@
 //! `commit.lua`: ends an active reservation with a charge.
 
-use super::{Answer, balances};
-use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::Balance;
-use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::{Partition, ReservationId};
+use crate::domain::amount::Unit;
+use crate::domain::ids::Partition;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
-use crate::store::signature::{ScriptCall, signature};
-use crate::store::{Call, Pair, Store, StoreError};
+use crate::store::Pair;
+use crate::store::signature::signature;
 
 signature! {
     /// Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond
@@ -50,97 +47,4 @@ signature! {
     }
     writes "On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in \
 debt, events, and the rates where a policy counts commits. Otherwise nothing."
-}
-
-/// A commit to be made.
-#[derive(Debug)]
-pub struct Settlement<'a> {
-    /// Which reservation.
-    pub reservation_id: &'a ReservationId,
-    /// What was really used.
-    pub actual: Amount,
-    /// Digest of the canonical body.
-    pub payload_hash: &'a str,
-    /// Digest of the idempotency key.
-    pub key_digest: &'a str,
-    /// Lines of the cause, for events.
-    pub cause: &'a str,
-    /// Names and values that only the record keeps.
-    pub kept: &'a [(&'static str, String)],
-    /// Holds due by this time have been expired already; none at the first call.
-    pub swept_until_ms: Option<i64>,
-}
-
-/// What `commit.lua` did, or did when it was asked first.
-#[derive(Debug)]
-pub enum Committed {
-    /// The charge is booked.
-    Now {
-        /// What all amounts count.
-        unit: Unit,
-        /// What was charged.
-        charged: i64,
-        /// What of the hold returned.
-        released: i64,
-        /// The ledgers of the reservation after the charge, root first.
-        balances: Vec<Balance>,
-    },
-    /// The record that the first request left.
-    Before(Record),
-}
-
-impl Store {
-    /// Runs `commit.lua` once.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn commit(
-        &self,
-        caller: &RuntimeCaller,
-        settlement: &Settlement<'_>,
-    ) -> Result<Answer<Committed>, StoreError> {
-        let call = commit(caller, settlement);
-        self.answer(&call, Some(&caller.tenant), |outcome| {
-            Ok(match outcome {
-                CommitReply::Committed {
-                    unit,
-                    charged,
-                    released,
-                    depths,
-                    scope_path,
-                    snapshots,
-                    ..
-                } => Committed::Now {
-                    unit,
-                    charged,
-                    released,
-                    balances: balances(&COMMIT, &scope_path, unit, &depths, &snapshots)?,
-                },
-                CommitReply::Replayed { record, .. } => Committed::Before(record),
-            })
-        })
-        .await
-    }
-
-    /// The call of `commit.lua`.
-    pub fn commit_call(&self, caller: &RuntimeCaller, settlement: &Settlement<'_>) -> Call {
-        commit(caller, settlement).on(self.keys(), self.today())
-    }
-}
-
-fn commit<'a>(caller: &'a RuntimeCaller, settlement: &'a Settlement<'a>) -> Commit<'a> {
-    Commit {
-        partition: caller.partition,
-        key_id: caller.key_id.as_str(),
-        key_hash: caller.key_hash.as_str(),
-        tenant: caller.tenant.as_str(),
-        payload_hash: settlement.payload_hash,
-        unit: settlement.actual.unit().as_str(),
-        actual: settlement.actual.value(),
-        key_digest: settlement.key_digest,
-        swept_until_ms: settlement.swept_until_ms,
-        reservation_id: settlement.reservation_id.as_str(),
-        context: settlement.cause,
-        kept: settlement.kept,
-    }
 }

@@ -10,139 +10,194 @@ pub mod release;
 pub mod reserve;
 pub mod usage_event;
 
-use crate::domain::amount::Unit;
+use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::policy::{InForce, OveragePolicy};
 use crate::domain::record::Record;
-use crate::domain::refusal::{Denial, Refusal};
+use crate::domain::refusal::{AccessRefusal, Denial, ReservationRefusal};
 use crate::domain::reservation::balance_at;
 use crate::domain::scope::ScopePath;
 use crate::driver::reply::unknown;
 use crate::store::signature::{Refused, ScriptCall, Signature};
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, OperationError, Store, StoreError};
 
-/// What a script answered: its outcome, a refusal, or what must be done before it is called again.
-#[derive(Debug)]
-pub enum Answer<T> {
-    /// The script did what it is for, now or, for a replay, before.
-    Done(T),
-    /// The script wrote nothing, save the event of a denial.
-    Refused(Refusal),
-    /// Funds are short while holds are past their grace period: expire what was due by this time, then call again.
-    SweepFirst {
-        /// The script's clock, in milliseconds.
-        now_ms: i64,
-    },
-    /// Other policies apply than those that the caller chose from: choose again, then call again.
-    Stale {
-        /// The script's clock, in milliseconds.
-        now_ms: i64,
-        /// The present version of the tenant's policies.
-        version: String,
-    },
+/// What a request is about, which its refusals name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// Whatever the caller may see.
+    Caller,
+    /// A reservation.
+    Reservation(&'a ReservationId),
+    /// A reservation, and what is to be charged for it.
+    Charge(&'a ReservationId, Amount),
+    /// The scope of a subject, and what is to be reserved or charged there.
+    Scope(&'a ScopePath, Amount),
+}
+
+impl Target<'_> {
+    /// The error that a script's refusal becomes.
+    pub(crate) fn error(self, refused: Refused, signature: &Signature) -> OperationError {
+        use ReservationRefusal as R;
+        let unexpected = refused.unexpected(signature);
+        match (refused, self) {
+            (Refused::Unauthorized { why }, _) => AccessRefusal::Unauthorized(why).into(),
+            (Refused::Forbidden { permission }, _) => AccessRefusal::Forbidden(permission).into(),
+            (Refused::ScopeForbidden, _) => AccessRefusal::ScopeForbidden.into(),
+            (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
+            (Refused::Corrupt { key }, _) => OperationError::Corrupt(key),
+            (Refused::NotFound, Self::Reservation(id) | Self::Charge(id, _)) => {
+                R::NotFound(id.clone()).into()
+            }
+            (Refused::Foreign, _) => R::OfOtherTenant.into(),
+            (Refused::Expired, Self::Reservation(id) | Self::Charge(id, _)) => {
+                R::Expired(id.clone()).into()
+            }
+            (Refused::Finalized { status }, Self::Reservation(id) | Self::Charge(id, _)) => {
+                let reservation_id = id.clone();
+                R::Finalized {
+                    reservation_id,
+                    status,
+                }
+                .into()
+            }
+            (Refused::MaxExtensions { limit }, _) => R::TooManyExtensions(limit).into(),
+            (Refused::BudgetNotFound, Self::Scope(scope, _)) => {
+                R::BudgetNotFound(scope.clone()).into()
+            }
+            (
+                Refused::RateLimited {
+                    now_ms,
+                    until_ms,
+                    policy_id,
+                },
+                Self::Scope(scope, _),
+            ) => R::RateLimited {
+                scope: scope.clone(),
+                policy_id,
+                retry_in_ms: until_ms - now_ms,
+                until_ms,
+            }
+            .into(),
+            (
+                Refused::UnitMismatch { scope, units },
+                Self::Charge(_, amount) | Self::Scope(_, amount),
+            ) => {
+                let requested = amount.unit();
+                R::UnitMismatch {
+                    scope,
+                    requested,
+                    expected: units.0,
+                }
+                .into()
+            }
+            (Refused::Inactive { status, scope }, Self::Scope(_, requested)) => {
+                let denial = match status.as_str() {
+                    "FROZEN" => Denial::BudgetFrozen,
+                    _ => Denial::BudgetClosed,
+                };
+                R::Denied {
+                    denial,
+                    scope,
+                    requested,
+                    remaining: None,
+                }
+                .into()
+            }
+            (
+                Refused::Denied {
+                    reason: denial,
+                    scope,
+                    remaining,
+                },
+                Self::Charge(_, requested) | Self::Scope(_, requested),
+            ) => R::Denied {
+                denial,
+                scope,
+                requested,
+                remaining: Some(remaining),
+            }
+            .into(),
+            (Refused::OverageRejected { scope, reserved }, Self::Charge(_, requested)) => {
+                R::OverageRejected {
+                    scope,
+                    reserved,
+                    requested,
+                }
+                .into()
+            }
+            _ => unexpected.into(),
+        }
+    }
 }
 
 impl Store {
-    /// Runs a script on the request path; `read` makes the outcome of what it answered. `tenant`: for the refusals that name
-    /// it.
-    async fn answer<C: ScriptCall, T>(
-        &self,
-        call: &C,
-        tenant: Option<&TenantId>,
-        read: impl FnOnce(C::Outcome) -> Result<T, StoreError>,
-    ) -> Result<Answer<T>, StoreError> {
-        self.answer_on(Lane::Request, call, tenant, read).await
-    }
-
-    /// The same on a lane.
-    async fn answer_on<C: ScriptCall, T>(
+    /// Runs a script on a lane; a refusal names the target.
+    pub(crate) async fn run_about<C: ScriptCall>(
         &self,
         lane: Lane,
+        target: Target<'_>,
         call: &C,
-        tenant: Option<&TenantId>,
-        read: impl FnOnce(C::Outcome) -> Result<T, StoreError>,
-    ) -> Result<Answer<T>, StoreError> {
-        match self.run_on(lane, call).await? {
-            Ok(outcome) => read(outcome).map(Answer::Done),
-            Err(refused) => answer(refused, C::SIGNATURE, tenant),
-        }
+    ) -> Result<C::Outcome, OperationError> {
+        let outcome = self.run_on(lane, call).await?;
+        outcome.map_err(|refused| target.error(refused, C::SIGNATURE))
+    }
+
+    /// Keys of the ledgers of a scope and of all that enclose it, root first.
+    pub(crate) fn budgets_of(
+        &self,
+        tenant: &TenantId,
+        path: &ScopePath,
+        unit: Unit,
+    ) -> Vec<String> {
+        let keys = self.keys().of(tenant.partition());
+        let budget = |scope: ScopePath| keys.budget(tenant.as_str(), unit.as_str(), scope.as_str());
+        path.with_parents().map(budget).collect()
     }
 }
 
-/// What a refusal means on this plane.
-fn answer<T>(
-    refused: Refused,
-    signature: &Signature,
-    tenant: Option<&TenantId>,
-) -> Result<Answer<T>, StoreError> {
-    let unexpected = refused.unexpected(signature);
-    let refusal = match (refused, tenant) {
-        (Refused::Unauthorized { why }, _) => Refusal::Unauthorized(why),
-        (Refused::Forbidden { permission }, _) => Refusal::Forbidden(permission),
-        (Refused::ScopeForbidden, _) => Refusal::ScopeForbidden,
-        (Refused::Foreign, _) => Refusal::ForeignReservation,
-        (Refused::NotFound, _) => Refusal::NotFound,
-        (Refused::IdempotencyMismatch, _) => Refusal::IdempotencyMismatch,
-        (Refused::TenantUnreadable, _) => Refusal::TenantUnreadable,
-        (Refused::TenantClosed, Some(tenant)) => Refusal::TenantClosed(tenant.clone()),
-        (Refused::TenantSuspended, Some(tenant)) => Refusal::TenantSuspended(tenant.clone()),
-        (Refused::Expired, _) => Refusal::Expired,
-        (Refused::Finalized { status }, _) => Refusal::Finalized(status),
-        (Refused::MaxExtensions { limit }, _) => Refusal::TooManyExtensions(limit),
-        (Refused::UnitMismatch { scope, units }, _) => Refusal::UnitMismatch {
-            scope,
-            expected: units.0,
-        },
-        (Refused::BudgetNotFound, _) => Refusal::BudgetNotFound,
-        (Refused::Inactive { status, scope }, _) => {
-            let denial = match status.as_str() {
-                "FROZEN" => Denial::BudgetFrozen,
-                _ => Denial::BudgetClosed,
-            };
-            Refusal::Inactive { denial, scope }
-        }
-        (
-            Refused::Denied {
-                reason: denial,
-                scope,
-                remaining,
-            },
-            _,
-        ) => Refusal::Denied {
-            denial,
-            scope,
-            remaining,
-        },
-        (Refused::OverageRejected { scope, reserved }, _) => {
-            Refusal::OverageRejected { scope, reserved }
-        }
-        (Refused::Corrupt { key }, _) => Refusal::Corrupt(key),
-        (
-            Refused::RateLimited {
-                now_ms,
-                until_ms,
-                policy_id,
-            },
-            _,
-        ) => Refusal::RateLimited {
-            retry_in_ms: until_ms - now_ms,
-            until_ms,
-            policy_id,
-        },
-        (Refused::SweepFirst { now_ms }, _) => return Ok(Answer::SweepFirst { now_ms }),
-        (Refused::Stale { now_ms, version }, _) => return Ok(Answer::Stale { now_ms, version }),
-        _ => return Err(unexpected),
+/// `overage_policy default_ttl_ms max_ttl_ms max_extensions` of the policy that applies, `-` for what it leaves open; empty
+/// without a policy.
+pub(crate) fn policy_words(policy: Option<&InForce>) -> String {
+    let words = |policy: &InForce| {
+        format!(
+            "{} {} {} {}",
+            policy.overage.map_or("-", OveragePolicy::as_str),
+            number(policy.default_ttl_ms),
+            number(policy.max_ttl_ms),
+            number(policy.max_extensions),
+        )
     };
-    Ok(Answer::Refused(refusal))
+    policy.map(words).unwrap_or_default()
+}
+
+/// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
+pub(crate) fn rate_limits(policy: Option<&InForce>) -> Option<String> {
+    let policy = policy?;
+    let (reservations, commits) = (
+        policy.max_reservations_per_minute,
+        policy.max_commits_per_minute,
+    );
+    reservations.or(commits)?;
+    Some(format!(
+        "{} {} {}",
+        number(reservations),
+        number(commits),
+        policy.id
+    ))
+}
+
+fn number(value: Option<i64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// The named fields of a record; `None` where the key holds no hash.
-pub(super) fn fields_of(names: &[&str], values: Vec<Option<String>>) -> Option<Record> {
+pub(crate) fn fields_of(names: &[&str], values: Vec<Option<String>>) -> Option<Record> {
     (!values.is_empty() || names.is_empty()).then(|| Record::from_fields(names, values))
 }
 
-/// The ledgers at the given depths, each from its figures.
-fn balances(
+/// The ledgers at the given depths of a scope, each from its figures.
+pub(crate) fn balances(
     signature: &Signature,
     path: &ScopePath,
     unit: Unit,

@@ -1,15 +1,14 @@
 //! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`: what is only read.
 
-use super::release::caller_words;
-use super::{Answer, fields_of};
+use super::{Target, fields_of};
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::caller::{Caller, Reader, RuntimeCaller};
-use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::caller::{Caller, Reader};
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Store, StoreError};
+use crate::store::{OperationError, Store, StoreError};
 
 signature! {
     /// Checks an API key, for a request that failed before its own script.
@@ -96,15 +95,6 @@ signature! {
     writes "Nothing."
 }
 
-/// A record and the clock that it was read by.
-#[derive(Debug)]
-pub struct Found {
-    /// The script's clock, in milliseconds.
-    pub now_ms: i64,
-    /// The fields that were asked for.
-    pub record: Record,
-}
-
 /// An index of a tenant's reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservationIndex {
@@ -179,65 +169,17 @@ impl Store {
         }
     }
 
-    /// Checks an API key for a request that failed before its own script.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn authenticate(
-        &self,
-        caller: &RuntimeCaller,
-        permission: &str,
-    ) -> Result<Answer<()>, StoreError> {
-        let call = Authenticate {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
-            permission,
-        };
-        self.answer(&call, None, |AuthenticateReply::Authenticated| Ok(()))
-            .await
-    }
-
-    /// Reads the named fields of one reservation in the slot of `partition`, which must be the reader's own unless they are
-    /// trusted.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn get_reservation(
-        &self,
-        reader: Reader<'_>,
-        partition: Partition,
-        reservation_id: &ReservationId,
-        names: &[&str],
-    ) -> Result<Answer<Found>, StoreError> {
-        let (key_id, key_hash, tenant) = caller_words(reader);
-        let call = Get {
-            partition,
-            key_id,
-            reservation_id: reservation_id.as_str(),
-            key_hash,
-            tenant,
-            names,
-        };
-        self.answer(&call, None, |GetReply::Found { now_ms, fields }| {
-            let record = fields_of(names, fields.0).unwrap_or_default();
-            Ok(Found { now_ms, record })
-        })
-        .await
-    }
-
     /// Some of a tenant's reservations, in the order of their indexes.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`OperationError`].
     pub async fn list_reservations(
         &self,
         caller: &Caller,
         range: &ReservationRange<'_>,
-    ) -> Result<Answer<ListedReservations>, StoreError> {
+    ) -> Result<ListedReservations, OperationError> {
         let (partition, tenant) = (range.tenant.partition(), range.tenant.as_str());
-        let (key_id, key_hash, _) = caller_words(caller);
+        let reader = Reader::from(caller);
         let keys = self.keys().of(partition);
         let index = |index: &ReservationIndex| match index {
             ReservationIndex::Created(day) => keys.reservations(tenant, *day),
@@ -245,9 +187,9 @@ impl Store {
         };
         let call = List {
             partition,
-            key_id,
+            key_id: reader.key_id(),
             indexes: range.indexes.iter().map(index).collect(),
-            key_hash,
+            key_hash: reader.key_hash(),
             tenant,
             direction: if range.descending { "desc" } else { "asc" },
             rows: range.rows,
@@ -256,28 +198,27 @@ impl Store {
             after_id: range.after_id,
             names: range.fields,
         };
-        let read = |ListReply::Listed {
-                        now_ms,
-                        scope_filter,
-                        longest_life_ms,
-                        complete,
-                        index_id_score_fields: rows,
-                    }| {
-            let row = |((index, reservation_id, score), fields): (_, Fields)| ListedReservation {
-                index: usize::try_from(index - 1_i64).unwrap_or(0),
-                reservation_id,
-                score,
-                record: fields_of(range.fields, fields.0),
-            };
-            Ok(ListedReservations {
-                now_ms,
-                scope_filter,
-                longest_life_ms,
-                complete,
-                rows: rows.into_iter().map(row).collect(),
-            })
+        let found = self.run_about(Lane::Background, Target::Caller, &call);
+        let ListReply::Listed {
+            now_ms,
+            scope_filter,
+            longest_life_ms,
+            complete,
+            index_id_score_fields: rows,
+        } = found.await?;
+        let row = |((index, reservation_id, score), fields): (_, Fields)| ListedReservation {
+            index: usize::try_from(index - 1_i64).unwrap_or(0),
+            reservation_id,
+            score,
+            record: fields_of(range.fields, fields.0),
         };
-        self.answer_on(Lane::Background, &call, None, read).await
+        Ok(ListedReservations {
+            now_ms,
+            scope_filter,
+            longest_life_ms,
+            complete,
+            rows: rows.into_iter().map(row).collect(),
+        })
     }
 
     /// The named fields of reservations of one partition, as they are now: of the first ones, or of the first alone, that

@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::error::BenchError;
 use super::requests::TTL_MS;
 use super::service::Tenant;
-use crate::domain::amount::{Amount, Unit};
+use crate::domain::amount::Unit;
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
@@ -14,8 +14,11 @@ use crate::domain::dialect::Dialect;
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
 use crate::domain::policy::PolicySelection;
 use crate::domain::scope::ScopePath;
-use crate::store::runtime::commit::Settlement;
-use crate::store::runtime::reserve::{Hold, Subjected};
+use crate::driver::script::Counted;
+use crate::store::runtime::commit::Commit;
+use crate::store::runtime::policy_words;
+use crate::store::runtime::reserve::Reserve;
+use crate::store::signature::ScriptCall as _;
 use crate::store::{Call, Keys, RedisOptions, Store, StoreMetrics};
 
 /// The estimate of every reservation.
@@ -100,41 +103,54 @@ impl Session {
 
     /// A call of `reserve.lua`.
     pub fn reserve(&self, (reservation_id, key): &Held) -> Call {
-        let hold = Hold {
-            request: Subjected {
-                payload_hash: PAYLOAD_HASH,
-                scope_path: &self.scope,
-                amount: tokens(ESTIMATE),
-                cause: &self.cause,
-                facts: &self.facts,
-                swept_until_ms: None,
-            },
-            reservation_id,
-            ttl_ms: Some(TTL_MS.into()),
+        let (caller, policy) = (&self.caller, PolicySelection::default());
+        let call = Reserve {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            budgets: self
+                .store
+                .budgets_of(&caller.tenant, &self.scope, Unit::Tokens),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: PAYLOAD_HASH,
+            scope_path: self.scope.as_str(),
+            unit: Unit::Tokens.as_str(),
+            amount: ESTIMATE,
+            requested_ttl_ms: Some(TTL_MS.into()),
             grace_ms: 5_000,
-            overage_policy: None,
-            policy: &PolicySelection::default(),
+            requested_overage_policy: None,
+            swept_until_ms: None,
+            reservation_id: reservation_id.as_str(),
+            policy: policy_words(None),
             denied_per_minute: 600,
-            kept: &[("idempotency_key", key.as_str().to_owned())],
+            context: &self.cause,
+            policies_version: policy.version.to_string(),
+            policy_from_ms: policy.from_ms,
+            policy_until_ms: policy.until_ms,
+            rate_limits: None,
+            facts: Counted(&self.facts),
+            kept: vec![("idempotency_key", key.to_string())],
         };
-        self.store.reserve_call(&self.caller, &hold)
+        call.on(self.store.keys(), self.store.today())
     }
 
     /// A call of `commit.lua`, under the key of the reservation.
     pub fn commit(&self, (reservation_id, key): &Held) -> Call {
-        let settlement = Settlement {
-            reservation_id,
-            actual: tokens(ACTUAL),
+        let caller = &self.caller;
+        let call = Commit {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
             payload_hash: PAYLOAD_HASH,
+            unit: Unit::Tokens.as_str(),
+            actual: ACTUAL,
             key_digest: &key.digest(),
-            cause: &self.cause,
-            kept: &[],
             swept_until_ms: None,
+            reservation_id: reservation_id.as_str(),
+            context: &self.cause,
+            kept: &[],
         };
-        self.store.commit_call(&self.caller, &settlement)
+        call.on(self.store.keys(), self.store.today())
     }
-}
-
-fn tokens(amount: i64) -> Amount {
-    Amount::new(Unit::Tokens, amount).unwrap_or(Amount::zero(Unit::Tokens))
 }

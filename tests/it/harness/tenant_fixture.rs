@@ -8,14 +8,14 @@ use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
 use budget_authority::domain::ids::{IdempotencyKey, Partition, ReservationId, TenantId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
-use budget_authority::ledger::{Ledger, LedgerError, Reserve, Reserved};
-use budget_authority::store::Store;
+use budget_authority::ledger::{Ledger, ReservationCreateRequest};
+use budget_authority::store::{OperationError, Store};
 use redis::Cmd;
 
 use super::admin_fixture::{AdminFixture, Ask, admin_key, ask, cause, new_key, scope};
@@ -159,7 +159,7 @@ impl TenantFixture {
         key: &str,
         place: &str,
         amount: i64,
-    ) -> Result<ReservationId, LedgerError> {
+    ) -> Result<ReservationId, OperationError> {
         let name = self.name();
         let path = format!("tenant:{name}{place}");
         let levels = path.split('/').map(|segment| {
@@ -172,9 +172,8 @@ impl TenantFixture {
             };
             (level, value.to_owned())
         });
-        let request = Reserve {
+        let request = ReservationCreateRequest {
             idempotency_key: IdempotencyKey::parse(key).expect("a key"),
-            payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
             subject: Subject::from_values(levels).expect("a subject"),
             action: budget_authority::domain::action::Action {
                 kind: "llm.completion".to_owned(),
@@ -183,23 +182,19 @@ impl TenantFixture {
             },
             estimate: super::admin_fixture::tokens(amount),
             ttl_ms: Some(3_600_000),
-            grace_ms: 5_000,
+            grace_period_ms: 5_000,
             overage_policy: Some(OveragePolicy::Reject),
             dry_run: false,
             metadata: None,
+            observe_mode: None,
+        };
+        let body = Hashed {
+            request,
+            payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
         };
         let cause = cause(budget_authority::domain::cause::Actor::Admin);
-        match self.ledger.reserve(&self.caller, &request, &cause).await? {
-            Reserved::Held { .. } => {
-                let secret = self.store.secret().await?;
-                Ok(ReservationId::derive(
-                    secret,
-                    &self.id,
-                    &request.idempotency_key,
-                ))
-            }
-            Reserved::DryRun { .. } => panic!("a dry run"),
-        }
+        let reserved = self.ledger.reserve(&self.caller, &body, &cause).await?;
+        Ok(reserved.reservation_id.expect("no dry run"))
     }
 
     /// Closes the tenant under one request.

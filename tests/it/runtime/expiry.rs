@@ -1,9 +1,7 @@
 //! Expiry: which operations a hold takes before, in and after its grace period, swept or not.
 
-use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::ids::ReservationId;
-use budget_authority::store::runtime::Answer;
-use budget_authority::store::runtime::commit::{Committed, Settlement};
+use budget_authority::store::runtime::commit::COMMIT;
+use budget_authority::store::{Arg, Call};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -288,27 +286,45 @@ async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_c
 #[tokio::test]
 async fn a_commit_that_came_in_time_is_in_time_after_a_sweep_too() {
     let (app, id) = held(GRACE_MS + 100).await;
-    let (store, caller) = (&app.store, &app.callers[0]);
-    let reservation_id = ReservationId::parse(&id).expect("an id");
     let now_ms = app.now_ms().await;
-    let mut settlement = Settlement {
-        reservation_id: &reservation_id,
-        actual: Amount::new(Unit::Tokens, 300).expect("an amount"),
-        payload_hash: "h",
-        key_digest: "k",
-        cause: "",
-        kept: &[],
-        swept_until_ms: Some(now_ms),
-    };
-    let late = store.commit(caller, &settlement).await;
-    assert!(!matches!(late, Ok(Answer::Done(_))), "{late:?}");
-    settlement.swept_until_ms = Some(now_ms - 1_000);
-    let timely = store.commit(caller, &settlement).await;
-    assert!(
-        matches!(
-            timely,
-            Ok(Answer::Done(Committed::Now { charged: 300, .. }))
-        ),
-        "{timely:?}"
-    );
+    assert_eq!(commit_after_sweep(&app, &id, now_ms).await, "expired");
+    let timely = commit_after_sweep(&app, &id, now_ms - 1_000).await;
+    assert_eq!(timely, "committed");
+    assert_eq!(app.books(ROOT).await, ledger(700, 0, 300, 0));
+}
+
+/// What the script answers to a commit of all that is held, for which holds due by then have been expired.
+async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> String {
+    let (store, caller) = (&app.store, &app.callers[0]);
+    let (keys, tenant, day) = (store.keys(), caller.tenant.as_str(), store.today());
+    let partition = caller.partition;
+    let names = [
+        keys.api_key(partition, caller.key_id.as_str()),
+        keys.tenant(partition, tenant),
+        keys.reservation(partition, id),
+        keys.due(partition, tenant),
+        keys.events(partition, tenant, day),
+        keys.outbox(partition),
+        keys.days(partition),
+        keys.over_limit_or_in_debt(partition),
+    ];
+    let text = |text: &str| Arg::Text(text.to_owned());
+    let args = [
+        text(&day.to_string()),
+        Arg::Integer(day.start_ms()),
+        text(caller.key_hash.as_str()),
+        text(tenant),
+        text("h"),
+        text("TOKENS"),
+        Arg::Integer(300),
+        text("k"),
+        text(&keys.budget_prefix(partition, tenant)),
+        Arg::Integer(swept_until_ms),
+        text(id),
+        text(""),
+        text(&keys.rates(partition, tenant)),
+    ];
+    let call = Call::new(&COMMIT.script, &names, &args);
+    let reply = store.send(&call).await.expect("an answer");
+    call.word(reply).expect("a word")
 }

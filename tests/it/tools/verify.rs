@@ -8,11 +8,13 @@ use budget_authority::domain::action::Action;
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
-use budget_authority::ledger::{Commit, Post, Release, Reserve, Reserved};
+use budget_authority::ledger::{
+    CommitRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
+};
 use budget_authority::store::{Lane, Store};
 use budget_authority::tools::locate::sizes::sizes;
 use budget_authority::tools::verify::{Report, VerifyArgs, run, verify};
@@ -51,8 +53,11 @@ fn key() -> IdempotencyKey {
     IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>())).expect("a key")
 }
 
-fn hash() -> PayloadHash {
-    PayloadHash::of_body(&Json::String("body".to_owned()))
+fn hashed<T>(request: T) -> Hashed<T> {
+    Hashed {
+        request,
+        payload_hash: PayloadHash::of_body(&Json::String("body".to_owned())),
+    }
 }
 
 fn action() -> Action {
@@ -74,9 +79,8 @@ async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
     let values = [(Level::Tenant, name), (Level::Agent, "bot".to_owned())];
     let subject = Subject::from_values(values).expect("a subject");
     if turn.is_multiple_of(5) {
-        let post = Post {
+        let charge = hashed(EventCreateRequest {
             idempotency_key: key(),
-            payload_hash: hash(),
             subject,
             action: action(),
             actual: tokens(3),
@@ -84,53 +88,48 @@ async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
             metrics: None,
             client_time_ms: None,
             metadata: None,
-        };
-        let _ = fixture.ledger.post(caller, &post, &cause).await;
+        });
+        let _ = fixture.ledger.charge(caller, &charge, &cause).await;
         return;
     }
-    let reserve = Reserve {
+    let reserve = hashed(ReservationCreateRequest {
         idempotency_key: key(),
-        payload_hash: hash(),
         subject,
         action: action(),
         estimate: tokens(10),
         ttl_ms: None,
-        grace_ms: 0,
+        grace_period_ms: 0,
         overage_policy: Some(OveragePolicy::AllowWithOverdraft),
         dry_run: false,
         metadata: None,
-    };
-    let Ok(Reserved::Held { reservation_id, .. }) =
-        fixture.ledger.reserve(caller, &reserve, &cause).await
-    else {
+        observe_mode: None,
+    });
+    let Ok(reserved) = fixture.ledger.reserve(caller, &reserve, &cause).await else {
         return;
     };
+    let id = reserved.reservation_id.expect("no dry run");
     match turn % 4 {
         0 => {}
         1 => {
-            let release = Release {
-                reservation_id,
+            let release = hashed(ReleaseRequest {
                 idempotency_key: key(),
-                payload_hash: hash(),
                 reason: None,
-            };
+            });
             let caller = budget_authority::domain::caller::Caller::Tenant(caller.clone());
             fixture
                 .ledger
-                .release(&caller, &release, &cause)
+                .release(&caller, &id, &release, &cause)
                 .await
                 .expect("a release");
         }
         _ => {
-            let commit = Commit {
-                reservation_id,
+            let commit = hashed(CommitRequest {
                 idempotency_key: key(),
-                payload_hash: hash(),
                 actual: tokens((turn % 7) as i64 * 3),
                 metrics: None,
                 metadata: None,
-            };
-            let _ = fixture.ledger.commit(caller, &commit, &cause).await;
+            });
+            let _ = fixture.ledger.commit(caller, &id, &commit, &cause).await;
         }
     }
 }

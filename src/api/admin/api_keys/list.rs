@@ -9,7 +9,6 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::ApiKey;
@@ -51,7 +50,7 @@ async fn list_api_keys(
     RawQuery(query): RawQuery,
 ) -> Returns<ApiKeyListResponse> {
     let list = ListRequest::<ApiKeys>::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let page = state.admin.list_api_keys(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);

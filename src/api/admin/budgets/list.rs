@@ -10,7 +10,6 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::BudgetLedger;
@@ -84,7 +83,7 @@ async fn list_budgets(
     let mut list = ListRequest::<Budgets>::parse(&query)?;
     let named = list.filter.tenant_id.clone();
     list.bind("tenant", target_tenant_as_sent(&caller, named.as_deref()));
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let page = state
         .admin
         .list_budgets(&caller, &list.query(secret)?)

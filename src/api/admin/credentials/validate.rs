@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::admin::ValidatedApiKey;
 use crate::api::admin::extract::AdminJson;
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::KeyProblem;
@@ -84,11 +83,7 @@ async fn validate_api_key(
     let prefixes = state.access.dialect().words().api_key_prefixes;
     let key = ApiKeyText::parse(body.request.key_secret.expose_secret().trim(), prefixes);
     let validated = match &key {
-        Some(key) => state
-            .admin
-            .validate_api_key(key)
-            .await
-            .map_err(store_error)?,
+        Some(key) => state.admin.validate_api_key(key).await?,
         None => ValidatedApiKey {
             key_id: None,
             owner: None,

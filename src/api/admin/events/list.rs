@@ -13,7 +13,6 @@ use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -30,7 +29,7 @@ async fn list_events(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
     let list = ListRequest::<AllEvents>::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let listed = state.events.list(&caller, &list.query(secret)?).await;
     let EventPage { page, as_of_ms } = listed.map_err(|error| {
         let tenant = list.filter.tenant.as_deref().and_then(TenantId::parse);

@@ -9,7 +9,6 @@ use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
@@ -29,7 +28,7 @@ async fn list_own_events(
     let tenant = caller.tenant.clone();
     let mut list = ListRequest::<TenantEvents>::parse(&query)?;
     list.bind("tenant_id", &tenant);
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let mut query = list.query(secret)?;
     query.filter.tenant = Some(tenant.to_string());
     let listed = state.events.list(&Caller::Tenant(caller), &query).await;

@@ -10,7 +10,6 @@ use crate::api::extract::RawQuery;
 use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::parameters::text;
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::tenant::record::Tenant;
@@ -56,7 +55,7 @@ async fn list_tenants(
     RawQuery(query): RawQuery,
 ) -> Returns<TenantListResponse> {
     let list = ListRequest::<Tenants>::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let page = state.admin.list_tenants(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);

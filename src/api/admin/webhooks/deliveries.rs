@@ -9,7 +9,6 @@ use crate::api::admin::extract::PathId;
 use crate::api::extract::RawQuery;
 use crate::api::list::{self, ListRequest};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -30,7 +29,7 @@ async fn list_deliveries(
 ) -> Returns<WebhookDeliveryListResponse> {
     let mut list = ListRequest::<Deliveries>::parse(&query)?;
     list.bind("subscription_id", &id);
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let query = list.query(secret)?;
     let page = state.webhooks.deliveries(&caller, &id, &query).await;
     let page = page.map_err(|error| error_of(error, "", &id))?;

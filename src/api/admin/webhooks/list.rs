@@ -9,7 +9,6 @@ use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 
@@ -23,7 +22,7 @@ async fn list_webhooks(
     RawQuery(query): RawQuery,
 ) -> Returns<WebhookListResponse> {
     let list = ListRequest::<AllWebhooks>::parse(&query)?;
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let page = state.webhooks.list(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);

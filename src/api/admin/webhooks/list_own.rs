@@ -8,7 +8,6 @@ use super::{WebhookListResponse, error_of};
 use crate::api::extract::RawQuery;
 use crate::api::list::{ListRequest, parameters};
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::store_error;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -31,7 +30,7 @@ async fn list_own_webhooks(
         return Ok(CheckedJson(StatusCode::OK, nothing));
     };
     list.bind("tenant", &tenant);
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let query = list.query(secret)?;
     let page = state
         .webhooks

@@ -3,13 +3,12 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::Reservation;
 use crate::api::extract::PathReservation;
 use crate::api::operation::{Declaration, declare};
-use crate::api::refusals::{ErrorContext, error_of};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
+use crate::ledger::Reservation;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(get_reservation, "Shows a reservation")
@@ -19,13 +18,8 @@ pub(in crate::api) const DECLARATION: Declaration =
 async fn get_reservation(
     State(state): State<AppState>,
     caller: Caller,
-    PathReservation(reservation_id): PathReservation,
+    PathReservation(id): PathReservation,
 ) -> Returns<Reservation> {
-    let context = ErrorContext {
-        reservation: Some(&reservation_id),
-        ..ErrorContext::default()
-    };
-    let found = state.ledger.get(&caller, &reservation_id).await;
-    let reservation = found.map_err(|error| error_of(error, context))?;
-    Ok(CheckedJson(StatusCode::OK, reservation.into()))
+    let reservation = state.ledger.get(&caller, &id).await?;
+    Ok(CheckedJson(StatusCode::OK, reservation))
 }

@@ -4,19 +4,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::Reservation;
 use crate::api::errors::ApiError;
 use crate::api::extract::RawQuery;
 use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
 use crate::api::operation::{Declaration, Operation, Plane, declare};
-use crate::api::refusals::{ErrorContext, error_of, store_error};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::reservation::ReservationSort;
-use crate::ledger::{Include, ReservationFilter};
+use crate::ledger::{Include, Reservation, ReservationFilter};
 
 list_response! {
     /// A page of reservations.
@@ -125,20 +123,16 @@ async fn list_reservations(
         own_tenant(&state, caller, named).await?;
     }
     list.bind("tenant", &tenant);
-    let secret = state.store.secret().await.map_err(store_error)?;
+    let secret = state.store.secret().await?;
     let wanted = list.query(secret);
-    let refused = |error| error_of(error, ErrorContext::default());
     // Without the permission to list, the client does not learn what is wrong with a cursor either.
     if let (Err(_), Caller::Tenant(caller)) = (&wanted, &caller) {
         let permission = operation.callers.permission();
-        let checked = state.ledger.authenticate(caller, permission).await;
-        checked.map_err(refused)?;
+        state.ledger.authenticate(caller, permission).await?;
     }
-    let page = state.ledger.list(&caller, &tenant, &wanted?).await;
-    let page = page.map_err(refused)?;
+    let page = state.ledger.list(&caller, &tenant, &wanted?).await?;
     let next = list.next_cursor(&page, secret);
-    let rows = page.rows.into_iter().map(Reservation::from).collect();
-    let response = ReservationListResponse::new(rows, next);
+    let response = ReservationListResponse::new(page.rows, next);
     Ok(CheckedJson(StatusCode::OK, response))
 }
 

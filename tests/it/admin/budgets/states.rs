@@ -6,11 +6,14 @@ use budget_authority::domain::budget::funding::{BudgetStatus, FundingOperation};
 use budget_authority::domain::budget::ledger::BudgetLedger;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::fields::Patch;
-use budget_authority::domain::json::FreeObject;
+use budget_authority::domain::ids::IdempotencyKey;
+use budget_authority::domain::json::{FreeObject, Json};
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::admin::AdminRefusal;
-use budget_authority::domain::refusal::{Denial, Refusal};
-use budget_authority::ledger::LedgerError;
+use budget_authority::domain::refusal::{Denial, Refusal, ReservationRefusal};
+use budget_authority::ledger::CommitRequest;
+use budget_authority::store::OperationError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{
@@ -242,22 +245,24 @@ async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
     freeze(&tenant, true).await.expect("frozen");
     let denied = tenant.hold("l", "/agent:a", 10).await;
     assert!(
-        matches!(&denied, Err(LedgerError::Refused(Refusal::Denied { denial: Denial::BudgetFrozen, scope, .. })) if scope == ROOT),
+        matches!(&denied, Err(OperationError::Refused(Refusal::Reservation(ReservationRefusal::Denied { denial: Denial::BudgetFrozen, scope, .. }))) if scope == ROOT),
         "{denied:?}"
     );
-    let commit = budget_authority::ledger::Commit {
-        reservation_id: id,
-        idempotency_key: budget_authority::domain::ids::IdempotencyKey::parse("c").expect("a key"),
-        payload_hash: budget_authority::domain::payload_hash::PayloadHash::of_body(
-            &budget_authority::domain::json::Json::Null,
-        ),
-        actual: crate::harness::admin_fixture::tokens(7),
-        metrics: None,
-        metadata: None,
+    let commit = Hashed {
+        request: CommitRequest {
+            idempotency_key: IdempotencyKey::parse("c").expect("a key"),
+            actual: tokens(7),
+            metrics: None,
+            metadata: None,
+        },
+        payload_hash: PayloadHash::of_body(&Json::Null),
     };
     let cause = crate::harness::admin_fixture::cause(budget_authority::domain::cause::Actor::Admin);
-    let committed = tenant.ledger.commit(&tenant.caller, &commit, &cause).await;
-    assert_eq!(committed.expect("committed").charged, 7);
+    let committed = tenant
+        .ledger
+        .commit(&tenant.caller, &id, &commit, &cause)
+        .await;
+    assert_eq!(committed.expect("committed").charged, tokens(7));
     freeze(&tenant, false).await.expect("not frozen any more");
     tenant.hold("l", "/agent:a", 10).await.expect("held");
 }

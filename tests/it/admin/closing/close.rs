@@ -8,10 +8,11 @@ use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
-use budget_authority::domain::refusal::Refusal;
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::admin::AdminRefusal;
-use budget_authority::ledger::{Commit, Extend, LedgerError};
+use budget_authority::domain::refusal::{Refusal, TenantRefusal};
+use budget_authority::ledger::{CommitRequest, ReservationExtendRequest};
+use budget_authority::store::OperationError;
 
 use crate::admin::closing::resume::reconcile;
 use crate::harness::admin_fixture::{
@@ -316,33 +317,49 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
 
     assert!(matches!(
         tenant.hold("late", "/agent:a", 1).await,
-        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+        Err(OperationError::Refused(Refusal::Tenant(
+            TenantRefusal::Closed(_)
+        )))
     ));
-    let commit = Commit {
-        reservation_id: ids[0].clone(),
-        idempotency_key: IdempotencyKey::parse("c").expect("a key"),
-        payload_hash: PayloadHash::of_body(&Json::Null),
-        actual: tokens(1),
-        metrics: None,
-        metadata: None,
+    let (key, payload_hash) = (
+        IdempotencyKey::parse("c"),
+        PayloadHash::of_body(&Json::Null),
+    );
+    let idempotency_key = key.expect("a key");
+    let commit = Hashed {
+        request: CommitRequest {
+            idempotency_key: idempotency_key.clone(),
+            actual: tokens(1),
+            metrics: None,
+            metadata: None,
+        },
+        payload_hash: payload_hash.clone(),
     };
     let cause = cause(Actor::Admin);
-    let committed = tenant.ledger.commit(&tenant.caller, &commit, &cause).await;
+    let committed = tenant
+        .ledger
+        .commit(&tenant.caller, &ids[0], &commit, &cause)
+        .await;
     assert!(matches!(
         committed,
-        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+        Err(OperationError::Refused(Refusal::Tenant(
+            TenantRefusal::Closed(_)
+        )))
     ));
-    let extend = Extend {
-        reservation_id: ids[0].clone(),
-        idempotency_key: commit.idempotency_key.clone(),
-        payload_hash: PayloadHash::of_body(&Json::Null),
-        extend_by_ms: 10,
-        metadata: None,
+    let extend = Hashed {
+        request: ReservationExtendRequest {
+            idempotency_key,
+            extend_by_ms: 10,
+            metadata: None,
+        },
+        payload_hash,
     };
-    let extended = tenant.ledger.extend(&tenant.caller, &extend).await;
+    let extended = tenant.ledger.extend(&tenant.caller, &ids[0], &extend).await;
     assert!(matches!(
         extended,
-        Err(LedgerError::Refused(Refusal::TenantClosed(_)))
+        Err(OperationError::Refused(Refusal::Tenant(
+            TenantRefusal::Closed(_)
+        )))
     ));
     let before = tenant.account().await;
     reconcile(&tenant).await;

@@ -14,10 +14,11 @@ use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::admin::AdminRefusal;
-use budget_authority::domain::refusal::{BadKey, Refusal};
-use budget_authority::ledger::{Commit, Extend, LedgerError, Release};
+use budget_authority::domain::refusal::{AccessRefusal, BadKey, Refusal, TenantRefusal};
+use budget_authority::ledger::{CommitRequest, ReleaseRequest, ReservationExtendRequest};
+use budget_authority::store::OperationError;
 use tokio::task::JoinSet;
 
 use crate::admin::closing::resume::reconcile;
@@ -51,11 +52,12 @@ fn hash() -> PayloadHash {
 }
 
 /// Whether it was granted; `None`: the tenant is closed. A key that the close has revoked counts as that.
-fn on_ledger<T>(outcome: Result<T, LedgerError>) -> Option<T> {
+fn on_ledger<T>(outcome: Result<T, OperationError>) -> Option<T> {
     match outcome {
         Ok(granted) => Some(granted),
-        Err(LedgerError::Refused(
-            Refusal::TenantClosed(_) | Refusal::Unauthorized(BadKey::Revoked),
+        Err(OperationError::Refused(
+            Refusal::Tenant(TenantRefusal::Closed(_))
+            | Refusal::Access(AccessRefusal::Unauthorized(BadKey::Revoked)),
         )) => None,
         Err(other) => panic!("{other:?}"),
     }
@@ -88,40 +90,47 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
         let (idempotency_key, payload_hash) = (key(&name), hash());
         match round % 6 {
             0 => {
-                let commit = Commit {
-                    reservation_id: id,
+                let request = CommitRequest {
                     idempotency_key,
-                    payload_hash,
                     actual: tokens(7),
                     metrics: None,
                     metadata: None,
                 };
-                if on_ledger(tenant.ledger.commit(&tenant.caller, &commit, &cause).await).is_some()
-                {
+                let body = Hashed {
+                    request,
+                    payload_hash,
+                };
+                let committed = tenant.ledger.commit(&tenant.caller, &id, &body, &cause);
+                if on_ledger(committed.await).is_some() {
                     *done.charged.entry(place).or_default() += 7;
                     done.committed += 1;
                 }
             }
             1 => {
-                let release = Release {
-                    reservation_id: id,
+                let request = ReleaseRequest {
                     idempotency_key,
-                    payload_hash,
                     reason: None,
                 };
-                if on_ledger(tenant.ledger.release(&by, &release, &cause).await).is_some() {
+                let body = Hashed {
+                    request,
+                    payload_hash,
+                };
+                let released = tenant.ledger.release(&by, &id, &body, &cause);
+                if on_ledger(released.await).is_some() {
                     done.released += 1;
                 }
             }
             2 => {
-                let extend = Extend {
-                    reservation_id: id,
+                let request = ReservationExtendRequest {
                     idempotency_key,
-                    payload_hash,
                     extend_by_ms: 1_000,
                     metadata: None,
                 };
-                on_ledger(tenant.ledger.extend(&tenant.caller, &extend).await);
+                let body = Hashed {
+                    request,
+                    payload_hash,
+                };
+                on_ledger(tenant.ledger.extend(&tenant.caller, &id, &body).await);
             }
             3 => {
                 let path = format!("tenant:acme{place}");

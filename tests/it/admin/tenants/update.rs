@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use budget_authority::admin::AdminError;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::OveragePolicy;
-use budget_authority::domain::refusal::Refusal;
 use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::Tenant;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
-use budget_authority::ledger::LedgerError;
+use budget_authority::store::OperationError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, refusal, tenant_id};
@@ -296,7 +296,9 @@ async fn a_change_counts_from_the_next_request_on() {
         .expect("suspended");
     assert!(matches!(
         tenant.hold("l", "", 10).await,
-        Err(LedgerError::Refused(Refusal::TenantSuspended(_)))
+        Err(OperationError::Refused(Refusal::Tenant(
+            TenantRefusal::Suspended(_)
+        )))
     ));
     update(&tenant, &to(TenantStatus::Active))
         .await

@@ -10,12 +10,6 @@ use budget_authority::api::admin::bulk_actions::{
 use budget_authority::api::admin::credentials::validate::ApiKeyValidationRequest;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
-use budget_authority::api::runtime::commit::CommitRequest;
-use budget_authority::api::runtime::decide::DecisionRequest;
-use budget_authority::api::runtime::events::EventCreateRequest;
-use budget_authority::api::runtime::extend::ReservationExtendRequest;
-use budget_authority::api::runtime::release::ReleaseRequest;
-use budget_authority::api::runtime::reserve::ReservationCreateRequest;
 use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyUpdateRequest};
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetUpdateRequest};
 use budget_authority::domain::fields::{Problems, Read as _};
@@ -23,6 +17,10 @@ use budget_authority::domain::json::Json;
 use budget_authority::domain::policy::{PolicyCreateRequest, PolicyUpdateRequest};
 use budget_authority::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
 use budget_authority::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
+use budget_authority::ledger::{
+    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
+    ReservationExtendRequest,
+};
 use samples::{limits, resolved, sample, violations};
 use serde_json::{Map, Value, json};
 

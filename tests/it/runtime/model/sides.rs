@@ -5,12 +5,15 @@ use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::budget::Balance;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::PayloadHash;
-use budget_authority::domain::refusal::Refusal;
+use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::refusal::{
+    AccessRefusal, Refusal, ReservationRefusal, TenantRefusal,
+};
 use budget_authority::domain::scope::{Level, SegmentFilter};
 use budget_authority::domain::subject::Subject;
-use budget_authority::ledger::{BalanceFilter, BalanceQuery, LedgerError};
+use budget_authority::ledger::{BalanceFilter, BalanceQuery};
 use budget_authority::listing::OneOrder;
+use budget_authority::store::OperationError;
 
 use super::draw::PLACES;
 use super::pure::{Book, Model, Outcome};
@@ -45,8 +48,12 @@ pub fn key(number: usize) -> IdempotencyKey {
     IdempotencyKey::parse(&format!("key-{number}")).expect("a key")
 }
 
-pub fn hashed(payload: &str) -> PayloadHash {
-    PayloadHash::of_body(&Json::String(payload.to_owned()))
+/// A request whose digest is that of a text.
+pub fn hashed<T>(request: T, payload: &str) -> Hashed<T> {
+    Hashed {
+        request,
+        payload_hash: PayloadHash::of_body(&Json::String(payload.to_owned())),
+    }
 }
 
 pub fn amount_of(unit: Unit, value: i64) -> Amount {
@@ -55,40 +62,47 @@ pub fn amount_of(unit: Unit, value: i64) -> Amount {
 
 pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
     let book = |balance: &Balance| Book {
-        allocated: balance.allocated.into(),
-        spent: balance.spent.into(),
-        reserved: balance.reserved.into(),
-        debt: balance.debt.into(),
-        limit: balance.overdraft_limit.into(),
+        allocated: balance.allocated.value().into(),
+        spent: balance.spent.value().into(),
+        reserved: balance.reserved.value().into(),
+        debt: balance.debt.map_or(0, Amount::value).into(),
+        limit: balance.overdraft_limit.map_or(0, Amount::value).into(),
         over: balance.is_over_limit,
     };
     balances
         .iter()
-        .map(|balance| (balance.scope.as_str().to_owned(), book(balance)))
+        .map(|balance| (balance.scope_path.as_str().to_owned(), book(balance)))
         .collect()
 }
 
-pub fn refused(error: LedgerError) -> Outcome {
-    match error {
-        LedgerError::Refused(Refusal::Denied { denial, .. }) => Outcome::Deny(denial.as_str()),
-        LedgerError::Refused(Refusal::UnitMismatch { .. }) => Outcome::Refused("UnitMismatch"),
-        LedgerError::Refused(Refusal::BudgetNotFound) => Outcome::Refused("BudgetNotFound"),
-        LedgerError::Refused(Refusal::IdempotencyMismatch) => {
-            Outcome::Refused("IdempotencyMismatch")
-        }
-        LedgerError::Refused(Refusal::TenantClosed(_)) => Outcome::Refused("TenantClosed"),
-        LedgerError::Refused(Refusal::TenantSuspended(_)) => Outcome::Refused("TenantSuspended"),
-        LedgerError::Refused(Refusal::Inactive { .. }) => Outcome::Refused("Inactive"),
-        LedgerError::Refused(Refusal::Expired) => Outcome::Refused("Expired"),
-        LedgerError::Refused(Refusal::Finalized(_)) => Outcome::Refused("Finalized"),
-        LedgerError::Refused(Refusal::OverageRejected { .. }) => {
-            Outcome::Refused("OverageRejected")
-        }
-        LedgerError::Refused(Refusal::TooManyExtensions(_)) => {
-            Outcome::Refused("TooManyExtensions")
-        }
+pub fn refused(error: OperationError) -> Outcome {
+    use ReservationRefusal as R;
+    let OperationError::Refused(refusal) = error else {
+        panic!("{error:?}");
+    };
+    Outcome::Refused(match refusal {
+        Refusal::Reservation(refusal) => match refusal {
+            R::Denied {
+                denial,
+                remaining: Some(_),
+                ..
+            } => return Outcome::Deny(denial.as_str()),
+            R::Denied {
+                remaining: None, ..
+            } => "Inactive",
+            R::UnitMismatch { .. } => "UnitMismatch",
+            R::BudgetNotFound(_) => "BudgetNotFound",
+            R::Expired(_) => "Expired",
+            R::Finalized { .. } => "Finalized",
+            R::OverageRejected { .. } => "OverageRejected",
+            R::TooManyExtensions(_) => "TooManyExtensions",
+            other => panic!("{other:?}"),
+        },
+        Refusal::Access(AccessRefusal::IdempotencyMismatch) => "IdempotencyMismatch",
+        Refusal::Tenant(TenantRefusal::Closed(_)) => "TenantClosed",
+        Refusal::Tenant(TenantRefusal::Suspended(_)) => "TenantSuspended",
         other => panic!("{other:?}"),
-    }
+    })
 }
 
 pub fn charged(value: i64, balances: &[Balance]) -> Outcome {
@@ -153,7 +167,7 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             .map(|((_, scope, unit), book)| ((scope.clone(), *unit), *book))
             .collect();
         expected.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let units = page.rows.iter().map(|balance| balance.unit);
+        let units = page.rows.iter().map(|balance| balance.spent.unit());
         let found: Vec<_> = books(&page.rows)
             .into_iter()
             .zip(units)

@@ -1,10 +1,13 @@
 //! Takes one step on both sides.
 
+use budget_authority::domain::amount::Amount;
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Cause;
 use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::refusal::Denial;
 use budget_authority::ledger::{
-    Commit, Decide, Decision, Extend, Post, Release, Reserve, Reserved,
+    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
+    ReservationExtendRequest,
 };
 use budget_authority::store::runtime::expire::expire_tenant;
 
@@ -69,32 +72,28 @@ pub async fn run(
             let (who, path) = subject(fixture, tenant, place);
             let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {amount} {policy:?} {dry}");
-            let request = Reserve {
+            let request = ReservationCreateRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed(&hash),
                 subject: who,
                 action: action(),
                 estimate: amount_of(unit, amount),
                 ttl_ms: None,
-                grace_ms: 5_000,
+                grace_period_ms: 5_000,
                 overage_policy: policy,
                 dry_run: dry,
                 metadata: None,
+                observe_mode: None,
             };
+            let request = hashed(request, &hash);
             let answer = fixture
                 .ledger
                 .reserve(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
             let response = match answer {
-                Ok(Reserved::Held { balances, .. }) => charged(0, &balances),
-                Ok(Reserved::DryRun {
-                    decision: Decision::Allow { balances, .. },
-                    ..
-                }) => charged(0, &balances),
-                Ok(Reserved::DryRun {
-                    decision: Decision::Deny(denial),
-                    ..
-                }) => Outcome::Deny(denial.as_str()),
+                Ok(reserved) => match reserved.reason_code {
+                    Some(reason) => denied(&reason),
+                    None => charged(0, &reserved.balances.expect("allowed")),
+                },
                 Err(error) => refused(error),
             };
             let entry = (tenant, "reserve", format!("key-{key_number}"));
@@ -126,20 +125,21 @@ pub async fn run(
             let (who, path) = subject(fixture, tenant, place);
             let unit = UNITS[unit];
             let hash = format!("{path} {unit} {amount}");
-            let request = Decide {
+            let request = DecisionRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed(&hash),
                 subject: who,
                 action: action(),
                 estimate: amount_of(unit, amount),
+                metadata: None,
             };
+            let request = hashed(request, &hash);
             let answer = fixture
                 .ledger
                 .decide(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let response = match answer.map(|decided| decided.decision) {
-                Ok(Decision::Allow { .. }) => Outcome::Extended,
-                Ok(Decision::Deny(denial)) => Outcome::Deny(denial.as_str()),
+            let response = match answer.map(|decided| decided.reason_code) {
+                Ok(None) => Outcome::Extended,
+                Ok(Some(reason)) => denied(&reason),
                 Err(error) => refused(error),
             };
             let entry = (tenant, "decide", format!("key-{key_number}"));
@@ -170,9 +170,8 @@ pub async fn run(
             let (who, path) = subject(fixture, tenant, place);
             let (unit, policy) = (UNITS[unit], OveragePolicy::ALL.get(policy).copied());
             let hash = format!("{path} {unit} {actual} {policy:?}");
-            let request = Post {
+            let request = EventCreateRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed(&hash),
                 subject: who,
                 action: action(),
                 actual: amount_of(unit, actual),
@@ -181,12 +180,16 @@ pub async fn run(
                 client_time_ms: None,
                 metadata: None,
             };
+            let request = hashed(request, &hash);
             let answer = fixture
                 .ledger
-                .post(&fixture.callers[tenant], &request, &fixture.cause(tenant))
+                .charge(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
             let response = match answer {
-                Ok(posted) => charged(posted.charged, &posted.balances),
+                Ok(posted) => {
+                    let charged_value = posted.charged.map_or(actual, Amount::value);
+                    charged(charged_value, &posted.balances)
+                }
                 Err(error) => refused(error),
             };
             let entry = (tenant, "post", format!("key-{key_number}"));
@@ -219,20 +222,24 @@ pub async fn run(
                 UNITS[usize::from(held_unit == UNITS[0])]
             };
             let hash = format!("commit {unit} {actual}");
-            let request = Commit {
-                reservation_id: id,
+            let request = CommitRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed(&hash),
                 actual: amount_of(unit, actual),
                 metrics: None,
                 metadata: None,
             };
+            let request = hashed(request, &hash);
             let answer = fixture
                 .ledger
-                .commit(&fixture.callers[tenant], &request, &fixture.cause(tenant))
+                .commit(
+                    &fixture.callers[tenant],
+                    &id,
+                    &request,
+                    &fixture.cause(tenant),
+                )
                 .await;
             let response = match answer {
-                Ok(committed) => charged(committed.charged, &committed.balances),
+                Ok(committed) => charged(committed.charged.value(), &committed.balances),
                 Err(error) => refused(error),
             };
             (
@@ -253,19 +260,18 @@ pub async fn run(
             let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
-            let request = Release {
-                reservation_id: id,
+            let request = ReleaseRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed("release"),
                 reason: None,
             };
+            let request = hashed(request, "release");
             let caller = Caller::Tenant(fixture.callers[tenant].clone());
             let answer = fixture
                 .ledger
-                .release(&caller, &request, &fixture.cause(tenant))
+                .release(&caller, &id, &request, &fixture.cause(tenant))
                 .await;
             let response = match answer {
-                Ok(released) => charged(released.released, &released.balances),
+                Ok(released) => charged(released.released.value(), &released.balances),
                 Err(error) => refused(error),
             };
             (
@@ -280,16 +286,15 @@ pub async fn run(
             let Some((index, tenant, id)) = pick(fixture, model, which).await else {
                 return Ok(());
             };
-            let request = Extend {
-                reservation_id: id,
+            let request = ReservationExtendRequest {
                 idempotency_key: key(key_number),
-                payload_hash: hashed("extend"),
                 extend_by_ms: 1_000,
                 metadata: None,
             };
+            let request = hashed(request, "extend");
             let response = match fixture
                 .ledger
-                .extend(&fixture.callers[tenant], &request)
+                .extend(&fixture.callers[tenant], &id, &request)
                 .await
             {
                 Ok(_) => Outcome::Extended,
@@ -339,4 +344,9 @@ pub async fn run(
     compare(fixture, model)
         .await
         .map_err(|difference| format!("after step {number}: {difference}"))
+}
+
+fn denied(reason_code: &str) -> Outcome {
+    let denial = Denial::parse(reason_code).expect("a known reason");
+    Outcome::Deny(denial.as_str())
 }

@@ -5,7 +5,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, Object, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::api::dialect::Dialect;
+use super::dialect::Dialect;
 
 /// Names one piece of signed evidence and where to read it. Its members are named by the dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]

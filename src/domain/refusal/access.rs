@@ -1,0 +1,115 @@
+//! Refusals of the caller, whatever the operation.
+
+use std::fmt;
+
+/// Why the caller may not do what they ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessRefusal {
+    /// The API key is not valid.
+    Unauthorized(BadKey),
+    /// On the runtime plane: the API key lacks this permission.
+    Forbidden(String),
+    /// The API key is restricted to other scopes.
+    ScopeForbidden,
+    /// The request names another tenant than the API key's.
+    OtherTenant,
+    /// The idempotency key was first used with another request.
+    IdempotencyMismatch,
+}
+
+/// Why an API key is not good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadKey {
+    /// The text is none that a key of this deployment could have.
+    Malformed,
+    /// No record stands under the visible prefix.
+    NotFound,
+    /// The secret is another one.
+    Invalid,
+    /// An operator revoked it, or its tenant was closed.
+    Revoked,
+    /// Its time is over.
+    Expired,
+    /// The record belongs to another tenant than it did.
+    NotOwned,
+}
+
+impl BadKey {
+    /// Reads the word that scripts use.
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "KEY_NOT_FOUND" => Self::NotFound,
+            "INVALID_KEY" => Self::Invalid,
+            "KEY_REVOKED" => Self::Revoked,
+            "KEY_EXPIRED" => Self::Expired,
+            "KEY_NOT_OWNED_BY_TENANT" => Self::NotOwned,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for BadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed | Self::NotFound => "KEY_NOT_FOUND: no such API key",
+            Self::Invalid => "INVALID_KEY: the API key is wrong",
+            Self::Revoked => "KEY_REVOKED: the API key has been revoked",
+            Self::Expired => "KEY_EXPIRED: the API key has expired",
+            Self::NotOwned => "KEY_NOT_OWNED_BY_TENANT: the API key belongs to no tenant",
+        })
+    }
+}
+
+/// What is wrong with the credential of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadCredential {
+    /// There is no API key.
+    NoKey,
+    /// There is no admin key.
+    NoAdminKey,
+    /// The API key is not good.
+    Key(BadKey),
+    /// The admin key is none of those configured.
+    AdminKey,
+}
+
+impl BadCredential {
+    /// The word of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoKey | Self::NoAdminKey => "no_key",
+            Self::Key(BadKey::Malformed) => "invalid_format",
+            Self::Key(BadKey::NotFound) => "key_not_found",
+            Self::Key(BadKey::Invalid) => "wrong_secret",
+            Self::Key(BadKey::Revoked) => "key_revoked",
+            Self::Key(BadKey::Expired) => "key_expired",
+            Self::Key(BadKey::NotOwned) => "no_tenant",
+            Self::AdminKey => "wrong_admin_key",
+        }
+    }
+
+    /// The word of events, which know fewer; `None` where no key was used.
+    pub fn failure_reason(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoKey | Self::NoAdminKey => return None,
+            Self::Key(BadKey::Malformed) => "invalid_format",
+            Self::Key(BadKey::Revoked) => "key_revoked",
+            Self::Key(BadKey::Expired) => "key_expired",
+            // A wrong secret makes a key that does not exist.
+            Self::Key(BadKey::NotFound | BadKey::Invalid | BadKey::NotOwned) | Self::AdminKey => {
+                "key_not_found"
+            }
+        })
+    }
+}
+
+impl fmt::Display for BadCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKey => f.write_str("Missing API key"),
+            Self::NoAdminKey => f.write_str("Missing admin key"),
+            Self::Key(why) => why.fmt(f),
+            Self::AdminKey => f.write_str("Invalid admin key"),
+        }
+    }
+}

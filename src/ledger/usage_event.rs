@@ -1,0 +1,145 @@
+//! Charging what was already used, without a reservation.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::attempts::Attempt;
+use super::{Ledger, amount, facts};
+use crate::domain::action::{Action, Metrics};
+use crate::domain::amount::Amount;
+use crate::domain::budget::Balance;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::Cause;
+use crate::domain::fields::object;
+use crate::domain::ids::{IdempotencyKey, PostId};
+use crate::domain::json::FreeObject;
+use crate::domain::payload_hash::Hashed;
+use crate::domain::policy::OveragePolicy;
+use crate::domain::subject::Subject;
+use crate::store::OperationError;
+use crate::store::runtime::usage_event::{USAGE_EVENT, UsageEvent, UsageEventReply};
+use crate::store::runtime::{Target, balances, policy_words};
+
+object! {
+    /// Reports an action after it was taken.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct EventCreateRequest: Read {
+        /// Identifies this report: the same key charges once.
+        pub idempotency_key: IdempotencyKey,
+        /// Whom the request charges.
+        pub subject: Subject,
+        /// What was done.
+        pub action: Action,
+        /// What it cost.
+        pub actual: Amount,
+        /// What happens where less remains than it cost. Policy, budget and tenant can set the default.
+        pub overage_policy: Option<OveragePolicy> { default: OveragePolicy::DEFAULT },
+        /// What the client measured.
+        pub metrics: Option<Metrics>,
+        /// When it happened by the client's clock, in milliseconds since the epoch. Stored; decides nothing.
+        pub client_time_ms: Option<i64> { range: 0.. },
+        /// Data that the client chooses.
+        pub metadata: Option<FreeObject>,
+    }
+}
+
+/// The only status of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum EventStatus {
+    /// Charged.
+    Applied,
+}
+
+/// What was charged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventCreateResponse {
+    /// Status of the report.
+    pub status: EventStatus,
+    /// Names the charge.
+    #[schema(value_type = String)]
+    pub event_id: PostId,
+    /// What every budget was charged. Absent when that is all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub charged: Option<Amount>,
+    /// The budgets that were charged, root first, after the charge.
+    #[schema(required = false)]
+    pub balances: Vec<Balance>,
+}
+
+impl Ledger {
+    /// Charges every budgeted scope of a subject. Repeating it under one key charges once.
+    ///
+    /// # Errors
+    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/usage_event.lua`.
+    pub async fn charge(
+        &self,
+        caller: &RuntimeCaller,
+        body: &Hashed<EventCreateRequest>,
+        cause: &Cause,
+    ) -> Result<EventCreateResponse, OperationError> {
+        let (request, secret) = (&body.request, self.store.secret().await?);
+        let event_id = PostId::derive(secret, &caller.tenant, &request.idempotency_key);
+        let scope_path = self.own_scope(caller, &request.subject).await?;
+        let mut kept = facts::of_request(&request.subject, &request.action);
+        kept.extend(facts::given([
+            ("idempotency_key", Some(request.idempotency_key.to_string())),
+            ("metrics", request.metrics.as_ref().map(facts::json)),
+            (
+                "metadata",
+                request.metadata.as_ref().map(facts::object_text),
+            ),
+            (
+                "client_time_ms",
+                request.client_time_ms.map(|ms| ms.to_string()),
+            ),
+        ]));
+        let (unit, context) = (request.actual.unit(), cause.lines());
+        let target = Target::Scope(&scope_path, request.actual);
+        let call = |attempt: &Attempt| UsageEvent {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            payload_hash: body.payload_hash.as_str(),
+            scope_path: scope_path.as_str(),
+            unit: unit.as_str(),
+            actual: request.actual.value(),
+            requested_overage_policy: request.overage_policy.map(OveragePolicy::as_str),
+            swept_until_ms: attempt.swept_until_ms,
+            event_id: event_id.as_str(),
+            policy: policy_words(attempt.policy.policy.as_deref()),
+            context: &context,
+            action_kind: &request.action.kind,
+            policies_version: attempt.policy.version.to_string(),
+            policy_from_ms: attempt.policy.from_ms,
+            policy_until_ms: attempt.policy.until_ms,
+            kept: &kept,
+        };
+        let (charged, balances) = match self.decided(&caller.tenant, target, call).await? {
+            UsageEventReply::Applied {
+                charged,
+                depths,
+                snapshots,
+                ..
+            } => {
+                let balances = balances(&USAGE_EVENT, &scope_path, unit, &depths, &snapshots)?;
+                (charged, balances)
+            }
+            UsageEventReply::Replayed { record, .. } => {
+                (record.integer("charged")?, record.balances("create")?)
+            }
+        };
+        let capped = charged < request.actual.value();
+        let charged = capped.then(|| amount("charged", unit, charged));
+        Ok(EventCreateResponse {
+            status: EventStatus::Applied,
+            event_id,
+            charged: charged.transpose()?,
+            balances,
+        })
+    }
+}

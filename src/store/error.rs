@@ -1,0 +1,38 @@
+//! Why an operation did not do what it is for.
+
+use crate::domain::record::RecordError;
+use crate::domain::refusal::Refusal;
+use crate::driver::error::StoreError;
+use crate::store::admin::policies::PolicyLoadError;
+
+/// Why an operation did not do what it is for.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The service says no; nothing was changed.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// The store could not answer, or its reply cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A field of a record cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A record that the operation depends on cannot be read; named by its key.
+    #[error("the record `{0}` is corrupt")]
+    Corrupt(String),
+}
+
+impl<R: Into<Refusal>> From<R> for OperationError {
+    fn from(refusal: R) -> Self {
+        Self::Refused(refusal.into())
+    }
+}
+
+impl From<PolicyLoadError> for OperationError {
+    fn from(error: PolicyLoadError) -> Self {
+        match error {
+            PolicyLoadError::Store(error) => Self::Store(error),
+            PolicyLoadError::Record(error) => Self::Record(error),
+        }
+    }
+}
