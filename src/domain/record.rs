@@ -162,6 +162,16 @@ pub fn set_fields(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// What audit entries have of changes: the values that are set, except the data that operators choose.
+pub fn audited(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
+    let changes = changes
+        .into_iter()
+        .filter(|change| change.member != "metadata");
+    changes
+        .filter_map(|change| Some((change.audited, change.value?)))
+        .collect()
+}
+
 impl<T: Stored> Recorded for T {
     fn read_from(record: &Record, field: &str) -> Result<Option<Self>, RecordError> {
         let read = |text| T::from_field(field, text).ok_or_else(|| RecordError::of(field));

@@ -58,4 +58,5 @@ fragments! {
     "admin/webhook",
     "admin/counts",
     "admin/failing",
+    "admin/record_changes",
 }

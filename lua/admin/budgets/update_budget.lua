@@ -2,8 +2,6 @@
 --[[ Written by `make signatures`, from the declaration in src/store.
 Changes what an operator set on a ledger, and computes anew whether it is over its limit.
 
-Of overage_policy and metadata, '' keeps what is stored and - removes it.
-
 KEYS[1]   write  tenant_key             hash    tenant:<tenant>
 KEYS[2]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
 KEYS[3]   write  event_log              stream  events:<tenant>:<day>
@@ -15,17 +13,17 @@ KEYS[8]   write  unsealed               set     unsealed
 KEYS[9]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
 KEYS[10]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
-ARGV[1]     day              yyyymmdd
-ARGV[2]     day_start_ms     int64
-ARGV[3]     tenant           text
-ARGV[4]     scope            text
-ARGV[5]     unit             text
-ARGV[6]     overdraft_limit  int64 or ''
-ARGV[7]     overage_policy   text
-ARGV[8]     metadata         text         JSON.
-ARGV[9]     payload_hash     text
-ARGV[10]    context          text         The request cause, lines of name and value.
-ARGV[11..]  audit            to the end   Names and values of the audit entry, except the resource.
+ARGV[1]                 day              yyyymmdd
+ARGV[2]                 day_start_ms     int64
+ARGV[3]                 tenant           text
+ARGV[4]                 scope            text
+ARGV[5]                 unit             text
+ARGV[6]                 overdraft_limit  int64 or ''
+ARGV[7]                 payload_hash     text
+ARGV[8]                 context          text            The request cause, lines of name and value.
+ARGV[9]                 changes          n, then n more
+    A member of the request, the field of the record, then = and the value, or '' to remove the field.
+ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry, except the resource.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
@@ -36,12 +34,13 @@ Writes:
 ]]
 local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt, idempotency
   = unpack(KEYS)
-local day, day_start_ms, tenant, scope, unit, overdraft_limit, overage_policy, metadata, payload_hash, context
-  = unpack(ARGV, 1, 10)
-local audit_from = 11
+local day, day_start_ms, tenant, scope, unit, overdraft_limit, payload_hash, context = unpack(ARGV, 1, 8)
+local changes_from = 10
+local changes_to = 9 + ARGV[9]
+local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, ledger/over_limit_or_in_debt, log/events, log/audit
--- @include access/idempotency
+-- @include admin/record_changes, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -56,29 +55,22 @@ local ledger_id = budget and redis.call('HGET', budget_key, 'ledger_id')
 local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit)
 if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end
 if budget.status == 'CLOSED' then return {'budget_closed'} end
-local set, removed, changed = {'updated_at_ms', now}, {}, false
+local set, removed, changed = record_changes(budget_key, changes_from, changes_to)
 if overdraft_limit ~= '' then
-  limit, changed = int64(overdraft_limit), overdraft_limit ~= budget.limit
+  limit = int64(overdraft_limit)
+  if overdraft_limit ~= budget.limit then changed[#changed + 1] = 'overdraft_limit' end
   set[#set + 1], set[#set + 2] = 'overdraft_limit', overdraft_limit
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end
-for _, member in ipairs({{'commit_overage_policy', overage_policy}, {'metadata', metadata}}) do
-  local name, value = member[1], member[2]
-  local stored = value ~= '' and redis.call('HGET', budget_key, name)
-  if value == '-' and stored then removed[#removed + 1], changed = name, true end
-  if value ~= '' and value ~= '-' and stored ~= value then
-    set[#set + 1], set[#set + 2], changed = name, value, true
-  end
-end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is changed.
 if over ~= budget.over then over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, debt, over) end
-redis.call('HSET', budget_key, unpack(set))
+redis.call('HSET', budget_key, 'updated_at_ms', now, unpack(set))
 if #removed > 0 then redis.call('HDEL', budget_key, unpack(removed)) end
 local events = events_new(event_log, outbox, tenant, day, now, context)
-if changed then
+if #changed > 0 then
   event_append(events, 'budget.updated', scope, {'data.ledger_id', ledger_id, 'data.unit', unit,
     'data.operation', 'UPDATE'})
 end

@@ -43,7 +43,7 @@ local changes_to = 10 + ARGV[10]
 local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
--- @include log/audit, access/idempotency
+-- @include log/audit, admin/record_changes, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -62,15 +62,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == '') then return {tenant_refused} end
 local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
 if named and named ~= policy_id then return {'duplicate'} end
-local set, removed, changed = {}, {}, {}
-for i = changes_from, changes_to, 3 do
-  local member, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  value = value ~= '' and value:sub(2)
-  if redis.call('HGET', policy, field) ~= value then
-    if value then set[#set + 1], set[#set + 2] = field, value else removed[#removed + 1] = field end
-    if changed[#changed] ~= member then changed[#changed + 1] = member end
-  end
-end
+local set, removed, changed = record_changes(policy, changes_from, changes_to)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.

@@ -17,18 +17,19 @@ KEYS[9]   write  closings     zset    closings
 KEYS[10]  write  counts       hash    counts
 KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
-ARGV[1]                day                    yyyymmdd
-ARGV[2]                day_start_ms           int64
-ARGV[3]                tenant                 text
-ARGV[4]                wanted                 text or ''      A status.
-ARGV[5]                payload_hash           text
-ARGV[6]                context                text            The request cause, lines of name and value.
-ARGV[7]                correlation_id         text            Of a close.
-ARGV[8]                parent_correlation_id  text or ''      Of tenant.closed, where it differs.
-ARGV[9]                request_part_ms        int64
+ARGV[1]                 day                    yyyymmdd
+ARGV[2]                 day_start_ms           int64
+ARGV[3]                 tenant                 text
+ARGV[4]                 wanted                 text or ''      A status.
+ARGV[5]                 payload_hash           text
+ARGV[6]                 context                text            The request cause, lines of name and value.
+ARGV[7]                 correlation_id         text            Of a close.
+ARGV[8]                 parent_correlation_id  text or ''      Of tenant.closed, where it differs.
+ARGV[9]                 request_part_ms        int64
     For so long the request itself works on a close, then others may.
-ARGV[10]               fields                 n, then n more  Names and values to be set, '' to remove one.
-ARGV[fields_to + 1..]  audit                  to the end      Names and values of the audit entry.
+ARGV[10]                changes                n, then n more
+    A member of the request, the field of the record, then = and the value, or '' to remove the field.
+ARGV[changes_to + 1..]  audit                  to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | not_found | tenant_unreadable | leaving_closed |
@@ -41,12 +42,12 @@ local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, 
   = unpack(KEYS)
 local day, day_start_ms, tenant, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms
   = unpack(ARGV, 1, 9)
-local fields_from = 11
-local fields_to = 10 + ARGV[10]
-local audit_from = fields_to + 1
+local changes_from = 11
+local changes_to = 10 + ARGV[10]
+local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, admin/counts, log/events, admin/tenant_flip, log/audit
--- @include admin/closing_request, access/idempotency
+-- @include admin/closing_request, admin/record_changes, access/idempotency
 local SETTINGS = {default_commit_overage_policy = true, default_reservation_ttl_ms = true,
   max_reservation_ttl_ms = true, max_reservation_extensions = true}
 
@@ -60,14 +61,10 @@ local refused, settings = tenant_refusal(tenant_key)
 if refused == 'tenant_unreadable' then return {refused} end
 local status = settings[TENANT_STATUS]
 if status == 'CLOSED' and wanted ~= '' and wanted ~= 'CLOSED' then return {'leaving_closed'} end
-local set, removed, changed, of_settings = {'updated_at_ms', now}, {}, {}, true
-for i = fields_from, fields_to, 2 do
-  local name, value = ARGV[i], ARGV[i + 1]
-  if (redis.call('HGET', tenant_key, name) or '') ~= value then
-    changed[#changed + 1], of_settings = name, of_settings and SETTINGS[name]
-    if value == '' then removed[#removed + 1] = name else set[#set + 1], set[#set + 2] = name, value end
-  end
-end
+local set, removed, changed = record_changes(tenant_key, changes_from, changes_to)
+set[#set + 1], set[#set + 2] = 'updated_at_ms', now
+local of_settings = true
+for _, member in ipairs(changed) do of_settings = of_settings and SETTINGS[member] end
 local flips = wanted ~= '' and wanted ~= status
 local first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0

@@ -5,6 +5,7 @@ use crate::admin::{Admin, AdminError, Parts, Request, refuse};
 use crate::domain::amount::Unit;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::ids::TenantId;
+use crate::domain::record::audited;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::{BudgetScope, Level};
 use crate::store::admin::Pairs;
@@ -31,11 +32,7 @@ impl Admin {
                 .overdraft_limit
                 .map(|limit| ("metadata.overdraft_limit", limit.value().to_string())),
         );
-        let told = update
-            .fields()
-            .into_iter()
-            .filter(|change| change.member != "metadata");
-        audit.extend(told.filter_map(|change| Some((change.audited, change.value?))));
+        audit.extend(audited(update.fields()));
         let parts = Parts::of(request, "updateBudget", audit);
         let ledger = name(&tenant, scope, unit);
         let record = self

@@ -62,10 +62,16 @@ impl Admin {
     pub async fn overview_now(&self) -> Result<AdminOverviewResponse, AdminError> {
         let store = &self.store;
         let totals = store.totals().await?;
-        let over = store.strained(&totals.strained, Strain::OverLimit, ROWS);
+        let fields = OverLimitScope::field_names();
+        let over = store.strained(&totals.strained, Strain::OverLimit, ROWS, &fields);
         let over = over.await?;
-        let debt = store.strained(&totals.strained, Strain::Debt, ROWS).await?;
-        let failing = store.failing_webhooks(&totals.failing_in, ROWS).await?;
+        let fields = DebtScope::field_names();
+        let debt = store.strained(&totals.strained, Strain::Debt, ROWS, &fields);
+        let debt = debt.await?;
+        let fields = FailingWebhookSummary::field_names();
+        let failing = store
+            .failing_webhooks(&totals.failing_in, ROWS, &fields)
+            .await?;
         let mut over_limit_scopes = readable(&over.worst, "scope", OverLimitScope::from_record);
         let mut debt_scopes = readable(&debt.worst, "scope", DebtScope::from_record);
         // What has changed since the index was read is left out. Its scores are doubles; the figures are exact.

@@ -6,6 +6,7 @@ use crate::admin::audit::entry;
 use crate::admin::tenants::closing::{Closer, REQUEST_PART, TAKE_OVER, Turn};
 use crate::admin::{Admin, AdminError, Parts, Request};
 use crate::domain::ids::TenantId;
+use crate::domain::record::audited;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 use crate::store::admin::Pairs;
 use crate::store::admin::tenants::Close;
@@ -77,10 +78,5 @@ fn told(update: &TenantUpdateRequest) -> Pairs {
     let status = update
         .status
         .map(|status| ("metadata.new_status", status.to_string()));
-    let changes = update
-        .fields()
-        .into_iter()
-        .filter(|change| change.member != "metadata");
-    let told = changes.filter_map(|change| Some((change.audited, change.value?)));
-    status.into_iter().chain(told).collect()
+    status.into_iter().chain(audited(update.fields())).collect()
 }

@@ -3,20 +3,16 @@
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::BudgetUpdateRequest;
-use crate::domain::fields::Patch;
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::json::FreeObject;
 use crate::domain::record::Record;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopePath;
-use crate::store::admin::{AdminError, Change};
+use crate::store::admin::{AdminError, Change, Changes, changes_of};
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store};
 
 signature! {
     /// Changes what an operator set on a ledger, and computes anew whether it is over its limit.
-    ///
-    /// Of overage_policy and metadata, '' keeps what is stored and - removes it.
     UPDATE_BUDGET: UpdateBudget -> UpdateBudgetReply = "admin/budgets/update_budget";
     names { partition: Partition, digest: Option<&'a str> }
     keys of partition {
@@ -30,12 +26,11 @@ signature! {
         scope: &'a str,
         unit: &'a str,
         overdraft_limit: Option<i64>,
-        overage_policy: &'a str,
-        /// JSON.
-        metadata: &'a str,
         payload_hash: &'a str,
         /// The request cause, lines of name and value.
         context: &'a str,
+        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
+        changes: Changes<'a>,
         /// Names and values of the audit entry, except the resource.
         audit: &'a [Pair],
     }
@@ -100,6 +95,7 @@ impl Store {
         update: &BudgetUpdateRequest,
         change: &Change<'_>,
     ) -> Result<Record, AdminError> {
+        let changes = update.fields();
         let call = UpdateBudget {
             partition: ledger.tenant.partition(),
             digest: change.idempotency,
@@ -107,10 +103,9 @@ impl Store {
             scope: ledger.scope.as_str(),
             unit: ledger.unit.as_str(),
             overdraft_limit: update.overdraft_limit.map(|limit| limit.value()),
-            overage_policy: patched(&update.commit_overage_policy, |policy| policy.as_str()),
-            metadata: patched(&update.metadata, FreeObject::as_str),
             payload_hash: change.payload_hash,
             context: change.cause,
+            changes: changes_of(&changes),
             audit: change.audit,
         };
         match self.run(&call).await? {
@@ -153,14 +148,5 @@ impl Store {
             Err(Refused::NotFound) => Err(AdminRefusal::BudgetNotFound.into()),
             Err(refused) => Err(refused.into()),
         }
-    }
-}
-
-/// As the script reads it: nothing stays, `-` takes out. No value is just that: one is a word, the other an object.
-fn patched<T>(patch: &Patch<T>, text: impl Fn(&T) -> &str) -> &str {
-    match patch {
-        Patch::Keep => "",
-        Patch::Clear => "-",
-        Patch::Set(value) => text(value),
     }
 }

@@ -27,11 +27,12 @@ use super::signature::{FlatRecord, Refused, signature};
 use super::{Pair, Store};
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::record::{Record, RecordError};
+use crate::domain::record::{FieldChange, Record, RecordError};
 use crate::domain::refusal::TooManyToSort;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::driver::error::StoreError;
 use crate::driver::reply::unknown;
+use crate::driver::script::Counted;
 
 signature! {
     /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
@@ -86,6 +87,18 @@ signature! {
 
 /// Names and values.
 pub type Pairs = Vec<Pair>;
+
+/// What a request changes of a record, as scripts take it: the member, the field, then `=` and the value or nothing.
+pub type Changes<'a> = Counted<Vec<(&'a str, &'a str, Option<String>)>>;
+
+/// The changes for a script.
+fn changes_of(changes: &[FieldChange]) -> Changes<'_> {
+    let argument = |change: &FieldChange| {
+        let value = change.value.as_ref().map(|value| format!("={value}"));
+        (change.member, change.field, value)
+    };
+    Counted(changes.iter().map(argument).collect())
+}
 
 /// Why an operation of the admin plane did not do what it is for.
 #[derive(Debug, thiserror::Error)]

@@ -72,25 +72,6 @@ pub struct Strained {
     pub worst: Vec<Record>,
 }
 
-/// What the overview shows of a strained ledger.
-const LEDGER_FIELDS: [&str; 7] = [
-    "scope",
-    "unit",
-    "allocated",
-    "remaining",
-    "debt",
-    "overdraft_limit",
-    "is_over_limit",
-];
-
-/// What it shows of a subscription.
-const WEBHOOK_FIELDS: [&str; 4] = [
-    "subscription_id",
-    "url",
-    "consecutive_failures",
-    "last_failure_at_ms",
-];
-
 impl Store {
     /// The counts of all partitions, summed up.
     ///
@@ -191,6 +172,7 @@ impl Store {
         partitions: &[Partition],
         strain: Strain,
         rows: usize,
+        fields: &[&str],
     ) -> Result<Strained, StoreError> {
         let (walk, [high, low]) = strain.scores();
         let commands = partitions.iter().flat_map(|partition| {
@@ -225,10 +207,10 @@ impl Store {
             let key = self
                 .keys()
                 .budget(tenant.partition(), tenant.as_str(), unit, scope);
-            Some(fields_of(key, &LEDGER_FIELDS))
+            Some(fields_of(key, fields))
         };
         let commands: Vec<_> = names.iter().filter_map(ledger).collect();
-        let worst = self.records(&commands, &LEDGER_FIELDS).await?;
+        let worst = self.records(&commands, fields).await?;
         Ok(Strained { count, worst })
     }
 
@@ -240,6 +222,7 @@ impl Store {
         &self,
         partitions: &[Partition],
         rows: usize,
+        fields: &[&str],
     ) -> Result<Vec<Record>, StoreError> {
         let worst = |partition: &Partition| {
             let key = self.keys().failing(*partition);
@@ -260,8 +243,8 @@ impl Store {
             found.extend(rows.into_iter().map(|(id, score)| (score, key(&id))));
         }
         let keys = highest(found, rows).into_iter();
-        let commands: Vec<_> = keys.map(|key| fields_of(key, &WEBHOOK_FIELDS)).collect();
-        self.records(&commands, &WEBHOOK_FIELDS).await
+        let commands: Vec<_> = keys.map(|key| fields_of(key, fields)).collect();
+        self.records(&commands, fields).await
     }
 
     /// What is there of some records.

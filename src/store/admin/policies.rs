@@ -8,7 +8,9 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, Change, GetRecord, Pairs, caller_words, creation_refused};
+use crate::store::admin::{
+    AdminError, Change, Changes, GetRecord, Pairs, caller_words, changes_of, creation_refused,
+};
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store, StoreError};
 
@@ -70,7 +72,7 @@ signature! {
         /// The request cause, lines of name and value.
         context: &'a str,
         /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
-        changes: Counted<Vec<(&'a str, &'a str, Option<String>)>>,
+        changes: Changes<'a>,
         /// Names and values of the audit entry, except the pattern.
         audit: &'a [Pair],
     }
@@ -229,10 +231,6 @@ impl Store {
     ) -> Result<Record, AdminError> {
         let (key_hash, key_id) = caller_words(caller);
         let name = changes.iter().find(|change| change.member == "name");
-        let sent = |change: &FieldChange| {
-            let value = change.value.as_ref().map(|value| format!("={value}"));
-            (change.member, change.field, value)
-        };
         let call = UpdatePolicy {
             partition: policy_id.partition(),
             key_id,
@@ -244,7 +242,7 @@ impl Store {
             version,
             payload_hash: change.payload_hash,
             context: change.cause,
-            changes: Counted(changes.iter().map(sent).collect()),
+            changes: changes_of(changes),
             audit: change.audit,
         };
         match self.run(&call).await? {

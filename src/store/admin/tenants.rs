@@ -12,7 +12,7 @@ use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, Change, GetRecord, Stored};
+use crate::store::admin::{AdminError, Change, Changes, GetRecord, Stored, changes_of};
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store};
 
@@ -72,8 +72,8 @@ signature! {
         parent_correlation_id: Option<&'a str>,
         /// For so long the request itself works on a close, then others may.
         request_part_ms: i64,
-        /// Names and values to be set, '' to remove one.
-        fields: Counted<Vec<Pair>>,
+        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
+        changes: Changes<'a>,
         /// Names and values of the audit entry.
         audit: &'a [Pair],
     }
@@ -161,8 +161,7 @@ impl Store {
         close: &Close<'_>,
         change: &Change<'_>,
     ) -> Result<UpdatedTenant, AdminError> {
-        let changes = update.fields().into_iter();
-        let changes = changes.map(|change| (change.field, change.value.unwrap_or_default()));
+        let changes = update.fields();
         let request_part_ms = i64::try_from(close.request_part.as_millis()).unwrap_or(i64::MAX);
         let call = UpdateTenant {
             partition: tenant.partition(),
@@ -174,7 +173,7 @@ impl Store {
             correlation_id: close.correlation_id,
             parent_correlation_id: close.parent_correlation_id,
             request_part_ms,
-            fields: Counted(changes.collect()),
+            changes: changes_of(&changes),
             audit: change.audit,
         };
         let (closing, record) = match self.run(&call).await? {

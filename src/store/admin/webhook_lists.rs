@@ -5,7 +5,7 @@ use redis::Value;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
-use crate::domain::webhook::{Owner, SubscriptionId};
+use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::store::admin::{AdminError, caller_words};
 use crate::store::signature::signature;
 use crate::store::{Store, StoreError};
@@ -32,32 +32,6 @@ signature! {
     replies { unauthorized, forbidden, listed: Listed { last: String, records: Vec<Record> } }
     writes "Nothing."
 }
-
-/// The fields of a record that may be shown: all but the secrets.
-const SHOWN: [&str; 22] = [
-    "subscription_id",
-    "tenant",
-    "name",
-    "description",
-    "url",
-    "event_types",
-    "event_categories",
-    "scope_filter",
-    "thresholds",
-    "header_names",
-    "status",
-    "retry_policy",
-    "disable_after_failures",
-    "consecutive_failures",
-    "created_at_ms",
-    "updated_at_ms",
-    "last_triggered_at_ms",
-    "last_success_at_ms",
-    "last_failure_at_ms",
-    "metadata",
-    "version",
-    "millionths",
-];
 
 /// A page of a tenant's subscriptions.
 #[derive(Debug)]
@@ -140,17 +114,18 @@ impl Store {
         &self,
         subscriptions: &[SubscriptionId],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
+        let fields = Subscription::field_names();
         let command = |id: &SubscriptionId| {
             let key = self.keys().webhook(id.partition(), id.as_str());
             let mut read = redis::cmd("HMGET");
-            read.arg(&key).arg(&SHOWN[..]);
+            read.arg(&key).arg(&fields);
             (key, read)
         };
         let commands: Vec<_> = subscriptions.iter().map(command).collect();
         let replies = self.query_each(&commands).await?;
         let record = |reply: Value| {
             let values = redis::from_redis_value(reply).unwrap_or_default();
-            Record::from_fields(&SHOWN, values)
+            Record::from_fields(&fields, values)
         };
         Ok(replies.into_iter().map(|reply| reply.map(record)).collect())
     }

@@ -21,12 +21,9 @@ keys! { directory "{dir}:" {
 keys! { partition {
     /// A tenant's status, settings and defaults.
     ///
-    /// Fields: `tenant_id`, `name`, `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), `default_commit_overage_policy`,
-    /// `default_reservation_ttl_ms`, `max_reservation_ttl_ms`, `max_reservation_extensions`, `reservation_expiry_policy`,
-    /// `created_at_ms`, *`parent_tenant_id`*, *`metadata`* (JSON), *`updated_at_ms`*, *`suspended_at_ms`*,
-    /// *`closed_at_ms`*, *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one registered), *`longest_life_ms`*
-    /// (if an extension gave a reservation more than 41 days in all), *`policies`* (96 random bits, new with each change
-    /// of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %).
+    /// Also: `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one
+    /// registered), *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
+    /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %).
     tenant: hash = ("tenant:" tenant), "never";
     /// What the keys of tenants start with.
     tenant_prefix: prefix = ("tenant:"), "";
@@ -36,9 +33,8 @@ keys! { partition {
     tenant_ids: hash = ("tenantids"), "never";
     /// One API key without its secret.
     ///
-    /// Fields: `hash` (SHA-256 of the whole text, base64url), `tenant`, `status`, `expires_at_ms`, `permissions` (a blank
-    /// on either side of each), `name`, `created_at_ms`, `key_prefix`, *`description`*, *`scope_filter`* (one entry per
-    /// line), *`metadata`*, *`revoked_at_ms`*, *`revoked_reason`*.
+    /// Also: `hash` (SHA-256 of the whole text, base64url), `permissions` (a blank on either side of each), *`scope_filter`*
+    /// (one entry per line).
     api_key: hash = ("apikey:" key_id), "never";
     /// What the keys of API keys start with.
     api_key_prefix: prefix = ("apikey:"), "";
@@ -48,10 +44,7 @@ keys! { partition {
     expiring: zset = ("expiring"), "an entry with its event";
     /// One policy.
     ///
-    /// Fields: `policy_id`, `tenant`, `name`, `scope_pattern` (lower case), `status`, `priority`, `created_at_ms`,
-    /// `updated_at_ms`, *`description`*, *`caps`* (JSON), *`commit_overage_policy`*, *`default_ttl_ms`*, *`max_ttl_ms`*,
-    /// *`max_extensions`*, *`max_reservations_per_minute`*, *`max_commits_per_minute`*, *`effective_from_ms`*,
-    /// *`effective_until_ms`*.
+    /// Also: `scope_pattern` is in lower case; *`caps`* is JSON.
     policy: hash = ("policy:" policy_id), "never";
     /// What the keys of policies start with.
     policy_prefix: prefix = ("policy:"), "";
@@ -64,10 +57,8 @@ keys! { partition {
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";
     /// One ledger.
     ///
-    /// Fields: `status`, `remaining`, `reserved`, `spent`, `allocated`, `debt`, `overdraft_limit`, `is_over_limit`,
-    /// *`commit_overage_policy`*, `ledger_id`, `tenant`, `scope`, `unit`, `created_at_ms`, `updated_at_ms`, `base_spent`
-    /// and `base_debt` (what purged records charged and owed), `rollover_policy`, *`period_start`*, *`period_end`*,
-    /// *`metadata`*, *`closed_at_ms`*. Always `remaining = allocated - spent - reserved - debt`.
+    /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`metadata`*, *`closed_at_ms`*. Always
+    /// `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
     /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.
     budget_prefix: prefix = ("budget:" tenant ":"), "";
@@ -175,11 +166,8 @@ keys! { partition {
     bulk_rows: hash = ("bulkrow:" claim_id), "TTL of 48 hours";
     /// One webhook subscription, its secrets sealed.
     ///
-    /// Fields: `subscription_id`, `tenant` (the owner), `url`, `event_types` and *`event_categories`* (blanks between),
-    /// `status`, `signing_secret` (encrypted), *`headers`* (encrypted) and *`header_names`*, *`name`*, *`description`*,
-    /// *`scope_filter`*, *`thresholds`*, `retry_policy`, *`metadata`* (JSON), `disable_after_failures`,
-    /// `consecutive_failures`, `millionths` (watched while active), `created_at_ms`, *`updated_at_ms`*, *`last_…_at_ms`*,
-    /// `version` (rises with each change of settings).
+    /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `millionths` (watched while active),
+    /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings).
     webhook: hash = ("webhook:" subscription_id), "when it is deleted";
     /// What the keys of subscriptions start with.
     webhook_prefix: prefix = ("webhook:"), "";

@@ -2,6 +2,11 @@
 
 use std::fmt::Write as _;
 
+use budget_authority::domain::api_key::ApiKey;
+use budget_authority::domain::budget::ledger::BudgetLedger;
+use budget_authority::domain::policy::Policy;
+use budget_authority::domain::tenant::record::Tenant;
+use budget_authority::domain::webhook::Subscription;
 use budget_authority::store::keys::{Key, deployment, directory, partition, views};
 use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
@@ -41,6 +46,14 @@ fn entry(text: &mut String, key: &Key) {
         };
         paragraph(text, &format!("{kind}{}", lines.join(" ")));
         text.push('\n');
+        let mut declared = declared_fields().into_iter().filter(|_| index == 0);
+        if let Some((_, fields)) = declared.find(|(declared, _)| std::ptr::eq(*declared, key)) {
+            // The id of an API key stands in the name of its key.
+            let fields = fields.iter().filter(|field| **field != "key_id");
+            let fields: Vec<_> = fields.map(|field| format!("`{field}`")).collect();
+            paragraph(text, &format!("Fields: {}.", fields.join(", ")));
+            text.push('\n');
+        }
     }
     let writers = scripts(key, Access::Write);
     let readers: Vec<_> = scripts(key, Access::Read)
@@ -59,6 +72,17 @@ fn entry(text: &mut String, key: &Key) {
         let _ = write!(line, " Read by {}.", listed(&readers));
     }
     paragraph(text, &format!("{line} Removed: {}.", key.goes));
+}
+
+/// The records that the domain declares, with the names of their fields.
+fn declared_fields() -> [(&'static Key, Vec<&'static str>); 5] {
+    [
+        (&partition::tenant, Tenant::field_names()),
+        (&partition::api_key, ApiKey::field_names()),
+        (&partition::policy, Policy::field_names()),
+        (&partition::budget, BudgetLedger::field_names()),
+        (&partition::webhook, Subscription::field_names()),
+    ]
 }
 
 fn paragraph(text: &mut String, line: &str) {

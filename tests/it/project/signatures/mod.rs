@@ -8,10 +8,6 @@ mod layout;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use budget_authority::domain::api_key::ApiKey;
-use budget_authority::domain::budget::ledger::BudgetLedger;
-use budget_authority::domain::webhook::Subscription;
-use budget_authority::store::keys::partition;
 use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
 
@@ -69,23 +65,6 @@ fn the_document_of_keys_is_that_of_the_declarations() {
     let written = [before, BEGIN, &document(), END, after].concat();
     accept(&path, &written, &mut stale);
     assert!(stale.is_empty(), "run `make docs`, it rewrites {stale:?}");
-}
-
-#[test]
-fn the_catalogue_names_the_fields_that_records_are_read_from() {
-    let records = [
-        (&partition::api_key, ApiKey::field_names()),
-        (&partition::budget, BudgetLedger::field_names()),
-        (&partition::webhook, Subscription::field_names()),
-    ];
-    for (key, fields) in records {
-        let missing = fields
-            .into_iter()
-            // The id of an API key stands in the name of its key.
-            .filter(|field| *field != "key_id" && !key.holds.contains(&format!("`{field}`")));
-        let missing: Vec<_> = missing.collect();
-        assert!(missing.is_empty(), "{}: {missing:?}", key.name);
-    }
 }
 
 #[test]
