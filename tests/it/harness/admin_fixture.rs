@@ -6,7 +6,7 @@ use budget_authority::admin::{Admin, AdminError, CreatedApiKey, Funding, Request
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::Permission;
-use budget_authority::domain::budget::funding::{FundingOperation, RolloverPolicy};
+use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use budget_authority::domain::caller::{AdminKeys, Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
@@ -103,30 +103,13 @@ pub fn new_tenant(id: &str, name: &str) -> TenantCreateRequest {
 }
 
 pub fn new_key(tenant: &str) -> ApiKeyCreateRequest {
-    ApiKeyCreateRequest {
-        tenant_id: tenant.to_owned(),
-        name: "ci".to_owned(),
-        description: None,
-        permissions: None,
-        scope_filter: None,
-        expires_at: None,
-        metadata: None,
-    }
+    let body = json!({"tenant_id": tenant, "name": "ci"}).to_string();
+    ApiKeyCreateRequest::parse_json(&body).expect("a sound request")
 }
 
 pub fn new_budget(tenant_id: Option<&str>, of: &str, allocated: i64) -> BudgetCreateRequest {
-    BudgetCreateRequest {
-        tenant_id: tenant_id.map(str::to_owned),
-        scope: of.to_owned(),
-        unit: Unit::Tokens,
-        allocated: tokens(allocated),
-        overdraft_limit: None,
-        commit_overage_policy: None,
-        rollover_policy: RolloverPolicy::None,
-        period_start: None,
-        period_end: None,
-        metadata: None,
-    }
+    let body = json!({"tenant_id": tenant_id, "scope": of, "unit": Unit::Tokens, "allocated": tokens(allocated)});
+    BudgetCreateRequest::parse_json(&body.to_string()).expect("a sound request")
 }
 
 pub fn funding(
