@@ -88,21 +88,30 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn balances(&self, operation: &str) -> Result<Vec<Balance>, RecordError> {
-        let (unit, path) = (self.unit()?, self.scope_path()?);
-        let depths = self.text("budgeted")?.split_whitespace();
-        depths
-            .map(|depth| {
-                let field = format!("{operation}.{depth}");
-                balance_at(&path, unit, depth, self.text(&field)?)
-                    .ok_or_else(|| RecordError::of(&field))
-            })
-            .collect()
+        let depths = self.text("budgeted")?;
+        let snapshot = |depth: &str| self.text(&format!("{operation}.{depth}"));
+        let snapshots: Result<Vec<_>, _> = depths.split_whitespace().map(snapshot).collect();
+        balances_at(&self.scope_path()?, self.unit()?, depths, &snapshots?)
     }
 }
 
-/// The ledger of the enclosing scope at `depth` (root is 1), from its figures.
-pub fn balance_at(path: &ScopePath, unit: Unit, depth: &str, snapshot: &str) -> Option<Balance> {
-    let depth: usize = depth.parse().ok()?;
-    let scope = path.with_parents().nth(depth.checked_sub(1)?)?;
-    Balance::from_snapshot(scope, unit, snapshot)
+/// The ledgers of the scopes at these depths of a path (the root's is 1), each from its figures.
+///
+/// # Errors
+/// [`RecordError`] names the depth whose figures are missing or unreadable.
+pub fn balances_at<S: AsRef<str>>(
+    path: &ScopePath,
+    unit: Unit,
+    depths: &str,
+    snapshots: &[S],
+) -> Result<Vec<Balance>, RecordError> {
+    let balance = |(place, depth): (usize, &str)| {
+        let scope = path
+            .with_parents()
+            .nth(depth.parse::<usize>().ok()?.checked_sub(1)?)?;
+        Balance::from_snapshot(scope, unit, snapshots.get(place)?.as_ref())
+    };
+    let depths = depths.split_whitespace().enumerate();
+    let balances = depths.map(|at| balance(at).ok_or_else(|| RecordError::of(at.1)));
+    balances.collect()
 }

@@ -1,13 +1,18 @@
 //! Lists a tenant's ledgers.
 
 use super::Ledger;
+use super::calls::Target;
+use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::scope::SegmentFilter;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::scope::{ScopePath, SegmentFilter};
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::{ExtraTrip, OperationError};
+use crate::store::runtime::balances::{Balances, BalancesReply, LEDGER_FIELDS};
+use crate::store::runtime::fields_of;
+use crate::store::{ExtraTrip, Lane, OperationError};
 
 /// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
 const STEP_LEDGERS: usize = 201;
@@ -64,26 +69,55 @@ impl Walk for BalanceWalk<'_> {
     type Error = OperationError;
 
     async fn step(&mut self) -> Result<Step<Balance>, OperationError> {
-        let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
-            store.metrics().extra_trip(ExtraTrip::Paging);
+            let metrics = self.ledger.store.metrics();
+            metrics.extra_trip(ExtraTrip::Paging);
         }
-        let rows = std::mem::replace(&mut self.rows, STEP_LEDGERS);
-        let found = store
-            .list_balances(self.caller, self.after.as_deref(), rows)
-            .await?;
-        self.after = found.ledgers.last().map(|(entry, _)| entry.clone());
+        let call = Balances {
+            partition: self.caller.partition,
+            key_id: self.caller.key_id.as_str(),
+            key_hash: self.caller.key_hash.as_str(),
+            tenant: self.caller.tenant.as_str(),
+            after: self.after.as_deref(),
+            rows: std::mem::replace(&mut self.rows, STEP_LEDGERS),
+        };
+        let found = self.ledger.run(Lane::Background, Target::Caller, &call);
+        let BalancesReply::Listed {
+            scope_filter,
+            complete,
+            entry_fields: found,
+            ..
+        } = found.await?;
+        self.after = found.last().map(|(entry, _)| entry.clone());
         let is_listed = |balance: &Balance| {
             let scope = &balance.scope_path;
-            self.segments.matches(scope) && found.scope_filter.admits(scope)
+            self.segments.matches(scope) && scope_filter.admits(scope)
         };
-        let entries = found.ledgers.into_iter().map(|(entry, balance)| {
+        let entries = found.into_iter().map(|(entry, fields)| {
+            let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));
             let balance = readable("ledger", &entry, balance).flatten();
             Entry {
                 position: Position::of_id(entry),
                 row: balance.filter(is_listed),
             }
         });
-        Ok(Step::new(entries.collect(), found.complete))
+        Ok(Step::new(entries.collect(), complete))
     }
+}
+
+/// Reads an index entry `scope unit_index UNIT` and the record of its ledger.
+fn balance_of(entry: &str, record: Option<Record>) -> Result<Option<Balance>, RecordError> {
+    // A key that holds no hash has no field at all.
+    let record = record.ok_or_else(|| RecordError::of("status"))?;
+    if record.is_empty() {
+        return Ok(None);
+    }
+    record.text("status")?;
+    record.integer("remaining")?;
+    let mut words = entry.split(' ');
+    let scope = words.next().and_then(ScopePath::parse);
+    let unit = words.nth(1).and_then(Unit::parse);
+    let scope = scope.ok_or_else(|| RecordError::of("scope"))?;
+    let unit = unit.ok_or_else(|| RecordError::of("unit"))?;
+    Balance::from_record(scope, unit, &record).map(Some)
 }

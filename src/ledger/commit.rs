@@ -3,20 +3,22 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Ledger, amount, facts};
+use super::calls::Target;
+use super::{Ledger, amount};
 use crate::domain::action::Metrics;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::evidence::{self, EvidenceRef};
-use crate::domain::fields::object;
+use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
+use crate::domain::reservation::balances_at;
+use crate::domain::words::words;
 use crate::store::OperationError;
-use crate::store::runtime::commit::{COMMIT, Commit, CommitReply};
-use crate::store::runtime::{Target, balances};
+use crate::store::runtime::commit::{Commit, CommitReply};
 
 object! {
     /// Reports what the action cost.
@@ -33,12 +35,12 @@ object! {
     }
 }
 
-/// The only status of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum CommitStatus {
-    /// Charged.
-    Committed,
+words! {
+    /// The only status of a commit.
+    CommitStatus {
+        /// Charged.
+        Committed = "COMMITTED",
+    }
 }
 
 /// What was charged.
@@ -77,13 +79,10 @@ impl Ledger {
         self.refuse_foreign(caller, reservation_id, "reservations:commit")
             .await?;
         let request = &body.request;
-        let kept = facts::given([
-            ("metrics", request.metrics.as_ref().map(facts::json)),
-            (
-                "committed_metadata",
-                request.metadata.as_ref().map(facts::object_text),
-            ),
-        ]);
+        let metrics = request.metrics.as_ref().map(|it| ("metrics", it.to_json()));
+        let metadata = request.metadata.as_ref();
+        let metadata = metadata.map(|it| ("committed_metadata", it.as_str().to_owned()));
+        let kept: Vec<_> = metrics.into_iter().chain(metadata).collect();
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = Target::Charge(reservation_id, request.actual);
         let reply = self.decided(&caller.tenant, target, |attempt| Commit {
@@ -110,7 +109,7 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
-                let balances = balances(&COMMIT, &scope_path, unit, &depths, &snapshots)?;
+                let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 (unit, charged, released, balances)
             }
             CommitReply::Replayed { record, .. } => {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::attempts::Attempt;
+use super::calls::{Attempt, Target};
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -18,11 +18,12 @@ use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::Denial;
+use crate::domain::reservation::balances_at;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
+use crate::domain::words::words;
 use crate::store::OperationError;
-use crate::store::runtime::decide::{DECIDE, Decide, DecideReply};
-use crate::store::runtime::{Target, balances};
+use crate::store::runtime::decide::{Decide, DecideReply};
 
 object! {
     /// Asks whether an action would be allowed.
@@ -41,16 +42,16 @@ object! {
     }
 }
 
-/// Whether an action is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Decision {
-    /// Yes.
-    Allow,
-    /// Yes, if the caller keeps the caps.
-    AllowWithCaps,
-    /// No.
-    Deny,
+words! {
+    /// Whether an action is allowed.
+    Decision {
+        /// Yes.
+        Allow = "ALLOW",
+        /// Yes, if the caller keeps the caps.
+        AllowWithCaps = "ALLOW_WITH_CAPS",
+        /// No.
+        Deny = "DENY",
+    }
 }
 
 impl Decision {
@@ -205,7 +206,7 @@ impl Ledger {
             DecideReply::Allow {
                 depths, snapshots, ..
             } => {
-                let balances = balances(&DECIDE, &scope_path, unit, &depths, &snapshots)?;
+                let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 Ok(allowed(
                     policy.and_then(|policy| policy.caps.clone()),
                     balances,

@@ -1,19 +1,17 @@
 //! Extending: the expiry moves outward, and nothing else changes.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::Ledger;
+use super::calls::Target;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::reservation::Status;
+use crate::domain::reservation::{Status, balances_at};
+use crate::domain::words::words;
 use crate::store::OperationError;
-use crate::store::runtime::extend::{EXTEND, Extend, ExtendReply};
-use crate::store::runtime::{Target, balances};
+use crate::store::runtime::extend::{Extend, ExtendReply};
 
 object! {
     /// Extends a reservation.
@@ -28,29 +26,27 @@ object! {
     }
 }
 
-/// The only status of an extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ExtendStatus {
-    /// Still held.
-    Active,
+words! {
+    /// The only status of an extension.
+    ExtendStatus {
+        /// Still held.
+        Active = "ACTIVE",
+    }
 }
 
-/// The new deadline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationExtendResponse {
-    /// The reservation's status.
-    pub status: ExtendStatus,
-    /// When the hold lapses now, in milliseconds since the epoch.
-    #[schema(minimum = 0)]
-    pub expires_at_ms: i64,
-    /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
-    #[schema(minimum = 0, required = false)]
-    pub remaining_ttl_ms: i64,
-    /// The budgets that hold the reservation, root first; an extension does not change them.
-    #[schema(required = false)]
-    pub balances: Vec<Balance>,
+object! {
+    /// The new deadline.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReservationExtendResponse: Serialize {
+        /// The reservation's status.
+        pub status: ExtendStatus,
+        /// When the hold lapses now, in milliseconds since the epoch.
+        pub expires_at_ms: i64 { range: 0.. },
+        /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+        pub remaining_ttl_ms: i64 { range: 0.., required: false },
+        /// The budgets that hold the reservation, root first; an extension does not change them.
+        pub balances: Vec<Balance> { required: false },
+    }
 }
 
 impl Ledger {
@@ -102,7 +98,7 @@ impl Ledger {
             status: ExtendStatus::Active,
             expires_at_ms,
             remaining_ttl_ms: remaining_ttl_ms(status, expires_at_ms, now_ms),
-            balances: balances(&EXTEND, &scope_path, unit, &depths, &snapshots)?,
+            balances: balances_at(&scope_path, unit, &depths, &snapshots)?,
         })
     }
 }

@@ -90,7 +90,6 @@ pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, Reco
     object.transpose()
 }
 
-/// A value as JSON.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
+fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("maps with text keys always serialise")
 }

@@ -3,20 +3,21 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::calls::Target;
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
-use crate::domain::caller::{Caller, Reader, RuntimeCaller};
+use crate::domain::caller::{Caller, Reader};
 use crate::domain::evidence::ReservationEvidence;
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
+use crate::domain::refusal::ReservationRefusal;
 use crate::domain::reservation::Status;
-use crate::domain::scope::{Level, ScopePath};
+use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
-use crate::store::runtime::read::{Authenticate, AuthenticateReply, Get, GetReply};
-use crate::store::runtime::{Target, fields_of};
+use crate::store::runtime::fields_of;
+use crate::store::runtime::read::{Get, GetReply};
 use crate::store::{ExtraTrip, Lane, OperationError};
 
 /// A reservation, in full or as a row of a list.
@@ -148,61 +149,6 @@ impl Ledger {
         }
     }
 
-    /// Checks an API key on its own, for a request that fails before its script.
-    ///
-    /// # Errors
-    /// [`AccessRefusal::Unauthorized`], or [`AccessRefusal::Forbidden`] when `permission` is not empty and missing.
-    pub async fn authenticate(
-        &self,
-        caller: &RuntimeCaller,
-        permission: &str,
-    ) -> Result<(), OperationError> {
-        let call = Authenticate {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
-            permission,
-        };
-        let checked = self.store.run_about(Lane::Request, Target::Caller, &call);
-        let AuthenticateReply::Authenticated = checked.await?;
-        Ok(())
-    }
-
-    /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read where it
-    /// lies, which no script of the caller's can do.
-    pub(super) async fn refuse_foreign(
-        &self,
-        caller: &RuntimeCaller,
-        reservation_id: &ReservationId,
-        permission: &str,
-    ) -> Result<(), OperationError> {
-        let partition = reservation_id.partition();
-        let Some(partition) = partition.filter(|partition| *partition != caller.partition) else {
-            return Ok(());
-        };
-        self.authenticate(caller, permission).await?;
-        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
-        self.read_reservation(Reader::Trusted, partition, reservation_id, &["status"])
-            .await?;
-        Err(ReservationRefusal::OfOtherTenant.into())
-    }
-
-    /// The deepest scope of a subject, which may name no other tenant than the key's.
-    pub(super) async fn own_scope(
-        &self,
-        caller: &RuntimeCaller,
-        subject: &Subject,
-    ) -> Result<ScopePath, OperationError> {
-        let tenant = subject.value(Level::Tenant);
-        if tenant.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
-            // Without a valid key, nobody learns whether they guessed the tenant.
-            self.authenticate(caller, "").await?;
-            return Err(AccessRefusal::OtherTenant.into());
-        }
-        Ok(ScopePath::of(subject))
-    }
-
     /// The tenant that a reservation belongs to.
     pub(super) async fn owner_of(
         &self,
@@ -234,7 +180,7 @@ impl Ledger {
             names,
         };
         let target = Target::Reservation(reservation_id);
-        let found = self.store.run_about(Lane::Request, target, &call);
+        let found = self.run(Lane::Request, target, &call);
         let GetReply::Found { now_ms, fields } = found.await?;
         Ok((now_ms, fields_of(names, fields.0).unwrap_or_default()))
     }

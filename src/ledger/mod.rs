@@ -1,7 +1,7 @@
 //! The operations of the runtime plane: what a request means before its script, and its response after it.
 
-mod attempts;
 mod balances;
+mod calls;
 mod commit;
 mod decide;
 mod extend;

@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 
 use crate::domain::ids::TenantId;
-use crate::domain::policy::{PolicySelection, PolicySet};
+use crate::domain::policy::{InForce, OveragePolicy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
 use crate::store::{OperationError, Store};
 
@@ -72,4 +72,39 @@ impl PolicyCache {
         self.sets.insert(tenant.clone(), Arc::clone(&set));
         Ok(set)
     }
+}
+
+/// `overage_policy default_ttl_ms max_ttl_ms max_extensions` of the policy that applies, `-` for what it leaves open; empty
+/// without a policy.
+pub(super) fn policy_words(policy: Option<&InForce>) -> String {
+    let words = |policy: &InForce| {
+        format!(
+            "{} {} {} {}",
+            policy.overage.map_or("-", OveragePolicy::as_str),
+            number(policy.default_ttl_ms),
+            number(policy.max_ttl_ms),
+            number(policy.max_extensions),
+        )
+    };
+    policy.map(words).unwrap_or_default()
+}
+
+/// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
+pub(super) fn rate_limits(policy: Option<&InForce>) -> Option<String> {
+    let policy = policy?;
+    let (reservations, commits) = (
+        policy.max_reservations_per_minute,
+        policy.max_commits_per_minute,
+    );
+    reservations.or(commits)?;
+    Some(format!(
+        "{} {} {}",
+        number(reservations),
+        number(commits),
+        policy.id
+    ))
+}
+
+fn number(value: Option<i64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

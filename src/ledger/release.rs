@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::calls::Target;
 use super::{Ledger, amount, facts};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -12,8 +13,9 @@ use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::payload_hash::Hashed;
-use crate::store::runtime::release::{RELEASE, Release, ReleaseReply};
-use crate::store::runtime::{Target, balances};
+use crate::domain::reservation::balances_at;
+use crate::domain::words::words;
+use crate::store::runtime::release::{Release, ReleaseReply};
 use crate::store::{Counted, OperationError, Pair};
 
 object! {
@@ -27,12 +29,12 @@ object! {
     }
 }
 
-/// The only status of a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ReleaseStatus {
-    /// Returned.
-    Released,
+words! {
+    /// The only status of a release.
+    ReleaseStatus {
+        /// Returned.
+        Released = "RELEASED",
+    }
 }
 
 /// What was returned.
@@ -103,7 +105,7 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
-                let balances = balances(&RELEASE, &scope_path, unit, &depths, &snapshots)?;
+                let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 (unit, estimate, balances)
             }
             ReleaseReply::Replayed { record, .. } => {

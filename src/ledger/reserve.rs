@@ -3,9 +3,10 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::attempts::Attempt;
+use super::calls::{Attempt, Target};
 use super::decide::{Decision, DecisionRequest, Outcome, OutcomeId};
 use super::extend::remaining_ttl_ms;
+use super::policies::{policy_words, rate_limits};
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -19,13 +20,12 @@ use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::{Caps, InForce, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
-use crate::domain::reservation::RESERVATION_TTL_MS;
+use crate::domain::reservation::{RESERVATION_TTL_MS, balances_at};
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
 use crate::domain::words::words;
-use crate::store::runtime::reserve::{RESERVE, Reserve, ReserveReply};
-use crate::store::runtime::{Target, balances, policy_words, rate_limits};
+use crate::store::runtime::reserve::{Reserve, ReserveReply};
 use crate::store::{Counted, OperationError};
 
 /// How long after expiry a commit still counts, where a request does not say, in milliseconds.
@@ -206,7 +206,7 @@ impl Ledger {
                     reserved: Some(request.estimate),
                     expires_at_ms: Some(now_ms + ttl_ms),
                     remaining_ttl_ms: Some(ttl_ms),
-                    balances: Some(balances(&RESERVE, &scope_path, unit, &depths, &snapshots)?),
+                    balances: Some(balances_at(&scope_path, unit, &depths, &snapshots)?),
                     ..ReservationCreateResponse::new(
                         Decision::allow(caps.as_ref()),
                         scope_path,

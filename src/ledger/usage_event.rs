@@ -1,24 +1,23 @@
 //! Charging what was already used, without a reservation.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::attempts::Attempt;
+use super::calls::{Attempt, Target};
+use super::policies::policy_words;
 use super::{Ledger, amount, facts};
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::fields::object;
+use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::{IdempotencyKey, PostId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::OveragePolicy;
+use crate::domain::reservation::balances_at;
 use crate::domain::subject::Subject;
+use crate::domain::words::words;
 use crate::store::OperationError;
-use crate::store::runtime::usage_event::{USAGE_EVENT, UsageEvent, UsageEventReply};
-use crate::store::runtime::{Target, balances, policy_words};
+use crate::store::runtime::usage_event::{UsageEvent, UsageEventReply};
 
 object! {
     /// Reports an action after it was taken.
@@ -43,30 +42,27 @@ object! {
     }
 }
 
-/// The only status of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum EventStatus {
-    /// Charged.
-    Applied,
+words! {
+    /// The only status of an event.
+    EventStatus {
+        /// Charged.
+        Applied = "APPLIED",
+    }
 }
 
-/// What was charged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EventCreateResponse {
-    /// Status of the report.
-    pub status: EventStatus,
-    /// Names the charge.
-    #[schema(value_type = String)]
-    pub event_id: PostId,
-    /// What every budget was charged. Absent when that is all of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub charged: Option<Amount>,
-    /// The budgets that were charged, root first, after the charge.
-    #[schema(required = false)]
-    pub balances: Vec<Balance>,
+object! {
+    /// What was charged.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct EventCreateResponse: Serialize {
+        /// Status of the report.
+        pub status: EventStatus,
+        /// Names the charge.
+        pub event_id: PostId,
+        /// What every budget was charged. Absent when that is all of it.
+        pub charged: Option<Amount>,
+        /// The budgets that were charged, root first, after the charge.
+        pub balances: Vec<Balance> { required: false },
+    }
 }
 
 impl Ledger {
@@ -86,7 +82,7 @@ impl Ledger {
         let mut kept = facts::of_request(&request.subject, &request.action);
         kept.extend(facts::given([
             ("idempotency_key", Some(request.idempotency_key.to_string())),
-            ("metrics", request.metrics.as_ref().map(facts::json)),
+            ("metrics", request.metrics.as_ref().map(|it| it.to_json())),
             (
                 "metadata",
                 request.metadata.as_ref().map(facts::object_text),
@@ -126,7 +122,7 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
-                let balances = balances(&USAGE_EVENT, &scope_path, unit, &depths, &snapshots)?;
+                let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 (charged, balances)
             }
             UsageEventReply::Replayed { record, .. } => {

@@ -3,45 +3,34 @@
 pub mod funding;
 pub mod ledger;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::amount::{Amount, SignedAmount, Unit};
+use super::fields::object;
 use super::record::{Record, RecordError};
 use super::scope::ScopePath;
 
-/// One budget at one moment. All amounts are of one unit, and `remaining = allocated - spent - reserved - debt`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Balance {
-    /// The level itself, such as `workspace:prod`.
-    pub scope: String,
-    /// The whole path, such as `tenant:acme/workspace:prod`.
-    #[schema(value_type = String)]
-    pub scope_path: ScopePath,
-    /// What may still be reserved. Negative in debt.
-    pub remaining: SignedAmount,
-    /// What reservations hold.
-    #[schema(required = false)]
-    pub reserved: Amount,
-    /// What was charged.
-    #[schema(required = false)]
-    pub spent: Amount,
-    /// What was charged beyond what was there. Absent when zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub debt: Option<Amount>,
-    /// What the operator has given.
-    #[schema(required = false)]
-    pub allocated: Amount,
-    /// How much debt is allowed. Absent when zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub overdraft_limit: Option<Amount>,
-    /// Whether new reservations are refused until the budget is funded. Absent when not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    pub is_over_limit: bool,
+object! {
+    /// One budget at one moment. All amounts are of one unit, and `remaining = allocated - spent - reserved - debt`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Balance: Serialize {
+        /// The level itself, such as `workspace:prod`.
+        pub scope: String,
+        /// The whole path, such as `tenant:acme/workspace:prod`.
+        pub scope_path: ScopePath,
+        /// What may still be reserved. Negative in debt.
+        pub remaining: SignedAmount,
+        /// What reservations hold.
+        pub reserved: Amount { required: false },
+        /// What was charged.
+        pub spent: Amount { required: false },
+        /// What was charged beyond what was there. Absent when zero.
+        pub debt: Option<Amount>,
+        /// What the operator has given.
+        pub allocated: Amount { required: false },
+        /// How much debt is allowed. Absent when zero.
+        pub overdraft_limit: Option<Amount>,
+        /// Whether new reservations are refused until the budget is funded. Absent when not.
+        pub is_over_limit: bool { required: false, skip_if: |over| !over },
+    }
 }
 
 impl Balance {

@@ -3,14 +3,19 @@
 use std::collections::VecDeque;
 
 use super::{ReservationQuery, read_row};
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Reader};
 use crate::domain::ids::TenantId;
+use crate::domain::record::Record;
 use crate::domain::reservation::Status;
+use crate::domain::scope::ScopeFilter;
 use crate::ledger::Ledger;
+use crate::ledger::calls::Target;
 use crate::ledger::get::{FIELDS, Reservation};
 use crate::listing::{Entry, Position, Step, Walk};
-use crate::store::runtime::read::{ListedReservations, ReservationIndex, ReservationRange};
-use crate::store::{Day, ExtraTrip, OperationError};
+use crate::store::runtime::fields_of;
+use crate::store::runtime::read::{List, ListReply};
+use crate::store::signature::Fields;
+use crate::store::{Day, ExtraTrip, Lane, OperationError};
 
 /// Rows that one script call looks at: the longest page, and one more to know whether another follows.
 const STEP_ROWS: usize = 201;
@@ -40,6 +45,40 @@ pub(super) struct ReservationWalk<'a> {
     rows: usize,
     has_begun: bool,
     look_back: Option<LookBack>,
+}
+
+/// An index of a tenant's reservations.
+#[derive(Clone, Copy)]
+enum ReservationIndex {
+    /// The reservations of one day, by creation.
+    Created(Day),
+    /// The active reservations, by due time (expiry and grace).
+    Due,
+}
+
+/// What one call has read.
+struct Listed {
+    now_ms: i64,
+    /// The restriction of the caller's key.
+    scope_filter: ScopeFilter,
+    /// The longest time from creation to the end that any reservation of the tenant was given, in milliseconds; `None`
+    /// where that is a usual one.
+    longest_life_ms: Option<i64>,
+    /// Whether no row is left in any index.
+    complete: bool,
+    /// In walking order.
+    rows: Vec<ListedRow>,
+}
+
+/// One reservation.
+struct ListedRow {
+    /// Place of its index among those that were read.
+    index: usize,
+    id: String,
+    /// Its place in the index, in milliseconds.
+    score: i64,
+    /// Empty when it has just been purged, `None` where its key holds no hash.
+    record: Option<Record>,
 }
 
 /// How far a walk along the days looks back, until it is known how long the tenant's reservations live.
@@ -155,26 +194,54 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Reads so many rows, in so many of the indexes.
-    async fn read(
-        &mut self,
-        rows: usize,
-        indexes: usize,
-    ) -> Result<ListedReservations, OperationError> {
+    async fn read(&mut self, rows: usize, indexes: usize) -> Result<Listed, OperationError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
             store.metrics().extra_trip(ExtraTrip::Paging);
         }
-        let indexes: Vec<_> = self.indexes.iter().take(indexes).copied().collect();
-        let range = ReservationRange {
-            tenant: self.tenant,
-            indexes: &indexes,
-            descending: self.query.sort.descending,
-            rows,
-            scores: self.scores,
-            after_id: self.after_id.as_deref(),
-            fields: &FIELDS,
+        let keys = store.keys().of(self.tenant.partition());
+        let key = |index: &ReservationIndex| match index {
+            ReservationIndex::Created(day) => keys.reservations(self.tenant.as_str(), *day),
+            ReservationIndex::Due => keys.due(self.tenant.as_str()),
         };
-        store.list_reservations(self.caller, &range).await
+        let reader = Reader::from(self.caller);
+        let call = List {
+            partition: self.tenant.partition(),
+            key_id: reader.key_id(),
+            indexes: self.indexes.iter().take(indexes).map(key).collect(),
+            key_hash: reader.key_hash(),
+            tenant: self.tenant.as_str(),
+            direction: match self.query.sort.descending {
+                true => "desc",
+                false => "asc",
+            },
+            rows,
+            low: self.scores.0,
+            high: self.scores.1,
+            after_id: self.after_id.as_deref(),
+            names: &FIELDS,
+        };
+        let found = self.ledger.run(Lane::Background, Target::Caller, &call);
+        let ListReply::Listed {
+            now_ms,
+            scope_filter,
+            longest_life_ms,
+            complete,
+            index_id_score_fields: rows,
+        } = found.await?;
+        let row = |((index, id, score), fields): (_, Fields)| ListedRow {
+            index: usize::try_from(index - 1_i64).unwrap_or(0),
+            id,
+            score,
+            record: fields_of(&FIELDS, fields.0),
+        };
+        Ok(Listed {
+            now_ms,
+            scope_filter,
+            longest_life_ms,
+            complete,
+            rows: rows.into_iter().map(row).collect(),
+        })
     }
 
     /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
@@ -201,11 +268,11 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Goes on behind what was read in so many of the indexes.
-    fn advance(&mut self, found: &ListedReservations, walked: usize) {
+    fn advance(&mut self, found: &Listed, walked: usize) {
         match found.rows.last() {
             Some(last) if !found.complete => {
                 self.indexes.drain(..last.index.min(walked - 1));
-                self.after_id = Some(last.reservation_id.clone());
+                self.after_id = Some(last.id.clone());
                 match self.query.sort.descending {
                     true => self.scores.1 = last.score,
                     false => self.scores.0 = last.score,
@@ -239,7 +306,7 @@ impl Walk for ReservationWalk<'_> {
         let is_listed =
             |row: &Reservation| found.scope_filter.admits(&row.scope_path) && filter.matches(row);
         let entries = found.rows.into_iter().map(|listed| {
-            let id = listed.reservation_id;
+            let id = listed.id;
             let row = read_row(&id, listed.record, found.now_ms);
             Entry {
                 position: Position::new(listed.score, id),

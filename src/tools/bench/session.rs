@@ -16,7 +16,6 @@ use crate::domain::policy::PolicySelection;
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
 use crate::store::runtime::commit::Commit;
-use crate::store::runtime::policy_words;
 use crate::store::runtime::reserve::Reserve;
 use crate::store::signature::ScriptCall as _;
 use crate::store::{Call, Keys, RedisOptions, Store, StoreMetrics};
@@ -121,7 +120,7 @@ impl Session {
             requested_overage_policy: None,
             swept_until_ms: None,
             reservation_id: reservation_id.as_str(),
-            policy: policy_words(None),
+            policy: String::new(),
             denied_per_minute: 600,
             context: &self.cause,
             policies_version: policy.version.to_string(),

@@ -1,0 +1,278 @@
+//! Calls of scripts: what is checked before them, what their refusals name, and what is done before they are called again.
+
+use std::sync::Arc;
+
+use super::Ledger;
+use crate::domain::amount::Amount;
+use crate::domain::caller::{Reader, RuntimeCaller};
+use crate::domain::cause::Cause;
+use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::policy::{InForce, PolicySelection};
+use crate::domain::refusal::{AccessRefusal, Denial, ReservationRefusal, TenantRefusal};
+use crate::domain::scope::{Level, ScopePath};
+use crate::domain::subject::Subject;
+use crate::store::runtime::expire::expire_tenant;
+use crate::store::runtime::read::{Authenticate, AuthenticateReply};
+use crate::store::signature::{Refused, ScriptCall, Signature};
+use crate::store::{ExtraTrip, Lane, OperationError, StoreError};
+
+/// What a request is about, which its refusals name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// Whatever the caller may see.
+    Caller,
+    /// A reservation.
+    Reservation(&'a ReservationId),
+    /// A reservation, and what is to be charged for it.
+    Charge(&'a ReservationId, Amount),
+    /// The scope of a subject, and what is to be reserved or charged there.
+    Scope(&'a ScopePath, Amount),
+}
+
+impl Target<'_> {
+    /// The error that a script's refusal becomes.
+    fn error(self, refused: Refused, signature: &Signature) -> OperationError {
+        use ReservationRefusal as R;
+        let unexpected = refused.unexpected(signature);
+        match (refused, self) {
+            (Refused::Unauthorized { why }, _) => AccessRefusal::Unauthorized(why).into(),
+            (Refused::Forbidden { permission }, _) => AccessRefusal::Forbidden(permission).into(),
+            (Refused::ScopeForbidden, _) => AccessRefusal::ScopeForbidden.into(),
+            (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
+            (Refused::Corrupt { key }, _) => OperationError::Corrupt(key),
+            (Refused::NotFound, Self::Reservation(id) | Self::Charge(id, _)) => {
+                R::NotFound(id.clone()).into()
+            }
+            (Refused::Foreign, _) => R::OfOtherTenant.into(),
+            (Refused::Expired, Self::Reservation(id) | Self::Charge(id, _)) => {
+                R::Expired(id.clone()).into()
+            }
+            (Refused::Finalized { status }, Self::Reservation(id) | Self::Charge(id, _)) => {
+                let reservation_id = id.clone();
+                R::Finalized {
+                    reservation_id,
+                    status,
+                }
+                .into()
+            }
+            (Refused::MaxExtensions { limit }, _) => R::TooManyExtensions(limit).into(),
+            (Refused::BudgetNotFound, Self::Scope(scope, _)) => {
+                R::BudgetNotFound(scope.clone()).into()
+            }
+            (
+                Refused::RateLimited {
+                    now_ms,
+                    until_ms,
+                    policy_id,
+                },
+                Self::Scope(scope, _),
+            ) => R::RateLimited {
+                scope: scope.clone(),
+                policy_id,
+                retry_in_ms: until_ms - now_ms,
+                until_ms,
+            }
+            .into(),
+            (
+                Refused::UnitMismatch { scope, units },
+                Self::Charge(_, amount) | Self::Scope(_, amount),
+            ) => {
+                let requested = amount.unit();
+                R::UnitMismatch {
+                    scope,
+                    requested,
+                    expected: units.0,
+                }
+                .into()
+            }
+            (Refused::Inactive { status, scope }, Self::Scope(_, requested)) => {
+                let denial = match status.as_str() {
+                    "FROZEN" => Denial::BudgetFrozen,
+                    _ => Denial::BudgetClosed,
+                };
+                R::Denied {
+                    denial,
+                    scope,
+                    requested,
+                    remaining: None,
+                }
+                .into()
+            }
+            (
+                Refused::Denied {
+                    reason: denial,
+                    scope,
+                    remaining,
+                },
+                Self::Charge(_, requested) | Self::Scope(_, requested),
+            ) => R::Denied {
+                denial,
+                scope,
+                requested,
+                remaining: Some(remaining),
+            }
+            .into(),
+            (Refused::OverageRejected { scope, reserved }, Self::Charge(_, requested)) => {
+                R::OverageRejected {
+                    scope,
+                    reserved,
+                    requested,
+                }
+                .into()
+            }
+            _ => unexpected.into(),
+        }
+    }
+}
+
+impl Ledger {
+    /// Runs a script on a lane; a refusal names the target.
+    pub(super) async fn run<C: ScriptCall>(
+        &self,
+        lane: Lane,
+        target: Target<'_>,
+        call: &C,
+    ) -> Result<C::Outcome, OperationError> {
+        let outcome = self.store.run_on(lane, call).await?;
+        outcome.map_err(|refused| target.error(refused, C::SIGNATURE))
+    }
+
+    /// Checks an API key on its own, for a request that fails before its script.
+    ///
+    /// # Errors
+    /// [`AccessRefusal::Unauthorized`], or [`AccessRefusal::Forbidden`] when `permission` is not empty and missing.
+    pub async fn authenticate(
+        &self,
+        caller: &RuntimeCaller,
+        permission: &str,
+    ) -> Result<(), OperationError> {
+        let call = Authenticate {
+            partition: caller.partition,
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+            permission,
+        };
+        let checked = self.run(Lane::Request, Target::Caller, &call);
+        let AuthenticateReply::Authenticated = checked.await?;
+        Ok(())
+    }
+
+    /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read where it
+    /// lies, which no script of the caller's can do.
+    pub(super) async fn refuse_foreign(
+        &self,
+        caller: &RuntimeCaller,
+        reservation_id: &ReservationId,
+        permission: &str,
+    ) -> Result<(), OperationError> {
+        let partition = reservation_id.partition();
+        let Some(partition) = partition.filter(|partition| *partition != caller.partition) else {
+            return Ok(());
+        };
+        self.authenticate(caller, permission).await?;
+        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
+        self.read_reservation(Reader::Trusted, partition, reservation_id, &["status"])
+            .await?;
+        Err(ReservationRefusal::OfOtherTenant.into())
+    }
+
+    /// The deepest scope of a subject, which may name no other tenant than the key's.
+    pub(super) async fn own_scope(
+        &self,
+        caller: &RuntimeCaller,
+        subject: &Subject,
+    ) -> Result<ScopePath, OperationError> {
+        let tenant = subject.value(Level::Tenant);
+        if tenant.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
+            // Without a valid key, nobody learns whether they guessed the tenant.
+            self.authenticate(caller, "").await?;
+            return Err(AccessRefusal::OtherTenant.into());
+        }
+        Ok(ScopePath::of(subject))
+    }
+}
+
+/// How often a script is called again for reasons that the next call cures; more would hide a bug.
+const REPETITIONS_MAX: usize = 64;
+
+/// What a call assumes.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    /// Dead holds of the tenant that were due by then have been expired; none at the first call.
+    pub swept_until_ms: Option<i64>,
+    /// The policy that applies. Only for a request about a scope.
+    pub policy: PolicySelection,
+}
+
+impl Ledger {
+    /// Calls a script until it has decided, see [`Ledger::decided_under`].
+    pub(super) async fn decided<C: ScriptCall>(
+        &self,
+        tenant: &TenantId,
+        target: Target<'_>,
+        call: impl Fn(&Attempt) -> C,
+    ) -> Result<C::Outcome, OperationError> {
+        let (outcome, _) = self.decided_under(tenant, target, call).await?;
+        Ok(outcome)
+    }
+
+    /// Calls a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
+    /// now. Returns that policy as well. A refusal names the tenant or the target.
+    pub(super) async fn decided_under<C: ScriptCall>(
+        &self,
+        tenant: &TenantId,
+        target: Target<'_>,
+        call: impl Fn(&Attempt) -> C,
+    ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError> {
+        let mut attempt = Attempt::default();
+        if let Target::Scope(scope, _) = target {
+            let now_ms = self.store.clock().now_ms();
+            attempt.policy = self.policies.known(tenant, scope, now_ms);
+        }
+        for _ in 0..=REPETITIONS_MAX {
+            let call = call(&attempt);
+            let refused = match self.store.run_on(Lane::Request, &call).await? {
+                Ok(outcome) => return Ok((outcome, attempt.policy.policy)),
+                Err(refused) => refused,
+            };
+            match (refused, target) {
+                (Refused::Stale { now_ms, version }, Target::Scope(scope, _)) => {
+                    self.store.metrics().extra_trip(ExtraTrip::Stale);
+                    let policies = self.policies.at_version(&self.store, tenant, &version);
+                    attempt.policy = policies.await?.select(scope, now_ms);
+                }
+                (Refused::SweepFirst { now_ms }, _) => {
+                    let trusted_ms = self.store.clock().trusted_ms(now_ms);
+                    let until_ms = *attempt.swept_until_ms.get_or_insert(trusted_ms);
+                    self.expire_dead_holds(tenant, until_ms).await?;
+                }
+                (Refused::TenantClosed, _) => {
+                    return Err(TenantRefusal::Closed(tenant.clone()).into());
+                }
+                (Refused::TenantSuspended, _) => {
+                    return Err(TenantRefusal::Suspended(tenant.clone()).into());
+                }
+                (Refused::TenantUnreadable, _) => {
+                    return Err(OperationError::Corrupt(format!("tenant:{tenant}")));
+                }
+                (refused, _) => return Err(target.error(refused, C::SIGNATURE)),
+            }
+        }
+        Err(OperationError::Store(StoreError::Reply {
+            script: C::SIGNATURE.script.name(),
+            position: 0,
+            expected: "an outcome",
+            found: "a call to repeat".to_owned(),
+        }))
+    }
+
+    /// Expires the tenant's holds that were due by a time, page by page, until none is left. It is a sweep: its events name no
+    /// request.
+    async fn expire_dead_holds(&self, tenant: &TenantId, until_ms: i64) -> Result<(), StoreError> {
+        self.store.metrics().extra_trip(ExtraTrip::SweepFirst);
+        let cause = Cause::sweep().lines();
+        expire_tenant(&self.store, tenant, &cause, until_ms).await?;
+        Ok(())
+    }
+}
