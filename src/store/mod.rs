@@ -11,6 +11,7 @@ mod error;
 pub mod fragments;
 pub mod keys;
 mod pipelines;
+mod records;
 pub mod runtime;
 pub mod scripts;
 pub mod signature;

@@ -2,26 +2,12 @@
 
 use redis::Value;
 
+use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
+use crate::store::records::read_reply;
 use crate::store::{Store, StoreError};
-
-/// The fields of a record that may be shown: all but the digest.
-const SHOWN: [&str; 12] = [
-    "tenant",
-    "key_prefix",
-    "name",
-    "description",
-    "permissions",
-    "scope_filter",
-    "status",
-    "created_at_ms",
-    "expires_at_ms",
-    "revoked_at_ms",
-    "revoked_reason",
-    "metadata",
-];
 
 /// A key's place in an index by creation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,8 +54,8 @@ impl Store {
         let commands = [(key.clone(), redis::cmd("TIME")), (key, walk)];
         let replies = self.query_all(&commands).await?;
         let [time, found] = replies.try_into().unwrap_or([Value::Nil, Value::Nil]);
-        let time: Vec<i64> = read(time)?;
-        let found: Vec<(String, f64)> = read(found)?;
+        let time: Vec<i64> = read_reply(time)?;
+        let found: Vec<(String, f64)> = read_reply(found)?;
         let entry = |(key_id, score): (String, f64)| KeyEntry {
             created_at_ms: score as i64,
             key_id,
@@ -89,25 +75,8 @@ impl Store {
         &self,
         keys: &[KeyId],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let command = |id: &KeyId| {
-            let key = self.keys().api_key(id.partition(), id.as_str());
-            let mut fields = redis::cmd("HMGET");
-            fields.arg(&key).arg(&SHOWN[..]);
-            (key, fields)
-        };
-        let commands: Vec<_> = keys.iter().map(command).collect();
-        let replies = self.query_each(&commands).await?;
-        let record = |reply| Ok(Record::from_fields(&SHOWN, read(reply)?));
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.and_then(record))
-            .collect())
+        let key = |id: &KeyId| self.keys().api_key(id.partition(), id.as_str());
+        self.records(keys.iter().map(key), &ApiKey::field_names())
+            .await
     }
-}
-
-fn read<T: redis::FromRedisValue>(reply: Value) -> Result<T, StoreError> {
-    redis::from_redis_value(reply).map_err(|error| StoreError::Refused {
-        code: "REPLY".to_owned(),
-        detail: error.to_string().chars().take(80).collect(),
-    })
 }

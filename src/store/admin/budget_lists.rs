@@ -192,23 +192,14 @@ impl Store {
         &self,
         ledgers: &[(TenantId, String)],
     ) -> Result<Vec<Option<Record>>, StoreError> {
-        let read = |(tenant, entry): &(TenantId, String)| {
+        let key = |(tenant, entry): &(TenantId, String)| {
             let mut words = entry.split(' ');
             let (scope, unit) = (words.next().unwrap_or_default(), words.nth(1));
-            let keys = self.keys();
-            let unit = unit.unwrap_or_default();
-            let key = keys.budget(tenant.partition(), tenant.as_str(), unit, scope);
-            let mut read = redis::cmd("HMGET");
-            read.arg(&key).arg(&SHOWN[..]);
-            (key, read)
+            let (partition, unit) = (tenant.partition(), unit.unwrap_or_default());
+            self.keys().budget(partition, tenant.as_str(), unit, scope)
         };
-        let commands: Vec<_> = ledgers.iter().map(read).collect();
-        let replies = self.query_each(&commands).await?;
-        let record = |reply: Result<Value, StoreError>| {
-            let values = redis::from_redis_value(reply.ok()?).ok()?;
-            Some(Record::from_fields(&SHOWN, values))
-        };
-        Ok(replies.into_iter().map(record).collect())
+        let records = self.records(ledgers.iter().map(key), &SHOWN).await?;
+        Ok(records.into_iter().map(Result::ok).collect())
     }
 
     fn ledgers_of(&self, tenant: &TenantId) -> String {

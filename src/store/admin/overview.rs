@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::Cmd;
 use tracing::error;
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
+use crate::store::records::read_or_default;
 use crate::store::{Store, StoreError};
 
 /// Why a ledger is among the strained; see `lua/lib/strained.lua`.
@@ -91,7 +92,7 @@ impl Store {
         let mut replies = self.query_all(&commands).await?.into_iter();
         let mut totals = Totals::default();
         for partition in partitions {
-            let counts: BTreeMap<String, String> = read(replies.next());
+            let counts: BTreeMap<String, String> = read_or_default(replies.next());
             for (field, count) in counts {
                 let Ok(number) = count.parse::<i64>() else {
                     error!(partition = %partition, field, "the count `{field}` of {partition} is no number");
@@ -99,7 +100,10 @@ impl Store {
                 };
                 *totals.by_status.entry(field).or_default() += number;
             }
-            let (strained, failing): (i64, i64) = (read(replies.next()), read(replies.next()));
+            let (strained, failing): (i64, i64) = (
+                read_or_default(replies.next()),
+                read_or_default(replies.next()),
+            );
             if strained > 0 {
                 totals.strained.push(partition);
             }
@@ -117,7 +121,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
         let (key, command) = one_key("HGETALL", self.keys().counts(partition));
-        let mut counts: Counts = read(Some(self.query(&key, &command).await?));
+        let mut counts: Counts = read_or_default(Some(self.query(&key, &command).await?));
         counts.retain(|_, count| *count != 0);
         Ok(counts)
     }
@@ -154,7 +158,8 @@ impl Store {
             };
             let commands: Vec<_> = part.iter().map(status).collect();
             for ((kind, _), reply) in part.iter().zip(self.query_each(&commands).await?) {
-                let status: Option<String> = reply.ok().and_then(|reply| read(Some(reply)));
+                let status: Option<String> =
+                    reply.ok().and_then(|reply| read_or_default(Some(reply)));
                 if let Some(status) = status {
                     *counts.entry(format!("{kind} {status}")).or_default() += 1;
                 }
@@ -192,8 +197,8 @@ impl Store {
         let mut replies = self.query_all(&commands).await?.into_iter();
         let (mut count, mut worst) = (0, Vec::<(f64, String)>::new());
         for _ in partitions {
-            count += read::<i64>(replies.next());
-            let found: Vec<(String, f64)> = read(replies.next());
+            count += read_or_default::<i64>(replies.next());
+            let found: Vec<(String, f64)> = read_or_default(replies.next());
             worst.extend(found.into_iter().map(|(entry, score)| (score.abs(), entry)));
         }
         let names = highest(worst, rows);
@@ -207,10 +212,10 @@ impl Store {
             let key = self
                 .keys()
                 .budget(tenant.partition(), tenant.as_str(), unit, scope);
-            Some(fields_of(key, fields))
+            Some(key)
         };
-        let commands: Vec<_> = names.iter().filter_map(ledger).collect();
-        let worst = self.records(&commands, fields).await?;
+        let keys = names.iter().filter_map(ledger);
+        let worst = self.sound_records(keys, fields).await?;
         Ok(Strained { count, worst })
     }
 
@@ -238,24 +243,24 @@ impl Store {
         let replies = self.query_all(&commands).await?;
         let mut found = Vec::new();
         for (partition, reply) in partitions.iter().zip(replies) {
-            let rows: Vec<(String, f64)> = read(Some(reply));
+            let rows: Vec<(String, f64)> = read_or_default(Some(reply));
             let key = |id: &str| self.keys().webhook(*partition, id);
             found.extend(rows.into_iter().map(|(id, score)| (score, key(&id))));
         }
         let keys = highest(found, rows).into_iter();
-        let commands: Vec<_> = keys.map(|key| fields_of(key, fields)).collect();
-        self.records(&commands, fields).await
+        self.sound_records(keys, fields).await
     }
 
-    /// What is there of some records.
-    async fn records(
+    /// The records that are there at these keys.
+    async fn sound_records(
         &self,
-        commands: &[(String, Cmd)],
+        keys: impl Iterator<Item = String>,
         fields: &[&str],
     ) -> Result<Vec<Record>, StoreError> {
-        let replies = self.query_all(commands).await?.into_iter();
-        let records = replies.map(|reply| Record::from_fields(fields, read(Some(reply))));
-        Ok(records.filter(|record| !record.is_empty()).collect())
+        let records = self.records(keys, fields).await?.into_iter();
+        let is_there =
+            |record: &Result<Record, _>| !matches!(record, Ok(record) if record.is_empty());
+        records.filter(is_there).collect()
     }
 }
 
@@ -263,18 +268,6 @@ fn one_key(command: &str, key: String) -> (String, Cmd) {
     let mut command = redis::cmd(command);
     command.arg(&key);
     (key, command)
-}
-
-fn fields_of(key: String, fields: &[&str]) -> (String, Cmd) {
-    let mut read = redis::cmd("HMGET");
-    read.arg(&key).arg(fields);
-    (key, read)
-}
-
-fn read<T: FromRedisValue + Default>(reply: Option<Value>) -> T {
-    reply
-        .and_then(|reply| redis::from_redis_value(reply).ok())
-        .unwrap_or_default()
 }
 
 /// The names with the highest scores, highest first; equal ones by name.

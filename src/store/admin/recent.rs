@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::Cmd;
 
 use crate::domain::event::types::EventType;
 use crate::domain::record::Record;
 use crate::store::dispatcher::view_rows::{Span, ViewIndex, ViewPage};
 use crate::store::dispatcher::views::{Row, View};
+use crate::store::records::read_or_default;
 use crate::store::{Day, Store, StoreError};
 
 const MINUTE_MS: i64 = 60_000;
@@ -30,7 +31,7 @@ impl Store {
         let kinds: Vec<Option<EventType>> = std::iter::once(None)
             .chain(EventType::ALL.iter().copied().map(Some))
             .collect();
-        let days = days(from_ms, to_ms);
+        let days: Vec<_> = Day::between(from_ms, to_ms).collect();
         let count = |kind: Option<EventType>, day: Day| {
             let key = self.kind_of_day(kind.map(EventType::as_str), day);
             let mut count = redis::cmd("ZCOUNT");
@@ -44,7 +45,10 @@ impl Store {
         let mut replies = self.query_all(&commands).await?.into_iter();
         let mut counts = EventCounts::default();
         for kind in kinds {
-            let sum = days.iter().map(|_| read::<i64>(replies.next())).sum();
+            let sum = days
+                .iter()
+                .map(|_| read_or_default::<i64>(replies.next()))
+                .sum();
             match kind {
                 None => counts.total = sum,
                 Some(kind) if sum > 0 => counts.by_type.push((kind, sum)),
@@ -64,8 +68,7 @@ impl Store {
         (from_ms, to_ms): (i64, i64),
         rows: usize,
     ) -> Result<Vec<(Row, Record)>, StoreError> {
-        let mut days = days(from_ms, to_ms);
-        days.reverse();
+        let days: Vec<_> = Day::between(from_ms, to_ms).rev().collect();
         let (index, span) = (
             ViewIndex::Kind(kind.as_str().to_owned()),
             Span {
@@ -117,7 +120,7 @@ impl Store {
             .collect();
         let mut denials = BTreeMap::new();
         for reply in self.query_all(&commands).await? {
-            let counts: Vec<(String, f64)> = read(Some(reply));
+            let counts: Vec<(String, f64)> = read_or_default(Some(reply));
             for (reason, count) in counts {
                 *denials.entry(reason).or_default() += count as i64;
             }
@@ -128,19 +131,4 @@ impl Store {
     fn kind_of_day(&self, kind: Option<&str>, day: Day) -> String {
         self.keys().view(View::Events.as_str(), kind, day)
     }
-}
-
-/// The days between two times, oldest first.
-fn days(from_ms: i64, to_ms: i64) -> Vec<Day> {
-    let (mut days, last) = (vec![Day::of_ms(from_ms)], Day::of_ms(to_ms));
-    while days.last().is_some_and(|day| *day < last) {
-        days.extend(days.last().map(|day| day.plus(1)));
-    }
-    days
-}
-
-fn read<T: FromRedisValue + Default>(reply: Option<Value>) -> T {
-    reply
-        .and_then(|reply| redis::from_redis_value(reply).ok())
-        .unwrap_or_default()
 }

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::TenantStatus;
-use crate::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
+use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
 use crate::store::admin::{AdminError, Change, Changes, GetRecord, Stored, changes_of};
@@ -210,19 +208,7 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<String>, StoreError> {
         let key = self.keys().directory();
-        let from = after.map(|id| format!("({id}"));
-        let (command, first, last) = match descending {
-            false => ("ZRANGEBYLEX", from.as_deref().unwrap_or("-"), "+"),
-            true => ("ZREVRANGEBYLEX", from.as_deref().unwrap_or("+"), "-"),
-        };
-        let mut walk = redis::cmd(command);
-        walk.arg(&key)
-            .arg(first)
-            .arg(last)
-            .arg("LIMIT")
-            .arg(0)
-            .arg(rows);
-        texts(self.query(&key, &walk).await?)
+        self.members(&key, after, descending, rows).await
     }
 
     /// The records of these tenants, in their order; an empty one where there is none, and an error where there is
@@ -234,43 +220,8 @@ impl Store {
         &self,
         tenants: &[TenantId],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let commands: Vec<_> = tenants
-            .iter()
-            .map(|tenant| {
-                let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-                let mut read = redis::cmd("HGETALL");
-                read.arg(&key);
-                (key, read)
-            })
-            .collect();
-        let replies = self.query_each(&commands).await?;
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.and_then(texts).map(Record::from_pairs))
-            .collect())
+        let key = |id: &TenantId| self.keys().tenant(id.partition(), id.as_str());
+        let keys = tenants.iter().map(key);
+        self.records(keys, &Tenant::field_names()).await
     }
-}
-
-/// A plain reply that holds texts; a map is flattened.
-fn texts(reply: Value) -> Result<Vec<String>, StoreError> {
-    let nonsense = |found: &Value| StoreError::Refused {
-        code: "REPLY".to_owned(),
-        detail: format!("{found:?}").chars().take(80).collect(),
-    };
-    let values = match reply {
-        Value::Array(values) | Value::Set(values) => values,
-        Value::Map(pairs) => pairs
-            .into_iter()
-            .flat_map(|(name, value)| [name, value])
-            .collect(),
-        other => return Err(nonsense(&other)),
-    };
-    values
-        .into_iter()
-        .map(|value| match value {
-            Value::BulkString(bytes) => String::from_utf8(bytes)
-                .map_err(|error| nonsense(&Value::BulkString(error.into_bytes()))),
-            other => Err(nonsense(&other)),
-        })
-        .collect()
 }

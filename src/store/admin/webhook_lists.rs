@@ -1,7 +1,5 @@
 //! `list_webhooks.lua`, the directory of all subscriptions, and their records as they may be shown.
 
-use redis::Value;
-
 use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
@@ -84,11 +82,7 @@ impl Store {
             Some(owner) => self.keys().webhooks(owner.partition(), owner.as_str()),
             None => self.keys().webhook_directory(),
         };
-        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
-        let mut walk = redis::cmd("ZRANGEBYLEX");
-        walk.arg(&key).arg(from).arg("+");
-        walk.arg("LIMIT").arg(0).arg(rows);
-        Ok(redis::from_redis_value(self.query(&key, &walk).await?).unwrap_or_default())
+        self.members(&key, after, false, rows).await
     }
 
     /// Takes subscriptions that are gone out of the directory.
@@ -114,19 +108,8 @@ impl Store {
         &self,
         subscriptions: &[SubscriptionId],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let fields = Subscription::field_names();
-        let command = |id: &SubscriptionId| {
-            let key = self.keys().webhook(id.partition(), id.as_str());
-            let mut read = redis::cmd("HMGET");
-            read.arg(&key).arg(&fields);
-            (key, read)
-        };
-        let commands: Vec<_> = subscriptions.iter().map(command).collect();
-        let replies = self.query_each(&commands).await?;
-        let record = |reply: Value| {
-            let values = redis::from_redis_value(reply).unwrap_or_default();
-            Record::from_fields(&fields, values)
-        };
-        Ok(replies.into_iter().map(|reply| reply.map(record)).collect())
+        let key = |id: &SubscriptionId| self.keys().webhook(id.partition(), id.as_str());
+        let keys = subscriptions.iter().map(key);
+        self.records(keys, &Subscription::field_names()).await
     }
 }
