@@ -152,7 +152,11 @@ impl Connection {
                 Err(error) => {
                     self.distrust(&node);
                     failures += 1;
-                    let unavailable = unconnected(&node, error)?;
+                    let unavailable = error.of(&node);
+                    // A command that was sent may have run.
+                    if unavailable.effect_unknown() {
+                        return Err(unavailable.into());
+                    }
                     self.reconnect(failures, deadline, unavailable).await?;
                     continue;
                 }
@@ -291,16 +295,6 @@ async fn pause(
     }
     tokio::time::sleep_until(wake_at).await;
     Ok(())
-}
-
-/// A failure to connect can be retried; a sent command without a reply ends the call.
-fn unconnected(node: &Node, error: SendError) -> Result<Unavailable, StoreError> {
-    let node = node.address.clone();
-    match error {
-        SendError::NotConnected(source) => Ok(Unavailable::NotConnected { node, source }),
-        SendError::ReplyLost(source) => Err(Unavailable::ReplyLost { node, source }.into()),
-        SendError::NoReply => Err(Unavailable::NoReply { node }.into()),
-    }
 }
 
 fn not_ready(node: &Node, refusal: ServerError) -> Unavailable {

@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
+use super::error::Unavailable;
 use super::link::{Dialer, Link, Live};
 use super::pool::{Opener, Pooled, pool};
 use super::script::Script;
@@ -32,6 +33,18 @@ pub(crate) enum SendError {
     ReplyLost(RedisError),
     /// The deadline passed after the command was sent; it may have run.
     NoReply,
+}
+
+impl SendError {
+    /// The same, with the address of the node.
+    pub(crate) fn of(self, node: &Node) -> Unavailable {
+        let node = node.address.clone();
+        match self {
+            Self::NotConnected(source) => Unavailable::NotConnected { node, source },
+            Self::ReplyLost(source) => Unavailable::ReplyLost { node, source },
+            Self::NoReply => Unavailable::NoReply { node },
+        }
+    }
 }
 
 /// A connection that is ready to send.

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{Store, StoreError, Unavailable};
+use super::{Store, StoreError};
 use crate::driver::connection::{Request, failed};
-use crate::driver::node::{Lane, Node, SendError};
+use crate::driver::node::{Lane, Node};
 
 impl Store {
     /// Runs one plain command off the request path, on the node that owns `key`.
@@ -17,9 +17,9 @@ impl Store {
     /// # Errors
     /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
     pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let turn = self.turn()?;
-        self.deployment_by(turn.deadline).await?;
-        self.query_by(key, command, Lane::Background, turn.deadline)
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await?;
+        self.query_by(key, command, Lane::Background, timed.deadline)
             .await
     }
 
@@ -28,9 +28,9 @@ impl Store {
     /// # Errors
     /// As for [`Store::query`].
     pub(super) async fn query_now(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
-        let turn = self.turn()?;
-        self.deployment_by(turn.deadline).await?;
-        self.query_by(key, command, Lane::Request, turn.deadline)
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await?;
+        self.query_by(key, command, Lane::Request, timed.deadline)
             .await
     }
 
@@ -52,7 +52,7 @@ impl Store {
     /// Runs many plain commands off the request path, each on the node that owns its key; one pipeline per node.
     /// The replies come in the order of `commands`.
     ///
-    /// For reads and other commands that may be repeated: what a moved slot refuses is sent again on its own.
+    /// For reads and other commands that may be repeated: a command that a moved slot refused is sent again on its own.
     ///
     /// # Errors
     /// As for [`Store::query`], for the first command that failed.
@@ -60,24 +60,23 @@ impl Store {
         self.query_each(commands).await?.into_iter().collect()
     }
 
-    /// The same, with [`StoreError::Refused`] in the place of a reply: one key that holds something else takes no other's
-    /// reply away.
+    /// The same, with [`StoreError::Refused`] in place of a reply, so that one key of another type does not fail the others.
     ///
     /// # Errors
-    /// As for [`Store::query`], save [`StoreError::Refused`].
+    /// As for [`Store::query`], except [`StoreError::Refused`].
     pub async fn query_each(
         &self,
         commands: &[(String, Cmd)],
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
-        let answers = self.pipelines(commands).await?;
-        let turn = self.turn()?;
+        let sent = self.pipelines(commands).await?;
+        let timed = self.begin_call()?;
         let mut replies = Vec::with_capacity(commands.len());
-        for (answer, (key, command)) in answers.into_iter().zip(commands) {
-            if let Some(reply) = answer.filter(|a| !matches!(a, Value::ServerError(_))) {
+        for (reply, (key, command)) in sent.into_iter().zip(commands) {
+            if let Some(reply) = reply.filter(|reply| !matches!(reply, Value::ServerError(_))) {
                 replies.push(Ok(reply));
                 continue;
             }
-            let again = self.query_by(key, command, Lane::Background, turn.deadline);
+            let again = self.query_by(key, command, Lane::Background, timed.deadline);
             replies.push(match again.await {
                 Err(refused @ StoreError::Refused { .. }) => Err(refused),
                 reply => Ok(reply?),
@@ -86,29 +85,28 @@ impl Store {
         Ok(replies)
     }
 
-    /// The same for work that is repeated anyway and must not stop where one node of several is out of reach: `None`
-    /// stands for what its node did not answer. Where a key holds something else than it should, that is told and the
-    /// reply is `Nil`.
+    /// The same for work that is repeated anyway and must not stop when one node of several is out of reach: `None` where
+    /// the node did not reply. A key of another type is logged, and its reply is `Nil`.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers.
+    /// [`StoreError`] when no node replies.
     pub(super) async fn query_reachable(
         &self,
         commands: &[(String, Cmd)],
     ) -> Result<Vec<Option<Value>>, StoreError> {
         let mut replies = self.pipelines(commands).await?;
-        let turn = self.turn()?;
-        for (answer, (key, command)) in replies.iter_mut().zip(commands) {
-            if !matches!(answer, Some(Value::ServerError(_))) {
+        let timed = self.begin_call()?;
+        for (reply, (key, command)) in replies.iter_mut().zip(commands) {
+            if !matches!(reply, Some(Value::ServerError(_))) {
                 continue;
             }
-            let again = self.query_by(key, command, Lane::Background, turn.deadline);
-            *answer = match again.await {
+            let again = self.query_by(key, command, Lane::Background, timed.deadline);
+            *reply = match again.await {
                 Ok(reply) => Some(reply),
                 Err(StoreError::Refused { code, detail }) => {
                     error!(
                         key,
-                        "the key `{key}` cannot be read, what it should hold is not done: {code} {detail}"
+                        "the key `{key}` cannot be read and is skipped: {code} {detail}"
                     );
                     Some(Value::Nil)
                 }
@@ -119,42 +117,44 @@ impl Store {
         if let (Some((key, command)), true) =
             (commands.first(), replies.iter().all(Option::is_none))
         {
-            // Tells why.
+            // For the error.
             replies[0] = Some(
-                self.query_by(key, command, Lane::Background, turn.deadline)
+                self.query_by(key, command, Lane::Background, timed.deadline)
                     .await?,
             );
         }
         Ok(replies)
     }
 
-    /// Asks each node that holds data whether it is there (`PING`), all at once and beside all other work.
+    /// Sends `PING` to each node that holds data, to all at once and on the request path.
     ///
     /// # Errors
-    /// The first failure, within `limit`, when no node answers: one is enough to serve the tenants on it.
+    /// A failure, within `limit`, when no node replies; one node is enough to serve its tenants.
     pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let deadline = Instant::now() + limit.min(self.timeout());
         let nodes = self.inner.connection.nodes(deadline).await?;
         let count = nodes.len();
-        let mut asked = JoinSet::new();
+        let mut sent = JoinSet::new();
         for node in nodes {
             let store = self.clone();
-            asked.spawn(async move {
+            sent.spawn(async move {
                 let ping = redis::cmd("PING");
-                store.ask(&node, &ping, Lane::Request, deadline).await
+                store
+                    .query_node(&node, &ping, Lane::Request, deadline)
+                    .await
             });
         }
-        let mut silent = Vec::with_capacity(count);
-        while let Some(ended) = asked.join_next().await {
+        let mut failures = Vec::with_capacity(count);
+        while let Some(ended) = sent.join_next().await {
             if let Err(error) = ended.expect("a ping does not panic and is not aborted") {
-                silent.push(error);
+                failures.push(error);
             }
         }
-        let unreachable = i64::try_from(silent.len()).unwrap_or(i64::MAX);
+        let unreachable = i64::try_from(failures.len()).unwrap_or(i64::MAX);
         self.metrics().unreachable_primaries.set(unreachable);
-        match silent.len() < count {
+        match failures.len() < count {
             true => Ok(()),
-            false => silent.pop().map_or(Ok(()), Err),
+            false => failures.pop().map_or(Ok(()), Err),
         }
     }
 
@@ -166,41 +166,39 @@ impl Store {
     ) -> Result<Vec<(String, Value)>, StoreError> {
         let mut replies = Vec::new();
         for node in self.inner.connection.nodes(deadline).await? {
-            let reply = self.ask(&node, command, Lane::Background, deadline).await?;
+            let reply = self
+                .query_node(&node, command, Lane::Background, deadline)
+                .await?;
             replies.push((node.address.clone(), reply));
         }
         Ok(replies)
     }
 
-    /// Runs a command on each node that holds data, on all at the same time; the replies of those that answer come with
-    /// the nodes' addresses.
+    /// Runs a command on each node that holds data, on all at the same time; the replies of reachable nodes come with
+    /// their addresses.
     ///
     /// # Errors
-    /// [`StoreError`] when none answers.
+    /// [`StoreError`] when no node replies.
     pub(super) async fn everywhere_reachable(
         &self,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Vec<(String, Value)>, StoreError> {
-        let mut asked = JoinSet::new();
-        for (place, node) in self
-            .inner
-            .connection
-            .nodes(deadline)
-            .await?
-            .into_iter()
-            .enumerate()
-        {
+        let mut sent = JoinSet::new();
+        let nodes = self.inner.connection.nodes(deadline).await?;
+        for (position, node) in nodes.into_iter().enumerate() {
             let (store, command) = (self.clone(), command.clone());
-            asked.spawn(async move {
-                let reply = store.ask(&node, &command, Lane::Background, deadline).await;
-                (place, node.address.clone(), reply)
+            sent.spawn(async move {
+                let reply = store
+                    .query_node(&node, &command, Lane::Background, deadline)
+                    .await;
+                (position, node.address.clone(), reply)
             });
         }
-        let mut answers = asked.join_all().await;
-        answers.sort_by_key(|(place, ..)| *place);
+        let mut ended = sent.join_all().await;
+        ended.sort_by_key(|(position, ..)| *position);
         let (mut replies, mut failure) = (Vec::new(), None);
-        for (_, address, reply) in answers {
+        for (_, address, reply) in ended {
             match reply {
                 Ok(reply) => replies.push((address, reply)),
                 Err(error) => failure = Some(error),
@@ -213,7 +211,7 @@ impl Store {
     }
 
     /// Runs a command on one node.
-    pub(super) async fn ask(
+    pub(super) async fn query_node(
         &self,
         node: &Node,
         command: &Cmd,
@@ -222,20 +220,15 @@ impl Store {
     ) -> Result<Value, StoreError> {
         let reply = match node.open(lane, deadline).await {
             Ok(open) => open.send(command, deadline).await,
-            Err(silence) => Err(silence),
+            Err(error) => Err(error),
         };
-        let silence = match reply {
-            Ok(Value::ServerError(refusal)) => return Err(failed(&refusal, None)),
-            Ok(reply) => return Ok(reply),
-            Err(silence) => silence,
-        };
-        self.inner.connection.distrust(node);
-        let node = node.address.clone();
-        let unavailable = match silence {
-            SendError::NotConnected(source) => Unavailable::NotConnected { node, source },
-            SendError::ReplyLost(source) => Unavailable::ReplyLost { node, source },
-            SendError::NoReply => Unavailable::NoReply { node },
-        };
-        Err(unavailable.into())
+        match reply {
+            Ok(Value::ServerError(refusal)) => Err(failed(&refusal, None)),
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                self.inner.connection.distrust(node);
+                Err(error.of(node).into())
+            }
+        }
     }
 }

@@ -6,12 +6,12 @@ use tracing::warn;
 use super::signature::ScriptCall;
 use super::{Call, Lane, Store, StoreError};
 
-/// How often what a node refused is sent again: once for a script that it did not know, once for a slot on the move.
+/// How often calls are sent: again for a script that the node did not know, and for a slot that is moving.
 const ROUNDS: usize = 3;
 
 impl Store {
     /// Makes many calls of a script, off the request path. The outcomes come in the order of `calls`, `None` where there was no
-    /// reply: a node that did not answer, a slot that has no owner.
+    /// reply: the node did not reply, or the slot has no owner.
     ///
     /// Only for scripts that may run twice, refuse nothing and have no keys of a day.
     ///
@@ -40,7 +40,7 @@ impl Store {
         for _ in 0..ROUNDS {
             left = self.pipe(calls, left, &mut replies).await?;
             let Some(first) = left.pop() else { break };
-            // One of the refused goes alone: that loads the script, or finds the slot's new node.
+            // One refused call is sent alone, which loads the script or finds the new node of the slot.
             match self.send_on(Lane::Background, &calls[first]).await {
                 Ok(reply) => replies[first] = Some(reply),
                 Err(error) => {
@@ -52,7 +52,7 @@ impl Store {
         Ok(replies)
     }
 
-    /// Sends these calls; returns those that were refused. What a silent node was sent may have run.
+    /// Sends these calls; returns those that were refused. A call without a reply may have run.
     async fn pipe(
         &self,
         calls: &[Call],
@@ -64,20 +64,20 @@ impl Store {
             (call.key.clone(), call.command.clone())
         };
         let commands: Vec<_> = wanted.iter().map(command).collect();
-        let (mut refused, mut silent) = (Vec::new(), 0);
-        for (index, answer) in wanted.into_iter().zip(self.pipelines(&commands).await?) {
-            match answer {
+        let (mut refused, mut lost) = (Vec::new(), 0);
+        for (index, reply) in wanted.into_iter().zip(self.pipelines(&commands).await?) {
+            match reply {
                 Some(Value::ServerError(_)) => refused.push(index),
                 Some(reply) => replies[index] = Some(reply),
-                None => silent += 1,
+                None => lost += 1,
             }
         }
-        if let (1.., Some(call)) = (silent, calls.first()) {
+        if let (1.., Some(call)) = (lost, calls.first()) {
             let name = call.script.name();
             warn!(
                 script = name,
-                keys = silent,
-                "script `{name}` was not answered for {silent} of many keys"
+                keys = lost,
+                "script `{name}` got no reply for {lost} of many keys"
             );
         }
         Ok(refused)

@@ -1,5 +1,4 @@
-//! Calls that are put together before they are sent: by the store as any other, or over a connection with nothing around
-//! it, to see what Redis itself can do.
+//! Sends calls of scripts: with all that the store does for a call, or over a bare connection, to measure Redis alone.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Value};
@@ -10,15 +9,15 @@ use crate::driver::link::async_config;
 use crate::driver::node::Lane;
 use crate::driver::slot;
 
-/// A connection that sends what it is given: it loads no script, follows no slot and sends nothing twice.
+/// A connection that loads no script, follows no redirect and retries nothing.
 #[derive(Clone)]
-pub struct Line {
+pub struct BareConnection {
     node: String,
     connection: MultiplexedConnection,
 }
 
-impl Line {
-    /// Sends a call; many may be on their way at once.
+impl BareConnection {
+    /// Sends a call; many may wait for their replies at once.
     ///
     /// # Errors
     /// [`StoreError`]; also when the node does not know the script.
@@ -46,17 +45,17 @@ impl Store {
 
     /// The same on a lane.
     pub(super) async fn send_on(&self, lane: Lane, call: &Call) -> Result<Value, StoreError> {
-        let turn = self.turn()?;
-        self.deployment_by(turn.deadline).await?;
-        self.execute(call, lane, turn.deadline).await
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await?;
+        self.execute(call, lane, timed.deadline).await
     }
 
-    /// A connection to the node that such calls go to.
+    /// A connection to the node that owns the keys of `call`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn line(&self, call: &Call) -> Result<Line, StoreError> {
-        let deadline = self.turn()?.deadline;
+    pub async fn bare_connection(&self, call: &Call) -> Result<BareConnection, StoreError> {
+        let deadline = self.begin_call()?.deadline;
         let connection = &self.inner.connection;
         let node = connection
             .route(slot::of(call.key.as_bytes()), deadline)
@@ -68,7 +67,7 @@ impl Store {
         let client = Client::open(node.info.clone()).map_err(not_connected)?;
         let config = async_config(self.timeout());
         let opened = client.get_multiplexed_async_connection_with_config(&config);
-        Ok(Line {
+        Ok(BareConnection {
             connection: opened.await.map_err(not_connected)?,
             node: node.address.clone(),
         })

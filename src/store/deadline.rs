@@ -1,8 +1,7 @@
-//! How long one request may wait for Redis in all, however many calls it takes.
+//! The request deadline: how long one request may wait for Redis in all, however many calls it makes.
 //!
-//! The time belongs to the task that serves the request, so no call can forget it: not a list that walks an index, not an
-//! expiry of dead holds page by page, not the audit of what failed. Only time in the store counts, since a
-//! client may take long to send a body. Outside a request each call has the whole time for itself.
+//! The remaining time belongs to the task that serves the request, so it applies to every call. Only time in the store
+//! counts, because a client may take long to send a body. Outside a request, each call has the whole time for itself.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,17 +14,17 @@ tokio::task_local! {
     static LEFT: Cell<Duration>;
 }
 
-/// A call on its way. What it takes is taken from its request.
-pub(super) struct Turn {
+/// A call in progress. When it is dropped, the time that it took is deducted from the time of its request.
+pub(super) struct TimedCall {
     begun: Instant,
     /// When the call is given up.
     pub deadline: Instant,
 }
 
-impl Drop for Turn {
+impl Drop for TimedCall {
     fn drop(&mut self) {
         let took = self.begun.elapsed();
-        // Without a request there is nothing to take it from.
+        // Fails outside a request, where nothing needs to be deducted.
         let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(took)));
     }
 }
@@ -39,14 +38,14 @@ impl Store {
     /// Begins a call.
     ///
     /// # Errors
-    /// [`Unavailable::TimeIsUp`] when earlier calls of the request have taken all of its time; nothing is sent then.
-    pub(super) fn turn(&self) -> Result<Turn, StoreError> {
+    /// [`Unavailable::TimeIsUp`] when earlier calls of the request used up its time; nothing is sent then.
+    pub(super) fn begin_call(&self) -> Result<TimedCall, StoreError> {
         let left = LEFT.try_with(Cell::get).unwrap_or_else(|_| self.timeout());
         if left.is_zero() {
             return Err(Unavailable::TimeIsUp.into());
         }
         let begun = Instant::now();
-        Ok(Turn {
+        Ok(TimedCall {
             begun,
             deadline: begun + left,
         })

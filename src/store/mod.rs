@@ -37,7 +37,7 @@ pub use crate::driver::url::RedisUrlError;
 pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
-pub use call::Line;
+pub use call::BareConnection;
 pub use deployment::Deployment;
 pub use error::OperationError;
 pub use keys::Keys;
@@ -133,8 +133,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment.
     pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
-        let turn = self.turn()?;
-        self.deployment_by(turn.deadline).await
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await
     }
 
     /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.

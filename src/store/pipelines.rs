@@ -1,5 +1,5 @@
-//! Many commands at once: one pipeline per node, all nodes at the same time, so that one that is silent keeps no other
-//! waiting.
+//! Many commands at once: one pipeline per node, to all nodes at the same time, so that a slow node does not delay the
+//! others.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::driver::slot;
 
 impl Store {
     /// Sends each command to the node that owns its key. The replies come in the order of `commands`, error replies
-    /// among them; `None` where a node did not answer, or a slot has no owner.
+    /// included; `None` where a node did not reply, or a slot has no owner.
     ///
     /// # Errors
     /// [`StoreError`] when the deployment cannot be read, or the request has no time left.
@@ -24,12 +24,12 @@ impl Store {
     ) -> Result<Vec<Option<Value>>, StoreError> {
         self.deployment().await?;
         let connection = &self.inner.connection;
-        let routing = self.turn()?;
+        let routing = self.begin_call()?;
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
         let mut until = routing.deadline;
         for (index, (key, _)) in commands.iter().enumerate() {
             let Ok(node) = connection.route(slot::of(key.as_bytes()), until).await else {
-                // Who owns it was asked in vain: that is not waited for again.
+                // The deadline is over, so do not wait for other owners.
                 until = Instant::now();
                 continue;
             };
@@ -42,7 +42,7 @@ impl Store {
             }
         }
         drop(routing);
-        let sending = self.turn()?;
+        let sending = self.begin_call()?;
         let deadline = sending.deadline;
         let mut sent = JoinSet::new();
         for (node, batch) in batches {
@@ -51,25 +51,25 @@ impl Store {
                 pipeline.add_command(commands[*index].1.clone());
             }
             sent.spawn(async move {
-                let answers = match node.open(Lane::Background, deadline).await {
+                let replies = match node.open(Lane::Background, deadline).await {
                     Ok(open) => open.send_all(&pipeline, deadline).await,
-                    Err(silence) => Err(silence),
+                    Err(error) => Err(error),
                 };
-                (node, batch, answers)
+                (node, batch, replies)
             });
         }
         let mut replies = vec![None; commands.len()];
         while let Some(joined) = sent.join_next().await {
-            let (node, batch, answers) = joined.expect("a pipeline does not panic");
-            match answers {
-                Ok(answers) => {
-                    for (index, answer) in batch.into_iter().zip(answers) {
-                        replies[index] = Some(answer);
+            let (node, batch, sent) = joined.expect("a pipeline does not panic");
+            match sent {
+                Ok(sent) => {
+                    for (index, reply) in batch.into_iter().zip(sent) {
+                        replies[index] = Some(reply);
                     }
                 }
                 Err(_) => {
                     connection.distrust(&node);
-                    debug!(redis.address = %node.address, "Redis at {} did not answer {} commands", node.address, batch.len());
+                    debug!(redis.address = %node.address, "Redis at {} did not reply to {} commands", node.address, batch.len());
                 }
             }
         }

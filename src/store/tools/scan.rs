@@ -84,7 +84,7 @@ impl Store {
                     .arg(1_000);
                 let deadline = Instant::now() + self.timeout();
                 let reply = self
-                    .ask(&node, &command, Lane::Background, deadline)
+                    .query_node(&node, &command, Lane::Background, deadline)
                     .await?;
                 let (next, found): (u64, Vec<String>) =
                     redis::from_redis_value(reply).unwrap_or_default();

@@ -124,7 +124,7 @@ pub struct Ledgers {
 
 /// A record and its place in the indexes, at one moment.
 #[derive(Debug)]
-pub struct Row {
+pub struct StoredRecord {
     /// Which record.
     pub id: String,
     /// When the index of due reservations has it, in milliseconds.
@@ -137,16 +137,16 @@ pub struct Row {
 
 /// Records of a tenant at one moment.
 #[derive(Debug)]
-pub struct Rows {
+pub struct RecordPage {
     /// The tenant's first due time, in milliseconds.
     pub first_due_ms: Option<i64>,
     /// The tenant's due time in the partition's index, in milliseconds.
     pub tenant_due_ms: Option<i64>,
     /// In the order of the ids.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StoredRecord>,
 }
 
-impl Row {
+impl StoredRecord {
     /// A field, in the order of `records.lua`.
     pub fn field(&self, index: usize) -> Option<&str> {
         self.fields.as_ref()?.get(index)?.as_deref()
@@ -190,7 +190,7 @@ impl Store {
         tenant: &TenantId,
         prefix: &str,
         ids: &[String],
-    ) -> Result<Rows, StoreError> {
+    ) -> Result<RecordPage, StoreError> {
         let call = ReadRecords {
             partition: tenant.partition(),
             tenant: tenant.as_str(),
@@ -203,13 +203,14 @@ impl Store {
             rows,
             ..
         } = self.outcome_on(Lane::Background, &call).await?;
-        let row = |(id, Nested((due_ms, quarantined_ms, fields))): (&String, Nested<_>)| Row {
-            id: id.clone(),
-            due_ms,
-            quarantined_ms,
-            fields: Some(fields).filter(|fields: &Vec<_>| !fields.is_empty()),
-        };
-        Ok(Rows {
+        let row =
+            |(id, Nested((due_ms, quarantined_ms, fields))): (&String, Nested<_>)| StoredRecord {
+                id: id.clone(),
+                due_ms,
+                quarantined_ms,
+                fields: Some(fields).filter(|fields: &Vec<_>| !fields.is_empty()),
+            };
+        Ok(RecordPage {
             first_due_ms,
             tenant_due_ms,
             rows: ids.iter().zip(rows).map(row).collect(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::args::BenchArgs;
 use super::error::BenchError;
 use super::ledger::Difference;
-use super::report::{Outcome, write_disagreement};
+use super::report::{BenchReport, write_disagreement};
 use super::script::{ScriptRun, table, totals};
 use super::session::Deployment;
 use super::stack::Stack;
@@ -55,7 +55,7 @@ async fn measure(args: &BenchArgs, stack: &Stack) -> Result<BareReport, BenchErr
     })
 }
 
-impl Outcome for BareReport {
+impl BenchReport for BareReport {
     fn is_well(&self, _: f64) -> bool {
         self.differences.is_empty()
     }

@@ -12,7 +12,7 @@ use super::args::{BenchArgs, LoadArgs, Workload};
 use super::error::BenchError;
 use super::ledger::{Difference, Totals};
 use super::load;
-use super::report::{Outcome, Report, clients, time, write_disagreement};
+use super::report::{BenchReport, Report, clients, time, write_disagreement};
 use super::script::{self, Script, ScriptRun, totals};
 use super::stack::Stack;
 use crate::tools::table::Table;
@@ -107,7 +107,7 @@ async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> 
     stack.commands_per_request(requests).await
 }
 
-impl Outcome for Comparison {
+impl BenchReport for Comparison {
     fn is_well(&self, max_error_rate: f64) -> bool {
         let mut runs = self.http.iter();
         self.script_differences.is_empty() && runs.all(|run| run.is_well(max_error_rate))

@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use args::BenchArgs;
 
 use error::BenchError;
-use report::{Outcome, Report};
+use report::{BenchReport, Report};
 use service::Service;
 
 use crate::telemetry::error_chain;
@@ -79,7 +79,7 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
 }
 
 /// Prints a report; whether all is well.
-fn print(report: &impl Outcome, args: &BenchArgs) -> bool {
+fn print(report: &impl BenchReport, args: &BenchArgs) -> bool {
     match serde_json::to_string_pretty(report) {
         Ok(text) if args.json => println!("{text}"),
         _ => print!("{report}"),

@@ -14,7 +14,7 @@ use super::service::{ALLOCATED, Service};
 use crate::tools::table::Table;
 
 /// A report that ends the process with an exit code.
-pub(super) trait Outcome: Serialize + fmt::Display {
+pub(super) trait BenchReport: Serialize + fmt::Display {
     /// Whether every ledger agrees, and no more requests failed than allowed.
     fn is_well(&self, max_error_rate: f64) -> bool;
 }
@@ -92,7 +92,7 @@ impl Report {
     }
 }
 
-impl Outcome for Report {
+impl BenchReport for Report {
     fn is_well(&self, max_error_rate: f64) -> bool {
         self.ledger.agrees && self.error_rate <= max_error_rate
     }

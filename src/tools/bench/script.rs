@@ -18,9 +18,9 @@ use super::load::on_one_thread;
 use super::recorder::{Summary, histogram, record, summary};
 use super::report::{clients, time};
 use super::service::Tenant;
-use super::session::{ACTUAL, Deployment, ESTIMATE, Held, Session};
+use super::session::{ACTUAL, Deployment, ESTIMATE, HeldReservation, Session};
 use crate::domain::ids::IdempotencyKey;
-use crate::store::{Call, Line, Store};
+use crate::store::{BareConnection, Call, Store};
 use crate::tools::table::Table;
 
 /// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
@@ -32,7 +32,7 @@ pub(super) enum Script {
     /// `reserve.lua`, until so many holds are made or the time is over.
     Reserve { count: usize, limit: Duration },
     /// `commit.lua`, for each of these.
-    Commit(Vec<Held>),
+    Commit(Vec<HeldReservation>),
 }
 
 /// How a script is called and measured.
@@ -81,7 +81,7 @@ pub(super) struct ScriptRun {
     pub redis_busy: f64,
     /// The reservations of all calls.
     #[serde(skip)]
-    pub held: Vec<Held>,
+    pub held: Vec<HeldReservation>,
     #[serde(skip)]
     pub totals: Totals,
 }
@@ -173,7 +173,7 @@ async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRu
     // The first call loads the script, and is not measured.
     if let Some((call, held)) = encode(0, 1).await?.pop() {
         check(&call, session.store.send(&call).await?, plan.expected)?;
-        let line = session.store.line(&call).await?;
+        let connection = session.store.bare_connection(&call).await?;
         done.push(held);
         session.store.reset_statistics().await?;
         let mut encoded = 1;
@@ -186,7 +186,7 @@ async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRu
             let begun = Instant::now();
             let round = Arc::new(Round {
                 expected: plan.expected,
-                line: line.clone(),
+                connection: connection.clone(),
                 until: begun.checked_add(plan.limit - elapsed),
                 progress: Mutex::new(Progress {
                     calls: calls.into_iter(),
@@ -228,7 +228,7 @@ async fn encode(
     script: &Script,
     key_prefix: &str,
     number: usize,
-) -> Result<(Call, Held), BenchError> {
+) -> Result<(Call, HeldReservation), BenchError> {
     if let Script::Commit(all) = script {
         let held = all[number].clone();
         return Ok((session.commit(&held), held));
@@ -250,15 +250,15 @@ fn check(call: &Call, reply: Value, expected: &'static str) -> Result<(), BenchE
 /// Encoded calls, and the clients that send them.
 struct Round {
     expected: &'static str,
-    line: Line,
+    connection: BareConnection,
     until: Option<Instant>,
     /// All clients run on one thread, so the lock is always free.
     progress: Mutex<Progress>,
 }
 
 struct Progress {
-    calls: std::vec::IntoIter<(Call, Held)>,
-    done: Vec<Held>,
+    calls: std::vec::IntoIter<(Call, HeldReservation)>,
+    done: Vec<HeldReservation>,
     times: Histogram<u32>,
 }
 
@@ -273,7 +273,7 @@ impl Round {
             let Some((call, held)) = progress().calls.next() else {
                 return Ok(());
             };
-            let reply = self.line.send(&call).await?;
+            let reply = self.connection.send(&call).await?;
             let took = begun.elapsed();
             check(&call, reply, self.expected)?;
             let mut progress = progress();

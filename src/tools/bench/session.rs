@@ -29,7 +29,7 @@ pub(super) const ACTUAL: i64 = 950;
 const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 
 /// A reservation, and the idempotency key that made it.
-pub(super) type Held = (ReservationId, IdempotencyKey);
+pub(super) type HeldReservation = (ReservationId, IdempotencyKey);
 
 /// Where the data of a service is.
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// A call of `reserve.lua`.
-    pub fn reserve(&self, (reservation_id, key): &Held) -> Call {
+    pub fn reserve(&self, (reservation_id, key): &HeldReservation) -> Call {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let call = Reserve {
             partition: caller.partition,
@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// A call of `commit.lua`, under the key of the reservation.
-    pub fn commit(&self, (reservation_id, key): &Held) -> Call {
+    pub fn commit(&self, (reservation_id, key): &HeldReservation) -> Call {
         let caller = &self.caller;
         let call = Commit {
             partition: caller.partition,

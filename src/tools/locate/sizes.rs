@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::domain::ids::TenantId;
 use crate::store::{Keys, Store, StoreError};
+use crate::tools::table::Table;
 use crate::tools::tenant_id::tenant_id;
 
 /// Settings of `budget-authority keys sizes`.
@@ -104,30 +105,18 @@ impl Sizes {
 
     /// A table for people.
     pub fn table(&self) -> String {
-        let widest = self
-            .keys
-            .iter()
-            .map(|size| size.key.len())
-            .max()
-            .unwrap_or(3);
-        let mut lines = format!(
-            "partition     {}\ncluster slot  {}\n\n",
-            self.partition, self.slot
-        );
-        lines += &format!(
-            "{:<widest$}  {:<6}  {:>10}  {:>12}\n",
-            "KEY", "TYPE", "ENTRIES", "BYTES"
-        );
-        for Size {
-            key,
-            kind,
-            entries,
-            memory_bytes,
-        } in &self.keys
-        {
-            lines += &format!("{key:<widest$}  {kind:<6}  {entries:>10}  {memory_bytes:>12}\n");
+        let mut table = Table::new(2, ["KEY", "TYPE", "ENTRIES", "BYTES"]);
+        for size in &self.keys {
+            let (key, kind) = (size.key.clone(), size.kind.clone());
+            table.row([
+                key,
+                kind,
+                size.entries.to_string(),
+                size.memory_bytes.to_string(),
+            ]);
         }
-        lines
+        let (partition, slot) = (&self.partition, self.slot);
+        format!("partition     {partition}\ncluster slot  {slot}\n\n{table}")
     }
 }
 

@@ -6,7 +6,7 @@ use super::totals::{Amounts, Effect};
 use crate::domain::amount::Unit;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
-use crate::store::tools::verify::{DEPTHS, Row};
+use crate::store::tools::verify::{DEPTHS, StoredRecord};
 use crate::store::{Day, StoreError};
 
 /// The positions of the fields in the reply of `records.lua`.
@@ -37,7 +37,7 @@ impl Collector<'_> {
     ) -> Result<(), StoreError> {
         let (keys, partition) = (self.store.keys(), self.tenant.partition());
         let tenant = self.tenant.as_str();
-        let (index, prefix, check): (_, _, fn(&mut Self, &Row)) = match records {
+        let (index, prefix, check): (_, _, fn(&mut Self, &StoredRecord)) = match records {
             Records::Reservations => (
                 keys.reservations(partition, tenant, day),
                 keys.reservation(partition, ""),
@@ -73,7 +73,7 @@ impl Collector<'_> {
         prefix: &str,
         until: i64,
         progress: &mut impl FnMut(u64),
-        check: fn(&mut Self, &Row),
+        check: fn(&mut Self, &StoredRecord),
     ) -> Result<(), StoreError> {
         let mut scan = Scan::until(until);
         while let Some(ids) = scan.next(self.store, index).await? {
@@ -85,7 +85,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn reservation(&mut self, row: &Row) {
+    fn reservation(&mut self, row: &StoredRecord) {
         self.report.reservations += 1;
         let Some(status) = row.field(field::STATUS) else {
             // Retention may delete the record meanwhile. Any other record is no hash, or lacks its status.
@@ -126,7 +126,7 @@ impl Collector<'_> {
         });
     }
 
-    fn usage_event(&mut self, row: &Row) {
+    fn usage_event(&mut self, row: &StoredRecord) {
         self.report.usage_events += 1;
         if is_deleted(row) {
             return;
@@ -143,7 +143,7 @@ impl Collector<'_> {
         });
     }
 
-    fn corrupt(&mut self, row: &Row) {
+    fn corrupt(&mut self, row: &StoredRecord) {
         // Records in quarantine are listed separately.
         if row.quarantined_ms.is_none() {
             self.differs("record", &row.id, "the record is corrupt");
@@ -151,7 +151,7 @@ impl Collector<'_> {
     }
 
     /// Counts a record in each ledger that it names. `effect` gets the debt of the record in that ledger.
-    fn count(&mut self, row: &Row, effect: impl Fn(i64) -> Effect) {
+    fn count(&mut self, row: &StoredRecord, effect: impl Fn(i64) -> Effect) {
         let path = row.field(field::SCOPE_PATH).and_then(ScopePath::parse);
         let unit = row.field(field::UNIT).and_then(Unit::parse);
         let (Some(path), Some(unit), Some(depths)) = (path, unit, row.field(field::BUDGETED))
@@ -187,7 +187,7 @@ impl Collector<'_> {
     }
 
     /// Checks that an active reservation is in the due index at its time, and an ended one is not.
-    fn due_time(&mut self, row: &Row, is_active: bool) {
+    fn due_time(&mut self, row: &StoredRecord, is_active: bool) {
         let expires_ms = number(row, field::EXPIRES_AT);
         let due_ms = expires_ms.zip(number(row, field::GRACE));
         let due_ms = due_ms.map(|(expires_ms, grace_ms)| expires_ms.saturating_add(grace_ms));
@@ -205,7 +205,7 @@ impl Collector<'_> {
     }
 
     /// Checks that a reservation in the due index is active.
-    fn indexed_as_due(&mut self, row: &Row) {
+    fn indexed_as_due(&mut self, row: &StoredRecord) {
         let status = row.field(field::STATUS).unwrap_or("absent");
         if row.due_ms.is_some() && status != "ACTIVE" {
             let detail = format!("it is in the due index, but its record is {status}");
@@ -228,11 +228,11 @@ impl Collector<'_> {
 }
 
 /// Whether the record was deleted after its index was read.
-fn is_deleted(row: &Row) -> bool {
+fn is_deleted(row: &StoredRecord) -> bool {
     let fields = row.fields.as_ref();
     fields.is_some_and(|fields| fields.iter().all(Option::is_none))
 }
 
-fn number(row: &Row, field: usize) -> Option<i64> {
+fn number(row: &StoredRecord, field: usize) -> Option<i64> {
     row.field(field)?.parse().ok()
 }

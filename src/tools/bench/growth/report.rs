@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::cost::Cost;
 use crate::tools::bench::ledger::Difference;
 use crate::tools::bench::recorder::Recorder;
-use crate::tools::bench::report::{Outcome, time, write_disagreement};
+use crate::tools::bench::report::{BenchReport, time, write_disagreement};
 use crate::tools::table::Table;
 
 /// The same operations, with ever more stored.
@@ -52,7 +52,7 @@ impl Growth {
     }
 }
 
-impl Outcome for Growth {
+impl BenchReport for Growth {
     fn is_well(&self, max_error_rate: f64) -> bool {
         let agrees = self.differences.is_empty() && self.unresolved == 0;
         agrees && self.error_rate <= max_error_rate

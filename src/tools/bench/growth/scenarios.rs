@@ -14,7 +14,7 @@ use crate::tools::bench::error::BenchError;
 use crate::tools::bench::ledger::Totals;
 use crate::tools::bench::script::Script;
 use crate::tools::bench::service::{Tenant, make_budget, make_tenant};
-use crate::tools::bench::session::Held;
+use crate::tools::bench::session::HeldReservation;
 use crate::tools::bench::stack::Stack;
 use crate::tools::json_client::CallError;
 
@@ -36,7 +36,7 @@ pub(in crate::tools::bench) async fn with_reservations(
     let scripts = stack.scripts(&tenant);
     let mut growth = Growth::new(args.load.scopes);
     let (mut stored, mut totals) = (0, Totals::default());
-    let mut known: Vec<Held> = Vec::new();
+    let mut known: Vec<HeldReservation> = Vec::new();
     for size in sorted(&args.compare_stored) {
         let missing = size.saturating_sub(stored);
         eprintln!("{size} reservations: making {missing}");
@@ -56,7 +56,7 @@ pub(in crate::tools::bench) async fn with_reservations(
             client: stack.service.runtime(&tenant)?,
             limit: args.load.duration,
         };
-        let path = |(id, _): &Held| OperationId::GetReservation.path_to(id.as_str());
+        let path = |(id, _): &HeldReservation| OperationId::GetReservation.path_to(id.as_str());
         let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
         let balances = OperationId::GetBalances.path();
         let balances = format!("{balances}?tenant={}&limit={PAGE}", tenant.id);
