@@ -38,11 +38,11 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The leases of this dispatcher. Cheap to clone; workers read it, the keeper writes it.
 #[derive(Debug, Clone, Default)]
 pub struct Leases {
-    held: Arc<RwLock<BTreeMap<Partition, Held>>>,
+    held: Arc<RwLock<BTreeMap<Partition, HeldLease>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldLease {
     token: i64,
     valid_until: Instant,
 }
@@ -53,7 +53,7 @@ impl Leases {
         let now = Instant::now();
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
         let valid = held.iter().filter(|(_, held)| held.valid_until > now);
-        let lease = |(partition, held): (&Partition, &Held)| Lease {
+        let lease = |(partition, held): (&Partition, &HeldLease)| Lease {
             partition: *partition,
             token: held.token,
         };
@@ -74,7 +74,7 @@ impl Leases {
     fn take(&self, lease: Lease, valid_until: Instant) {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let token = lease.token;
-        held.insert(lease.partition, Held { token, valid_until });
+        held.insert(lease.partition, HeldLease { token, valid_until });
     }
 
     fn drop_all(&self, partitions: &[Partition]) {
@@ -108,11 +108,11 @@ pub struct LeaseKeeper {
     leases: Leases,
     metrics: LeaseMetrics,
     lease: Duration,
-    last: Mutex<Option<Last>>,
+    last: Mutex<Option<LastRenewal>>,
 }
 
 /// The last pass that took or renewed leases.
-struct Last {
+struct LastRenewal {
     at: Instant,
     dispatchers: Vec<String>,
     share: usize,
@@ -217,7 +217,7 @@ impl LeaseKeeper {
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);
         self.metrics.partitions.set(renewal.held as i64);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(LastRenewal {
             at: begun,
             dispatchers,
             share: share.len(),

@@ -21,7 +21,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::store::dispatcher::poll::Due;
 use crate::store::dispatcher::purge::{
-    DropAudit, Look, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES,
+    DayPlan, DropAudit, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES,
 };
 use crate::store::{Day, Lease, Store, StoreError};
 
@@ -78,7 +78,7 @@ pub struct Retention {
 }
 
 /// The outcome of purging one kind of records of a day.
-enum Purge {
+enum PurgeOutcome {
     /// Nothing is due before this time, in milliseconds.
     Done { removed: i64, next_ms: i64 },
     /// The pass reached its limit.
@@ -184,9 +184,9 @@ impl Retention {
         {
             let purge = self.purge(lease, tenant, day, records, now_ms);
             let (removed, outcome) = match purge.await? {
-                Purge::Done { removed, next_ms } => (removed, Some(next_ms)),
-                Purge::More { removed } => (removed, None),
-                Purge::Fenced => return Ok(false),
+                PurgeOutcome::Done { removed, next_ms } => (removed, Some(next_ms)),
+                PurgeOutcome::More { removed } => (removed, None),
+                PurgeOutcome::Fenced => return Ok(false),
             };
             match records {
                 Records::Reservations => {
@@ -209,7 +209,7 @@ impl Retention {
             _ => self.periods.audit,
         };
         next_ms[3] = over_ms + millis(audit);
-        let look = Look {
+        let plan = DayPlan {
             drop_events: next_ms[2] <= now_ms,
             drop_audit: match now_ms - next_ms[3] {
                 ..0 => DropAudit::No,
@@ -218,7 +218,7 @@ impl Retention {
             },
             next_ms,
         };
-        match self.store.retire(lease, tenant, day, look).await? {
+        match self.store.retire(lease, tenant, day, plan).await? {
             Retired::Done {
                 events,
                 audit,
@@ -243,7 +243,7 @@ impl Retention {
         day: Day,
         records: Records,
         now_ms: i64,
-    ) -> Result<Purge, StoreError> {
+    ) -> Result<PurgeOutcome, StoreError> {
         let period_ms = millis(match records {
             Records::Reservations => self.periods.reservations,
             Records::UsageEvents => self.periods.reservations.max(USAGE_EVENTS_KEPT_MIN),
@@ -251,7 +251,7 @@ impl Retention {
         let ended_before_ms = now_ms - period_ms;
         // No record ends before its day begins.
         if day.start_ms() >= ended_before_ms {
-            return Ok(Purge::Done {
+            return Ok(PurgeOutcome::Done {
                 removed: 0,
                 next_ms: day.start_ms() + period_ms + 1,
             });
@@ -271,7 +271,7 @@ impl Retention {
                 next_created_ms,
             } = page.await?
             else {
-                return Ok(Purge::Fenced);
+                return Ok(PurgeOutcome::Fenced);
             };
             removed_sum += removed;
             kept_sum += kept;
@@ -282,13 +282,13 @@ impl Retention {
                 let other = (kept_sum > 0).then_some(now_ms - period_ms + DAY_MS);
                 let candidates = [earliest_ms, next_created_ms, other];
                 let first_ms = candidates.into_iter().flatten().min().unwrap_or(now_ms);
-                return Ok(Purge::Done {
+                return Ok(PurgeOutcome::Done {
                     removed: removed_sum,
                     next_ms: (first_ms + period_ms + 1).max(now_ms + HOUR_MS),
                 });
             }
         }
-        Ok(Purge::More {
+        Ok(PurgeOutcome::More {
             removed: removed_sum,
         })
     }

@@ -88,23 +88,23 @@ pub struct Sweeper {
 }
 
 /// A tenant to sweep.
-struct Task {
+struct TenantSweep {
     lease: Lease,
     tenant: TenantId,
     before_ms: i64,
 }
 
 /// The outcome of a task.
-struct Outcome {
+struct TenantOutcome {
     lease: Lease,
     tenant: TenantId,
     expired: i64,
     quarantined: Vec<String>,
-    end: Result<End, StoreError>,
+    end: Result<SweepEnd, StoreError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum SweepEnd {
     /// Nothing due is left.
     Clean,
     /// The next pass sweeps the rest.
@@ -158,7 +158,7 @@ impl Sweeper {
             };
             let mut outcome = joined.expect("a sweep does not panic and is not aborted");
             if let Err(StoreError::Unavailable(error)) = outcome.end {
-                outcome.end = Ok(End::More);
+                outcome.end = Ok(SweepEnd::More);
                 unavailable.get_or_insert(error);
             }
             self.finish(outcome, &mut sweep, &mut lost);
@@ -175,7 +175,7 @@ impl Sweeper {
         &mut self,
         leases: &[Lease],
         now_ms: i64,
-    ) -> Result<(Vec<Task>, Sweep), StoreError> {
+    ) -> Result<(Vec<TenantSweep>, Sweep), StoreError> {
         self.penalties.retain(|_, until| *until > Instant::now());
         // Skipped tenants must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
@@ -198,7 +198,7 @@ impl Sweeper {
                     continue;
                 }
                 match TenantId::parse(&due.member) {
-                    Some(tenant) => tasks.push(Task {
+                    Some(tenant) => tasks.push(TenantSweep {
                         lease: *lease,
                         tenant,
                         before_ms: now_ms,
@@ -234,8 +234,8 @@ impl Sweeper {
         self.unreachable = unreachable;
     }
 
-    fn finish(&mut self, outcome: Outcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
-        let Outcome {
+    fn finish(&mut self, outcome: TenantOutcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
+        let TenantOutcome {
             lease,
             tenant,
             expired,
@@ -254,9 +254,9 @@ impl Sweeper {
             );
         }
         match end {
-            Ok(End::Clean) => {}
-            Ok(End::More) => sweep.more = true,
-            Ok(End::Fenced) => lost(lease),
+            Ok(SweepEnd::Clean) => {}
+            Ok(SweepEnd::More) => sweep.more = true,
+            Ok(SweepEnd::Fenced) => lost(lease),
             Err(failure) => {
                 let retry_in_ms = PENALTY.as_millis() as u64;
                 sweep.failed += 1;
@@ -286,18 +286,18 @@ impl LeaseWorker for Sweeper {
 }
 
 /// Expires a tenant's due reservations, page by page. Each page is a batch with a trace id of its own.
-async fn drain(store: Store, task: Task) -> Outcome {
-    let Task {
+async fn drain(store: Store, task: TenantSweep) -> TenantOutcome {
+    let TenantSweep {
         lease,
         tenant,
         before_ms,
     } = task;
-    let mut outcome = Outcome {
+    let mut outcome = TenantOutcome {
         lease,
         tenant,
         expired: 0,
         quarantined: Vec::new(),
-        end: Ok(End::More),
+        end: Ok(SweepEnd::More),
     };
     for _ in 0..PAGES_PER_TENANT {
         let cause = Cause::sweep().lines();
@@ -317,9 +317,9 @@ async fn drain(store: Store, task: Task) -> Outcome {
             }) => {
                 outcome.expired += count;
                 outcome.quarantined.extend(quarantined);
-                if more { continue } else { Ok(End::Clean) }
+                if more { continue } else { Ok(SweepEnd::Clean) }
             }
-            Ok(Expired::Fenced) => Ok(End::Fenced),
+            Ok(Expired::Fenced) => Ok(SweepEnd::Fenced),
             Err(error) => Err(error),
         };
         outcome.end = end;

@@ -133,18 +133,18 @@ pub enum DropAudit {
     Any,
 }
 
-/// What the logs of a day have come to, and when to look at the day again while something of it is left.
+/// What to delete of the logs of a day, and when the day is due again while something of it is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct DayPlan {
     /// Whether the event log's time is over.
     pub drop_events: bool,
     /// Whether the audit log's time is over.
     pub drop_audit: DropAudit,
-    /// When to look again at reservations, usage events, events and audit entries, in milliseconds.
+    /// When reservations, usage events, events and audit entries are due again, in milliseconds.
     pub next_ms: [i64; 4],
 }
 
-/// How a look ended.
+/// The result of retiring a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retired {
     /// So many entries of the event log and of the audit log went.
@@ -223,7 +223,7 @@ impl Store {
         }
     }
 
-    /// Runs `retire.lua`: ends a look at one day of a tenant.
+    /// Runs `retire.lua`: deletes the logs of one day of a tenant by plan.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -232,14 +232,14 @@ impl Store {
         lease: Lease,
         tenant: &str,
         day: Day,
-        look: Look,
+        plan: DayPlan,
     ) -> Result<Retired, StoreError> {
         let [
             reservations_again_ms,
             usage_events_again_ms,
             events_again_ms,
             audit_again_ms,
-        ] = look.next_ms;
+        ] = plan.next_ms;
         let call = Retire {
             partition: lease.partition,
             tenant,
@@ -247,8 +247,8 @@ impl Store {
             member: format!("{tenant}:{day}"),
             of_day_start_ms: day.start_ms(),
             fencing_token: lease.token,
-            drop_events: look.drop_events,
-            drop_audit: look.drop_audit as i64,
+            drop_events: plan.drop_events,
+            drop_audit: plan.drop_audit as i64,
             reservations_again_ms,
             usage_events_again_ms,
             events_again_ms,
