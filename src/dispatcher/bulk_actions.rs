@@ -11,7 +11,7 @@ use tracing::{error, info};
 
 use super::due::{DueRows, partitions};
 use super::workers::{LeaseWorker, Next};
-use crate::admin::bulk_actions::run::{LEASE, Runner, Turn};
+use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::store::admin::bulk::{BulkPlace, BulkState};
 use crate::store::{Lease, Store, StoreError};
 
@@ -79,13 +79,13 @@ impl BulkActions {
                     continue;
                 };
                 match self.resume(&place).await {
-                    Ok(Some(Turn::Finished(_))) => {
+                    Ok(Some(BulkProgress::Finished(_))) => {
                         pass.finished += 1;
                         self.finished.inc();
                         info!("finished a bulk action of `{}`", place.tenant);
                     }
-                    Ok(Some(Turn::Paused)) => pass.more = true,
-                    Ok(Some(Turn::Forgotten) | None) => {}
+                    Ok(Some(BulkProgress::Paused)) => pass.more = true,
+                    Ok(Some(BulkProgress::Forgotten) | None) => {}
                     Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
                     Err(failure) => {
                         pass.failed += 1;
@@ -102,7 +102,7 @@ impl BulkActions {
         Ok(pass)
     }
 
-    async fn resume(&self, place: &BulkPlace) -> Result<Option<Turn>, StoreError> {
+    async fn resume(&self, place: &BulkPlace) -> Result<Option<BulkProgress>, StoreError> {
         match self.store.resume_bulk(place, LEASE).await? {
             BulkState::Mine(claim) => {
                 let mut runner = Runner::new(self.store.clone(), *claim);

@@ -13,7 +13,7 @@ use tracing::{error, info};
 
 use super::due::{DueRows, partitions};
 use super::workers::{LeaseWorker, Next};
-use crate::admin::tenants::closing::{Closer, Turn};
+use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
 use crate::store::{Lease, Store, StoreError};
 
@@ -114,13 +114,13 @@ impl Closes {
     ) -> Result<bool, StoreError> {
         let mut closer = Closer::new(&self.store, tenant, Some(lease));
         match closer.run(TENANT_LIMIT).await? {
-            Turn::Closed => {
+            CloseProgress::Closed => {
                 pass.closed += 1;
                 self.finished.inc();
                 info!(tenant.id = %tenant, "everything that the closed tenant `{tenant}` owned has ended");
             }
-            Turn::Paused => pass.more = true,
-            Turn::Incomplete {
+            CloseProgress::Paused => pass.more = true,
+            CloseProgress::Incomplete {
                 again_in_ms,
                 failed,
             } => {
@@ -132,7 +132,7 @@ impl Closes {
                     "tenant `{tenant}` is closed, but these could not be: {failed}"
                 );
             }
-            Turn::Fenced => return Ok(false),
+            CloseProgress::Fenced => return Ok(false),
         }
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Bulk actions: which rows are meant, and whether they may be done; then they are claimed and done.
+//! Bulk actions: finds the rows that match, checks the limits, claims the action and runs it.
 
 pub(crate) mod rows;
 pub mod run;
@@ -12,7 +12,7 @@ use super::tenants::list::TenantWalk;
 use super::webhooks::WebhookFilter;
 use super::webhooks::list::WebhookWalk;
 use super::{Admin, AdminError, BudgetFilter, Request, TenantFilter, refuse};
-use crate::admin::bulk_actions::run::{LEASE, REQUEST_PART, Runner, Turn};
+use crate::admin::bulk_actions::run::{BulkProgress, LEASE, REQUEST_PART, Runner};
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::bulk::{
     Bulk, BulkAction, BulkFunding, ROWS_MAX, Row, TenantAction, WebhookAction,
@@ -26,22 +26,22 @@ use crate::domain::webhook::{Owner, Subscription};
 use crate::listing::each;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkPlace, BulkState};
 
-/// For how long a request waits for another under the same key.
+/// How long a request waits for another under the same idempotency key.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often it looks meanwhile.
-const LOOK: Duration = Duration::from_millis(25);
+/// How often it reads the state meanwhile.
+const POLL: Duration = Duration::from_millis(25);
 
 /// What every bulk action carries besides its own values.
 #[derive(Debug)]
 pub struct BulkRequest<'a> {
-    /// As with any change; it always has a key.
+    /// Cause, idempotency key and payload; the key is required.
     pub request: Request<'a>,
     /// How many rows are expected to match.
     pub expected_count: Option<i64>,
     /// The filter as JSON, for the audit entry.
     pub filter: String,
-    /// The word for a row that is gone.
+    /// The error code for a row that does not exist any more.
     pub gone_row: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl Matches {
     }
 }
 
-/// What is to be done, by whom it is claimed and booked.
+/// A bulk action, where it is claimed, and whose audit log records it.
 struct Plan {
     action: BulkAction,
     partition: Partition,
@@ -74,12 +74,12 @@ impl Admin {
     ///
     /// # Errors
     /// Refusals, in this order: another request under the same idempotency key; more than 500 matches; another number than
-    /// was expected; the action is still on its way.
+    /// expected; the action is still in progress.
     pub async fn bulk_tenants(
         &self,
         filter: &TenantFilter,
         action: TenantAction,
-        asked: &BulkRequest<'_>,
+        bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkAnswer, AdminError> {
         let plan = Plan {
             action: BulkAction::Tenants(action),
@@ -87,7 +87,8 @@ impl Admin {
             scope: NO_TENANT.to_owned(),
             audit_tenant: NO_TENANT.to_owned(),
         };
-        self.bulk(plan, asked, self.matched_tenants(filter)).await
+        self.bulk(plan, bulk_request, self.matched_tenants(filter))
+            .await
     }
 
     /// Pauses, resumes or deletes webhook subscriptions.
@@ -98,7 +99,7 @@ impl Admin {
         &self,
         filter: &WebhookFilter,
         action: WebhookAction,
-        asked: &BulkRequest<'_>,
+        bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkAnswer, AdminError> {
         let owner = filter.owner.owner();
         let partition = owner.map_or(Partition::FIRST, Owner::partition);
@@ -113,7 +114,8 @@ impl Admin {
             scope: named.to_owned(),
             audit_tenant: if is_known { named } else { NO_TENANT }.to_owned(),
         };
-        self.bulk(plan, asked, self.matched_webhooks(filter)).await
+        self.bulk(plan, bulk_request, self.matched_webhooks(filter))
+            .await
     }
 
     /// Funds ledgers of one tenant.
@@ -124,7 +126,7 @@ impl Admin {
         &self,
         filter: &BudgetFilter,
         funding: &BulkFunding,
-        asked: &BulkRequest<'_>,
+        bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkAnswer, AdminError> {
         let tenant = &funding.tenant;
         let plan = Plan {
@@ -133,18 +135,18 @@ impl Admin {
             scope: tenant.to_string(),
             audit_tenant: tenant.to_string(),
         };
-        self.bulk(plan, asked, self.matched_budgets(tenant, filter))
+        self.bulk(plan, bulk_request, self.matched_budgets(tenant, filter))
             .await
     }
 
-    /// The gates in their order, then the action.
+    /// Checks the refusals in their order, then runs the action.
     async fn bulk(
         &self,
         plan: Plan,
-        asked: &BulkRequest<'_>,
+        bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, AdminError>>,
     ) -> Result<BulkAnswer, AdminError> {
-        let request = &asked.request;
+        let request = &bulk_request.request;
         let digest = request.idempotency(plan.action.operation());
         let place = BulkPlace {
             partition: plan.partition,
@@ -153,14 +155,14 @@ impl Admin {
         };
         let payload_hash = request.payload_hash.as_str();
         let until = Instant::now() + WAIT;
-        if let Some(answer) = self.look(&place, payload_hash, until).await? {
-            return Ok(answer);
+        if let Some(response) = self.look(&place, payload_hash, until).await? {
+            return Ok(response);
         }
         let Matches { rows, total } = matches.await?;
         if total > ROWS_MAX {
             return refuse(AdminRefusal::TooManyMatched { total });
         }
-        if asked
+        if bulk_request
             .expected_count
             .is_some_and(|count| count != total as i64)
         {
@@ -170,24 +172,24 @@ impl Admin {
         let bulk = Bulk {
             action: plan.action,
             cause: request.cause.lines(),
-            filter: asked.filter.clone(),
+            filter: bulk_request.filter.clone(),
             idempotency_key: key.unwrap_or_default(),
             audit_tenant: plan.audit_tenant,
-            gone_row: asked.gone_row.to_owned(),
+            gone_row: bulk_request.gone_row.to_owned(),
             rows,
         };
         let begun = self.store.begin_bulk(&place, payload_hash, &bulk, LEASE);
-        if let Some(answer) = self.after(begun.await?).await? {
-            return Ok(answer);
+        if let Some(response) = self.after(begun.await?).await? {
+            return Ok(response);
         }
         // Another request under the same key was faster.
         match self.look(&place, payload_hash, until).await? {
-            Some(answer) => Ok(answer),
+            Some(response) => Ok(response),
             None => refuse(AdminRefusal::BulkInProgress),
         }
     }
 
-    /// The answer of an action that was begun before, waited for or gone on with; `None` where there is none.
+    /// The response of an action that was claimed before, after waiting for it or resuming it; `None` where there is none.
     async fn look(
         &self,
         place: &BulkPlace,
@@ -198,7 +200,7 @@ impl Admin {
             let found = self.store.look_for_bulk(place, payload_hash, LEASE).await?;
             match found {
                 BulkState::None => return Ok(None),
-                BulkState::Busy if Instant::now() < until => sleep(LOOK).await,
+                BulkState::Busy if Instant::now() < until => sleep(POLL).await,
                 BulkState::Busy => return refuse(AdminRefusal::BulkInProgress),
                 found => return self.after(found).await,
             }
@@ -208,20 +210,20 @@ impl Admin {
     async fn after(&self, state: BulkState) -> Result<Option<BulkAnswer>, AdminError> {
         match state {
             BulkState::Mismatch => refuse(AdminRefusal::IdempotencyMismatch),
-            BulkState::Done(answer) => Ok(Some(answer)),
-            BulkState::Mine(claim) => self.go_on_with(*claim).await.map(Some),
+            BulkState::Done(response) => Ok(Some(response)),
+            BulkState::Mine(claim) => self.resume(*claim).await.map(Some),
             BulkState::Unreadable(error) => Err(error.into()),
             BulkState::None | BulkState::Busy => Ok(None),
         }
     }
 
-    async fn go_on_with(&self, claim: BulkClaim) -> Result<BulkAnswer, AdminError> {
+    async fn resume(&self, claim: BulkClaim) -> Result<BulkAnswer, AdminError> {
         match Runner::new(self.store.clone(), claim)
             .run(REQUEST_PART)
             .await?
         {
-            Turn::Finished(answer) => Ok(answer),
-            Turn::Paused | Turn::Forgotten => refuse(AdminRefusal::BulkInProgress),
+            BulkProgress::Finished(response) => Ok(response),
+            BulkProgress::Paused | BulkProgress::Forgotten => refuse(AdminRefusal::BulkInProgress),
         }
     }
 

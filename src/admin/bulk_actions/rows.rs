@@ -1,4 +1,4 @@
-//! The rows of a bulk action, by the scripts that do them.
+//! The rows of a bulk action in batches of one script each.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tracing::error;
 
-use crate::admin::tenants::closing;
-use crate::admin::tenants::closing::Closer;
+use crate::admin::tenants::closing::{CloseProgress, Closer, TAKE_OVER};
 use crate::domain::bulk::{BulkAction, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId, check_selectors};
@@ -15,23 +14,23 @@ use crate::store::admin::bulk::BulkClaim;
 use crate::store::admin::bulk_rows::{BATCH_ROWS, Judged, JudgedWebhook};
 use crate::store::{Store, StoreError};
 
-/// How often a subscription is judged anew because others were faster.
-const JUDGED_MAX: usize = 8;
+/// How often a subscription is checked again because it changed meanwhile.
+const CHECKS_MAX: usize = 8;
 
-/// Rows that one script does.
+/// Rows that one script changes.
 #[derive(Debug, Clone)]
 pub(crate) enum Batch {
     Budgets(Vec<Row>),
     Tenant(TenantId),
     Webhooks(Owner, Vec<SubscriptionId>),
-    /// Rows of this partition that nobody does any more.
+    /// Rows of this partition that are not changed, because the action is too old.
     Late(Partition, Vec<String>),
 }
 
-/// Rows and what came of them.
+/// Rows and their outcomes.
 pub(crate) type Done = Vec<(String, Outcome)>;
 
-/// The rows by the scripts that do them.
+/// Splits the rows into batches.
 pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
     match action {
         BulkAction::Budgets(_) => {
@@ -86,7 +85,7 @@ impl Batch {
         }
     }
 
-    /// Does the rows. What a script cannot do at all fails, and has changed nothing.
+    /// Changes the rows. When the script fails, which changes nothing, the rows fail.
     pub(crate) async fn run(self, store: Store, claim: Arc<BulkClaim>) -> Result<Done, StoreError> {
         let failure = match self.attempt(&store, &claim).await {
             Err(
@@ -97,9 +96,9 @@ impl Batch {
             outcome => return outcome,
         };
         let (operation, ids) = (claim.bulk.action.operation(), self.ids());
-        error!(error = %failure, "{operation}: {} rows could not be done: {failure}", ids.len());
+        error!(error = %failure, "{operation}: {} rows could not be changed: {failure}", ids.len());
         let why = Outcome::failed("INTERNAL_ERROR", "An internal error occurred");
-        settle(&store, &claim, self.partition(&claim), ids, &why).await
+        keep_outcome(&store, &claim, self.partition(&claim), ids, &why).await
     }
 
     async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<Done, StoreError> {
@@ -108,23 +107,22 @@ impl Batch {
                 store.fund_rows(claim, funding, rows).await?
             }
             (Self::Tenant(tenant), BulkAction::Tenants(action)) => {
-                store
-                    .tenant_row(claim, *action, tenant, closing::TAKE_OVER)
-                    .await?
+                store.tenant_row(claim, *action, tenant, TAKE_OVER).await?
             }
             (Self::Webhooks(owner, ids), BulkAction::Webhooks(action)) => {
                 return webhooks(store, claim, *action, owner, ids).await;
             }
             _ => {
                 let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
-                return settle(store, claim, self.partition(claim), self.ids(), &why).await;
+                return keep_outcome(store, claim, self.partition(claim), self.ids(), &why).await;
             }
         };
         Ok(self.ids().into_iter().zip(outcomes).collect())
     }
 }
 
-async fn settle(
+/// Stores the same outcome for all these rows.
+async fn keep_outcome(
     store: &Store,
     claim: &BulkClaim,
     partition: Partition,
@@ -132,11 +130,12 @@ async fn settle(
     why: &Outcome,
 ) -> Result<Done, StoreError> {
     let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), why.clone())).collect();
-    let outcomes = store.settle_rows(claim, partition, &rows).await?;
+    let outcomes = store.keep_outcomes(claim, partition, &rows).await?;
     Ok(ids.into_iter().zip(outcomes).collect())
 }
 
-/// Subscriptions of one owner. What is to be resumed is judged as it is read, and changed only if it is still that.
+/// Changes subscriptions of one owner. Whether one may be resumed is checked when it is read, and it is changed only if it
+/// is unchanged since.
 async fn webhooks(
     store: &Store,
     claim: &BulkClaim,
@@ -145,7 +144,7 @@ async fn webhooks(
     ids: &[SubscriptionId],
 ) -> Result<Done, StoreError> {
     let (mut done, mut left) = (Done::new(), ids.to_vec());
-    for _ in 0..JUDGED_MAX {
+    for _ in 0..CHECKS_MAX {
         let judged = match action {
             WebhookAction::Resume => judge(store, &left).await?,
             WebhookAction::Pause | WebhookAction::Delete => HashMap::new(),
@@ -174,8 +173,8 @@ async fn webhooks(
         "The webhook was changed by others all the time",
     );
     let ids = left.iter().map(SubscriptionId::to_string).collect();
-    let settled = settle(store, claim, owner.partition(), ids, &why).await?;
-    done.extend(settled);
+    let failed = keep_outcome(store, claim, owner.partition(), ids, &why).await?;
+    done.extend(failed);
     Ok(done)
 }
 
@@ -185,7 +184,7 @@ async fn judge(
 ) -> Result<HashMap<String, Judged>, StoreError> {
     let mut judged = HashMap::new();
     for record in store.webhook_records(ids).await?.into_iter().flatten() {
-        // One that cannot be read keeps its owner from nothing it may not see.
+        // A damaged subscription is not resumed.
         let Ok(found) = Subscription::from_record(&record) else {
             if let (Some(id), Ok(version)) =
                 (record.get("subscription_id"), record.integer("version"))
@@ -211,24 +210,24 @@ async fn judge(
     Ok(judged)
 }
 
-/// Goes on with the close of a tenant, and tells what came of it. The flip stands whatever that is.
-pub(crate) async fn close(
+/// Resumes the close of a tenant, whose status is CLOSED in any case, and returns the outcome of its row.
+pub(crate) async fn close_tenant(
     store: &Store,
     tenant: &TenantId,
     fresh: bool,
     time: Duration,
 ) -> Outcome {
     let mut closer = Closer::new(store, tenant, None);
-    let turn = closer.run(time).await;
+    let progress = closer.run(time).await;
     let already = || Outcome::Skipped("ALREADY_IN_TARGET_STATE".to_owned());
-    match turn {
-        Ok(closing::Turn::Closed) if fresh || closer.ended_anything() => Outcome::Succeeded,
-        Ok(closing::Turn::Closed) => already(),
-        Ok(closing::Turn::Incomplete { failed, .. }) => Outcome::failed(
+    match progress {
+        Ok(CloseProgress::Closed) if fresh || closer.ended_anything() => Outcome::Succeeded,
+        Ok(CloseProgress::Closed) => already(),
+        Ok(CloseProgress::Incomplete { failed, .. }) => Outcome::failed(
             "INTERNAL_ERROR",
             &format!("The tenant is closed, but not: {}", failed.join(", ")),
         ),
-        Ok(closing::Turn::Paused | closing::Turn::Fenced) | Err(_) => match fresh {
+        Ok(CloseProgress::Paused | CloseProgress::Fenced) | Err(_) => match fresh {
             true => Outcome::SucceededInProgress,
             false => Outcome::Skipped("CASCADE_IN_PROGRESS".to_owned()),
         },

@@ -1,9 +1,8 @@
-//! Bulk actions, once they are claimed: each row is changed, and what became of it kept, by one script; in the end the answer and
-//! the audit entry are stored by another.
+//! Runs claimed bulk actions: one script changes a row and stores its outcome; at the end another stores the response and
+//! the audit entry.
 //!
-//! The claim holds all that is needed, and what has an outcome is left alone. So whoever has the lease of a claim, the request
-//! that made it, the same request sent again or a dispatcher, goes on where another stopped, and two at once do no
-//! row twice.
+//! The claim holds all that is needed, and rows with an outcome are not changed again. So any process that holds the lease
+//! of a claim can resume it: the request that made it, its retry, or a dispatcher. Two processes at once do no row twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,37 +12,37 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::admin::bulk_actions::rows::{Batch, batches};
+use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::Owner;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim};
 use crate::store::{Store, StoreError};
 
-/// For how long a request goes on with the action that it began.
+/// How long a request works on the action that it began.
 pub const REQUEST_PART: Duration = Duration::from_secs(5);
 
-/// After so long without a sign of life of whoever is at it, others go on.
+/// After how long without a renewal other processes resume an action.
 pub const LEASE: Duration = Duration::from_secs(2);
 
-/// Scripts on their way at the same time.
+/// Scripts that run at the same time.
 const AT_ONCE: usize = 4;
 
-/// Nobody goes on with an action that is older: what is kept of its rows is about to be forgotten.
+/// Rows of an older action are not done any more, because the outcomes of the others are about to expire.
 const GIVEN_UP_MS: i64 = 24 * 3_600_000;
 
-/// How a turn at a bulk action ended.
+/// The state of a bulk action after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
-    /// All is done; the answer, by this turn or before.
+pub enum BulkProgress {
+    /// All rows have an outcome; the response, of this run or an earlier one.
     Finished(BulkAnswer),
-    /// The time was over; somebody goes on.
+    /// The time was over; another process resumes it.
     Paused,
-    /// It was finished so long ago that its answer is forgotten.
+    /// It finished so long ago that its response has expired.
     Forgotten,
 }
 
-/// Whoever has the lease of a bulk action.
+/// Runs a bulk action under its lease.
 pub struct Runner {
     store: Store,
     claim: Arc<BulkClaim>,
@@ -56,7 +55,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// From the first row on: what is done already is found out on the way.
+    /// Starts at the first row; scripts skip rows that have an outcome.
     pub fn new(store: Store, claim: BulkClaim) -> Self {
         let late = claim.age_ms > GIVEN_UP_MS;
         let mut left = batches(&claim.bulk.action, &claim.bulk.rows);
@@ -75,7 +74,7 @@ impl Runner {
         }
     }
 
-    /// With so many scripts on their way at the same time.
+    /// Sets how many scripts run at the same time.
     pub fn at_once(self, scripts: usize) -> Self {
         Self {
             at_once: scripts.max(1),
@@ -83,32 +82,32 @@ impl Runner {
         }
     }
 
-    /// Takes steps until the action is done, at most for about `time`. Then rows wait for others, and closes of tenants go on
-    /// without the action.
+    /// Takes steps until the action is done, for about `time` at most. Then the rest is left to another process, and closes
+    /// of tenants continue without the action.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis cannot be asked, or the end cannot be written: others go on.
-    pub async fn run(&mut self, time: Duration) -> Result<Turn, StoreError> {
+    /// [`StoreError`] when Redis is unavailable, or the end cannot be stored; another process resumes the action.
+    pub async fn run(&mut self, time: Duration) -> Result<BulkProgress, StoreError> {
         self.until = Instant::now() + time;
         loop {
             if self.is_over() && !self.left.is_empty() {
                 self.store
                     .renew_bulk(&self.claim.place, Duration::ZERO)
                     .await?;
-                return Ok(Turn::Paused);
+                return Ok(BulkProgress::Paused);
             }
             self.renew().await?;
-            if let Some(turn) = self.step().await? {
-                return Ok(turn);
+            if let Some(progress) = self.step().await? {
+                return Ok(progress);
             }
         }
     }
 
-    /// Takes one step: some scripts at a time. `None`: there is more to do.
+    /// Takes one step, which is some scripts at a time; `None` when more is to do.
     ///
     /// # Errors
     /// As for [`Runner::run`].
-    pub async fn step(&mut self) -> Result<Option<Turn>, StoreError> {
+    pub async fn step(&mut self) -> Result<Option<BulkProgress>, StoreError> {
         if !self.left.is_empty() {
             let next = self.left.len().min(self.at_once);
             let batches: Vec<Batch> = self.left.drain(..next).collect();
@@ -124,7 +123,7 @@ impl Runner {
         self.finish().await.map(Some)
     }
 
-    /// Keeps the lease for a step or two; closes take steps of their own for as long as there is time.
+    /// Renews the lease for a step or two; closes take steps of their own until the time is over.
     async fn renew(&mut self) -> Result<(), StoreError> {
         let closing = self.left.is_empty() && !self.closes.is_empty();
         if self.renewed.elapsed() > LEASE / 4 || closing {
@@ -147,7 +146,7 @@ impl Runner {
     async fn rows(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
         let mut sent = JoinSet::new();
         for batch in batches {
-            // Tasks of their own, so that a request's time in Redis does not end in the middle of a bulk action.
+            // In tasks of their own, which the request deadline does not apply to.
             sent.spawn(batch.run(self.store.clone(), Arc::clone(&self.claim)));
         }
         while let Some(done) = sent.join_next().await {
@@ -169,10 +168,9 @@ impl Runner {
         for (tenant, fresh) in closes {
             let (store, claim) = (self.store.clone(), Arc::clone(&self.claim));
             sent.spawn(async move {
-                let outcome =
-                    crate::admin::bulk_actions::rows::close(&store, &tenant, fresh, time).await;
-                let settled = [(tenant.as_str(), outcome)];
-                let kept = store.settle_rows(&claim, tenant.partition(), &settled);
+                let outcome = close_tenant(&store, &tenant, fresh, time).await;
+                let row = [(tenant.as_str(), outcome)];
+                let kept = store.keep_outcomes(&claim, tenant.partition(), &row);
                 kept.await.map(|kept| (tenant.to_string(), kept))
             });
         }
@@ -185,22 +183,25 @@ impl Runner {
         Ok(())
     }
 
-    async fn finish(&self) -> Result<Turn, StoreError> {
+    async fn finish(&self) -> Result<BulkProgress, StoreError> {
         self.follow_up().await?;
         let bulk = &self.claim.bulk;
         let result = BulkResult::of(bulk, |id| self.outcomes.get(id));
         let body = serde_json::to_string(&result).unwrap_or_default();
-        let given = BulkAnswer {
+        let response = BulkAnswer {
             body,
             in_progress: !result.in_progress.is_empty(),
         };
         let audit = audit_entry(&self.claim, &result);
-        let stored = self.store.finish_bulk(&self.claim, &given, &audit).await?;
-        Ok(stored.map_or(Turn::Forgotten, Turn::Finished))
+        let stored = self
+            .store
+            .finish_bulk(&self.claim, &response, &audit)
+            .await?;
+        Ok(stored.map_or(BulkProgress::Forgotten, BulkProgress::Finished))
     }
 
-    /// What follows from rows outside their partition: the directory forgets subscriptions that are gone, and every partition
-    /// learns what the operator's subscriptions watch now.
+    /// Changes what is outside the partition of the rows: removes deleted subscriptions from the directory, and copies the
+    /// thresholds of the operator's subscriptions to every partition.
     async fn follow_up(&self) -> Result<(), StoreError> {
         let bulk = &self.claim.bulk;
         let BulkAction::Webhooks(action) = bulk.action else {
@@ -214,17 +215,17 @@ impl Runner {
         }
         let of_operator = |row: &&Row| row.place == Owner::SYSTEM;
         if changed.iter().any(of_operator)
-            && let Err(failure) = self.spread().await
+            && let Err(failure) = self.copy_thresholds().await
         {
             warn!(
                 error = %failure,
-                "the thresholds of the operator's webhooks did not reach every partition yet; a dispatcher brings them: {failure}"
+                "the thresholds of the operator's webhooks were not copied to every partition; a dispatcher copies the rest: {failure}"
             );
         }
         Ok(())
     }
 
-    async fn spread(&self) -> Result<(), StoreError> {
+    async fn copy_thresholds(&self) -> Result<(), StoreError> {
         let Some(watched) = self.store.watched().await? else {
             return Ok(());
         };
@@ -239,7 +240,7 @@ fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The audit entry, all but how long it took.
+/// The audit entry, without its duration.
 fn audit_entry(claim: &BulkClaim, result: &BulkResult) -> Vec<(&'static str, String)> {
     let bulk = &claim.bulk;
     let mut entry = vec![

@@ -1,10 +1,9 @@
-//! What follows the flip of a tenant's status to CLOSED: its reservations, ledgers, subscriptions and API keys end, each once,
-//! and last `tenant.closed` is told.
+//! The close of a tenant after its status became CLOSED: its reservations, ledgers, subscriptions and API keys end, each
+//! once, and last `tenant.closed` is emitted.
 //!
-//! The flip stores an intent, and the guard stands from then on. Each step is one script that does a bounded part, tells of
-//! it and writes how far it came; so whoever takes the next step, after whatever crash, goes on right there, and two who
-//! do so at once do nothing twice. The request goes on with its own close for [`REQUEST_PART`]; dispatchers take over what
-//! is left, see [`crate::store::admin::closing`].
+//! The change of the status stores an intent. Each step is one script that does a bounded part, emits its events and stores
+//! how far it came. So any process can resume after a crash, and two processes at once do nothing twice. The request works
+//! on its own close for [`REQUEST_PART`]; dispatchers resume the rest, see [`crate::store::admin::closing`].
 
 use std::time::Duration;
 
@@ -13,34 +12,34 @@ use tracing::error;
 
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::store::admin::closing::{CloseStep, Phase, TurnEnd};
+use crate::store::admin::closing::{CloseEnd, CloseStep, Phase};
 use crate::store::{Lane, Lease, Store, StoreError};
 
-/// For how long a request goes on with the close that it began.
+/// How long a request works on the close that it began.
 pub const REQUEST_PART: Duration = Duration::from_secs(5);
 
-/// When others go on with it where nobody has said that the request's part is over.
+/// After how long others resume the close when the request has not handed it over.
 pub const TAKE_OVER: Duration = Duration::from_secs(10);
 
-/// How a turn at a close ended.
+/// The state of a close after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
-    /// All is closed, by this turn or before.
+pub enum CloseProgress {
+    /// Everything is closed, by this run or before.
     Closed,
-    /// The time was over; somebody goes on.
+    /// The time was over; another process resumes it.
     Paused,
-    /// Something cannot be closed; all is tried again later.
+    /// Something could not be closed; the close is retried later.
     Incomplete {
-        /// How much later.
+        /// How much later, in milliseconds.
         again_in_ms: i64,
-        /// Names of what it is, such as `budget:<scope>:<UNIT>`.
+        /// Names of what could not be closed, such as `budget:<scope>:<UNIT>`.
         failed: Vec<String>,
     },
-    /// The caller's lease is another's.
+    /// Another dispatcher holds the lease.
     Fenced,
 }
 
-/// Whoever goes on with a tenant's close.
+/// Works on the close of a tenant.
 pub struct Closer<'a> {
     store: &'a Store,
     tenant: &'a TenantId,
@@ -50,36 +49,36 @@ pub struct Closer<'a> {
 }
 
 impl<'a> Closer<'a> {
-    /// `lease` is none for a request.
+    /// A request has no `lease`.
     pub fn new(store: &'a Store, tenant: &'a TenantId, lease: Option<Lease>) -> Self {
         Self {
             store,
             tenant,
             lease,
-            // The first step tells if it is another.
+            // The first step replies with the phase of the close.
             phase: Phase::Reservations,
             anything: false,
         }
     }
 
-    /// Whether the close that this turn brought to its end had ended anything, by whomever.
+    /// Whether the close that this run finished has ended anything, by any process.
     pub fn ended_anything(&self) -> bool {
         self.anything
     }
 
-    /// Takes steps until the close is over, at most for about `time`.
+    /// Takes steps until the close has finished, for about `time` at most.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis cannot be asked: the intent stands, and somebody goes on.
-    pub async fn run(&mut self, time: Duration) -> Result<Turn, StoreError> {
+    /// [`StoreError`] when Redis is unavailable; the intent remains, and another process resumes the close.
+    pub async fn run(&mut self, time: Duration) -> Result<CloseProgress, StoreError> {
         let until = Instant::now() + time;
         loop {
             let taken = match Instant::now() < until {
                 true => self.step().await,
-                false => self.end(TurnEnd::Pause).await,
+                false => self.end(CloseEnd::Pause).await,
             };
             match taken {
-                Ok(Some(turn)) => return Ok(turn),
+                Ok(Some(progress)) => return Ok(progress),
                 Ok(None) => {}
                 Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
                 Err(failure) => {
@@ -88,8 +87,8 @@ impl<'a> Closer<'a> {
                         tenant.id = %tenant, error = %failure,
                         "the {phase} of the closed tenant `{tenant}` could not be ended: {failure}"
                     );
-                    while self.end(TurnEnd::Fail(phase)).await?.is_none() {}
-                    return Ok(Turn::Incomplete {
+                    while self.end(CloseEnd::Fail(phase)).await?.is_none() {}
+                    return Ok(CloseProgress::Incomplete {
                         again_in_ms: 0,
                         failed: vec![phase.to_owned()],
                     });
@@ -98,11 +97,11 @@ impl<'a> Closer<'a> {
         }
     }
 
-    /// Takes one step: one script. `None`: there is more to do.
+    /// Takes one step, which is one script; `None` when more is to do.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn step(&mut self) -> Result<Option<Turn>, StoreError> {
+    pub async fn step(&mut self) -> Result<Option<CloseProgress>, StoreError> {
         let step = self
             .store
             .close_step(self.tenant, self.phase, self.lease)
@@ -117,33 +116,33 @@ impl<'a> Closer<'a> {
         Ok(self.after(step))
     }
 
-    async fn end(&mut self, end: TurnEnd<'_>) -> Result<Option<Turn>, StoreError> {
-        let step = self.store.end_close_turn(self.tenant, end, self.lease);
+    async fn end(&mut self, end: CloseEnd<'_>) -> Result<Option<CloseProgress>, StoreError> {
+        let step = self.store.end_close_run(self.tenant, end, self.lease);
         let step = step.await?;
         Ok(self.after(step))
     }
 
-    fn after(&mut self, step: CloseStep) -> Option<Turn> {
+    fn after(&mut self, step: CloseStep) -> Option<CloseProgress> {
         match step {
             CloseStep::At(phase) => {
                 self.phase = phase;
                 None
             }
             CloseStep::SweepFirst(_) => None,
-            CloseStep::Nothing => Some(Turn::Closed),
+            CloseStep::Nothing => Some(CloseProgress::Closed),
             CloseStep::Closed { anything } => {
                 self.anything = anything;
-                Some(Turn::Closed)
+                Some(CloseProgress::Closed)
             }
-            CloseStep::Paused => Some(Turn::Paused),
+            CloseStep::Paused => Some(CloseProgress::Paused),
             CloseStep::Incomplete {
                 again_in_ms,
                 failed,
-            } => Some(Turn::Incomplete {
+            } => Some(CloseProgress::Incomplete {
                 again_in_ms,
                 failed,
             }),
-            CloseStep::Fenced => Some(Turn::Fenced),
+            CloseStep::Fenced => Some(CloseProgress::Fenced),
         }
     }
 }

@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use crate::admin::audit::entry;
-use crate::admin::tenants::closing::{Closer, REQUEST_PART, TAKE_OVER, Turn};
+use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::admin::{Admin, AdminError, Parts, Request};
 use crate::domain::ids::TenantId;
 use crate::domain::record::audited;
@@ -11,18 +11,18 @@ use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 use crate::store::admin::Pairs;
 use crate::store::admin::tenants::Close;
 
-/// What a change of a tenant came to.
+/// The result of a change of a tenant.
 #[derive(Debug)]
 pub struct UpdatedTenant {
-    /// As it is now.
+    /// The tenant after the change.
     pub tenant: Tenant,
-    /// How far its close has come, where it is closed.
-    pub close: Option<Turn>,
+    /// The state of its close, if it is closed.
+    pub close: Option<CloseProgress>,
 }
 
 impl Admin {
-    /// Changes a tenant. One that is closed owns nothing that could be changed from this moment on; that all of it
-    /// ends takes steps, with which the request goes on for [`REQUEST_PART`]. To close a closed tenant again goes on too.
+    /// Changes a tenant. A closed tenant owns nothing that could be changed from this moment on. Everything that it owned
+    /// ends in steps, on which the request works for [`REQUEST_PART`]. Closing a closed tenant again resumes its close.
     ///
     /// # Errors
     /// Refusals, in this order: another request under the same idempotency key; no such tenant; a closed one that should
@@ -49,7 +49,7 @@ impl Admin {
             .update_tenant(tenant, update, &close, &parts.change())
             .await?;
         let close = match updated.closing {
-            true => Some(self.go_on_closing(tenant).await),
+            true => Some(self.work_on_close(tenant).await),
             false => None,
         };
         Ok(UpdatedTenant {
@@ -58,17 +58,17 @@ impl Admin {
         })
     }
 
-    /// The request's part of a close. The flip stands whatever becomes of it, so there is no error.
-    async fn go_on_closing(&self, tenant: &TenantId) -> Turn {
-        let turn = Closer::new(&self.store, tenant, None)
+    /// Works on a close within the request. A failure is only logged, because the status is CLOSED already.
+    async fn work_on_close(&self, tenant: &TenantId) -> CloseProgress {
+        let progress = Closer::new(&self.store, tenant, None)
             .run(REQUEST_PART)
             .await;
-        turn.unwrap_or_else(|failure| {
+        progress.unwrap_or_else(|failure| {
             warn!(
                 tenant.id = %tenant, error = %failure,
-                "the close of tenant `{tenant}` goes on without its request: {failure}"
+                "the close of tenant `{tenant}` is left to a dispatcher: {failure}"
             );
-            Turn::Paused
+            CloseProgress::Paused
         })
     }
 }

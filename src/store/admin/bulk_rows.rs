@@ -247,7 +247,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn settle_rows(
+    pub async fn keep_outcomes(
         &self,
         claim: &BulkClaim,
         partition: Partition,

@@ -215,18 +215,18 @@ pub enum CloseStep {
         /// Names of what it is.
         failed: Vec<String>,
     },
-    /// The caller's lease is over.
+    /// Another dispatcher holds the lease.
     Fenced,
 }
 
-/// How a turn ends.
+/// How a run on a close ends.
 #[derive(Debug, Clone, Copy)]
-pub enum TurnEnd<'a> {
-    /// All phases are through.
+pub enum CloseEnd<'a> {
+    /// All phases are done.
     End,
-    /// Its time is over.
+    /// The time of the run is over.
     Pause,
-    /// A step raised an error about this.
+    /// A step failed on this.
     Fail(&'a str),
 }
 
@@ -305,20 +305,20 @@ impl Store {
                 }
             ),
             Phase::End => {
-                self.end_close(partition, tenant, TurnEnd::End, fencing_token)
+                self.end_close(partition, tenant, CloseEnd::End, fencing_token)
                     .await
             }
         }
     }
 
-    /// Ends a turn at a tenant's close, or the close.
+    /// Ends a run on a tenant's close, or the close.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn end_close_turn(
+    pub async fn end_close_run(
         &self,
         tenant: &TenantId,
-        end: TurnEnd<'_>,
+        end: CloseEnd<'_>,
         lease: Option<Lease>,
     ) -> Result<CloseStep, StoreError> {
         let token = lease.map(|lease| lease.token);
@@ -330,13 +330,13 @@ impl Store {
         &self,
         partition: Partition,
         tenant: &str,
-        end: TurnEnd<'_>,
+        end: CloseEnd<'_>,
         fencing_token: Option<i64>,
     ) -> Result<CloseStep, StoreError> {
         let (action, what) = match end {
-            TurnEnd::End => ("end", ""),
-            TurnEnd::Pause => ("pause", ""),
-            TurnEnd::Fail(what) => ("fail", what),
+            CloseEnd::End => ("end", ""),
+            CloseEnd::Pause => ("pause", ""),
+            CloseEnd::Fail(what) => ("fail", what),
         };
         let call = CloseTenant {
             partition,

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::admin::tenants::closing::Turn;
+use crate::admin::tenants::closing::CloseProgress;
 use crate::admin::{AdminError, Request};
 use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
 use crate::api::admin::in_progress;
@@ -54,9 +54,11 @@ async fn update_tenant(
     let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
     let response = CheckedJson(StatusCode::OK, updated.tenant);
     match updated.close {
-        None | Some(Turn::Closed) => Ok(response.into_response()),
-        Some(Turn::Paused | Turn::Fenced) => Ok((in_progress(&state), response).into_response()),
-        Some(Turn::Incomplete { failed, .. }) => {
+        None | Some(CloseProgress::Closed) => Ok(response.into_response()),
+        Some(CloseProgress::Paused | CloseProgress::Fenced) => {
+            Ok((in_progress(&state), response).into_response())
+        }
+        Some(CloseProgress::Incomplete { failed, .. }) => {
             let error = ApiError::internal(format!(
                 "the tenant is closed, but not: {}",
                 failed.join(", ")

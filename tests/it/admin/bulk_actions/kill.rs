@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
 use budget_authority::dispatcher::BulkActions;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
@@ -271,7 +271,7 @@ async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
     let time = Duration::from_secs(9);
     let (one, two) = tokio::join!(one.run(time), two.run(time));
     let answers = [one, two].map(|turn| match turn.expect("Redis answers") {
-        Turn::Finished(answer) => answer,
+        BulkProgress::Finished(answer) => answer,
         other => panic!("{other:?}"),
     });
     assert_eq!(answers[0], answers[1]);
@@ -288,7 +288,7 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
     let turn = Runner::new(fixture.store.clone(), claim)
         .run(Duration::from_secs(9))
         .await;
-    let Turn::Finished(answer) = turn.expect("Redis answers") else {
+    let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
         panic!("not finished");
     };
     let body: Value = serde_json::from_str(&answer.body).expect("JSON");
@@ -315,7 +315,7 @@ async fn rows_wait_for_others_when_the_time_is_over() {
     let turn = Runner::new(fixture.store.clone(), claim)
         .run(Duration::ZERO)
         .await;
-    assert_eq!(turn.expect("Redis answers"), Turn::Paused);
+    assert_eq!(turn.expect("Redis answers"), BulkProgress::Paused);
     let response = app.post_as_admin(BUDGETS, &body).await;
     assert_eq!(ids(&response, "succeeded").len(), COUNT);
     check(&fixture, COUNT, 3).await;

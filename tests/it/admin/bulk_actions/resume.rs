@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
 use budget_authority::dispatcher::BulkActions;
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
 use budget_authority::domain::ids::{Partition, TenantId};
@@ -92,7 +92,7 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
         let turn = Runner::new(fixture.store.clone(), claim)
             .run(Duration::from_secs(9))
             .await;
-        let Turn::Finished(answer) = turn.expect("Redis answers") else {
+        let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
             panic!("not finished");
         };
         let body: Value = serde_json::from_str(&answer.body).expect("JSON");

@@ -1,6 +1,6 @@
 //! Bulk actions on tenants: the outcome of each row, and the close of what a tenant owned.
 
-use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, TenantAction};
 use budget_authority::domain::ids::Partition;
 use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
@@ -276,7 +276,8 @@ async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_acti
     // The rows, then the time is over.
     assert_eq!(runner.step().await.expect("Redis answers"), None);
     assert_eq!(runner.step().await.expect("Redis answers"), None);
-    let Turn::Finished(answer) = runner.run(Duration::ZERO).await.expect("Redis answers") else {
+    let BulkProgress::Finished(answer) = runner.run(Duration::ZERO).await.expect("Redis answers")
+    else {
         panic!("not finished");
     };
     assert!(answer.in_progress);
@@ -321,7 +322,7 @@ async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
             .run(Duration::from_secs(20))
             .await
             .expect("Redis answers");
-        let Turn::Finished(answer) = turn else {
+        let BulkProgress::Finished(answer) = turn else {
             panic!("{turn:?} after {steps} steps");
         };
         assert!(

@@ -232,7 +232,7 @@ async fn filters_find_status_type_and_text() {
 
 #[tokio::test]
 async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
-    use budget_authority::admin::bulk_actions::run::{Runner, Turn};
+    use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
     use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
     use budget_authority::store::admin::bulk::{BulkPlace, BulkState};
     use std::time::Duration;
@@ -271,7 +271,7 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
         let turn = Runner::new(app.store.clone(), *claim)
             .run(Duration::from_secs(9))
             .await;
-        let Turn::Finished(answer) = turn.expect("Redis answers") else {
+        let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
             panic!("not finished");
         };
         let body: Value = serde_json::from_str(&answer.body).expect("JSON");

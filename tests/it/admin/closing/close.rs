@@ -1,7 +1,7 @@
 //! The close of a tenant: the end of all that it owns, the events, and what is refused afterwards.
 
 use budget_authority::admin::AdminError;
-use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
@@ -25,7 +25,7 @@ async fn a_close_ends_all_that_the_tenant_owns_and_emits_one_event_each() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let updated = tenant.close().await;
-    assert_eq!(updated.close, Some(Turn::Closed));
+    assert_eq!(updated.close, Some(CloseProgress::Closed));
     assert!(updated.tenant.closed_at.is_some());
     let after = tenant.check_closed(&before).await;
 
@@ -162,7 +162,7 @@ async fn rule_77_and_invariant_6_closing_again_changes_and_emits_nothing() {
     let again = tenant.close().await;
     assert_eq!(
         (again.close, again.tenant.closed_at),
-        (Some(Turn::Closed), first.tenant.closed_at)
+        (Some(CloseProgress::Closed), first.tenant.closed_at)
     );
     let after = tenant.check_closed(&before).await;
     assert_eq!(after.events.len(), closed.events.len(), "invariant 6");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::tenants::closing::{Closer, Turn};
+use budget_authority::admin::tenants::closing::{CloseProgress, Closer};
 
 use crate::harness::tenant_fixture::TenantFixture;
 
@@ -39,7 +39,7 @@ async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
             .run(Duration::from_secs(5))
             .await;
         let outcome = match went {
-            Ok(Turn::Incomplete { failed, .. }) => failed.join(" "),
+            Ok(CloseProgress::Incomplete { failed, .. }) => failed.join(" "),
             Ok(turn) => panic!("{phase} {field}: {turn:?}"),
             Err(error) => error.to_string(),
         };

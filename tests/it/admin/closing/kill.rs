@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::tenants::closing::{Closer, Turn};
+use budget_authority::admin::tenants::closing::{CloseProgress, Closer};
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use serde_json::json;
 use tokio::task::block_in_place;
@@ -41,7 +41,7 @@ async fn die_after(tenant: &TenantFixture, steps: usize) -> bool {
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     for _ in 0..steps {
         if let Some(turn) = closer.step().await.expect("Redis answers") {
-            assert_eq!(turn, Turn::Closed);
+            assert_eq!(turn, CloseProgress::Closed);
             return true;
         }
     }
@@ -98,7 +98,7 @@ async fn many_who_resume_at_once_do_nothing_twice() {
     assert!(
         turns
             .into_iter()
-            .all(|turn| turn.expect("Redis answers") == Turn::Closed)
+            .all(|turn| turn.expect("Redis answers") == CloseProgress::Closed)
     );
     let after = tenant.check_closed(&before).await;
     assert_eq!(TenantFixture::requests(&after).len(), 1);
@@ -110,7 +110,7 @@ async fn a_pass_out_of_time_audits_its_request_and_hands_over() {
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     closer.step().await.expect("Redis answers");
     let turn = closer.run(Duration::ZERO).await;
-    assert_eq!(turn.expect("Redis answers"), Turn::Paused);
+    assert_eq!(turn.expect("Redis answers"), CloseProgress::Paused);
     let account = tenant.account().await;
     let requests = TenantFixture::requests(&account);
     assert_eq!(requests.len(), 1);

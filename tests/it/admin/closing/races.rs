@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::admin::AdminError;
-use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
@@ -215,7 +215,7 @@ async fn race(closes: usize, pause_ms: u64) {
     assert!(
         closed
             .iter()
-            .all(|closed| closed.close == Some(Turn::Closed))
+            .all(|closed| closed.close == Some(CloseProgress::Closed))
     );
     let moments: std::collections::BTreeSet<_> = closed
         .iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::tenants::closing::Turn;
+use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::dispatcher::Closes;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::refusal::admin::AdminRefusal;
@@ -104,7 +104,7 @@ async fn what_cannot_be_closed_is_reported_and_retried_and_the_rest_is_closed() 
     let sound = tenant.account().await;
     tenant.set_budget("/workspace:w", &["spent", "much"]).await;
     let updated = tenant.close().await;
-    let Some(Turn::Incomplete {
+    let Some(CloseProgress::Incomplete {
         again_in_ms,
         failed,
     }) = updated.close
@@ -163,7 +163,10 @@ async fn stragglers_are_ended_by_another_close_under_the_first_ones_correlation(
     let closed_then = tenant.account().await;
     tenant.webhook("whsub_late", "ACTIVE").await;
     let again = ask();
-    assert_eq!(tenant.close_as(&again).await.close, Some(Turn::Closed));
+    assert_eq!(
+        tenant.close_as(&again).await.close,
+        Some(CloseProgress::Closed)
+    );
     let after = tenant.account().await;
     assert_eq!(after.webhooks["whsub_late"]["status"], "DISABLED");
     assert_eq!(after.events.len(), closed_then.events.len() + 1);
@@ -184,7 +187,7 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
     tenant
         .run::<()>(&["HSET", &record, "estimate", "what"])
         .await;
-    assert_eq!(tenant.close().await.close, Some(Turn::Closed));
+    assert_eq!(tenant.close().await.close, Some(CloseProgress::Closed));
     for place in ["", "/agent:a", "/agent:b"] {
         let ledger = tenant.ledger_at(place).await;
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::tenants::closing::{Closer, TAKE_OVER, Turn};
+use budget_authority::admin::tenants::closing::{CloseProgress, Closer, TAKE_OVER};
 use budget_authority::admin::{Admin, AdminError, Funding};
 use budget_authority::domain::amount::Amount;
 use budget_authority::domain::amount::Unit;
@@ -157,7 +157,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let turn = Closer::new(&fixture.store, name, None)
                 .run(Duration::from_secs(20))
                 .await;
-            assert_eq!(turn.expect("Redis answers"), Turn::Closed);
+            assert_eq!(turn.expect("Redis answers"), CloseProgress::Closed);
             model.close(tenant);
             (Outcome::Extended, Outcome::Extended)
         }
