@@ -32,96 +32,79 @@ pub(super) enum Target<'a> {
 impl Target<'_> {
     /// The error that a script's refusal becomes.
     fn error(self, refused: Refused, signature: &Signature) -> OperationError {
-        use ReservationRefusal as R;
         let unexpected = refused.unexpected(signature);
-        match (refused, self) {
-            (Refused::Unauthorized { why }, _) => AccessRefusal::Unauthorized(why).into(),
-            (Refused::Forbidden { permission }, _) => AccessRefusal::Forbidden(permission).into(),
-            (Refused::ScopeForbidden, _) => AccessRefusal::ScopeForbidden.into(),
-            (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
-            (Refused::Corrupt { key }, _) => OperationError::Corrupt(key),
-            (Refused::NotFound, Self::Reservation(id) | Self::Charge(id, _)) => {
-                R::NotFound(id.clone()).into()
-            }
-            (Refused::Foreign, _) => R::OfOtherTenant.into(),
-            (Refused::Expired, Self::Reservation(id) | Self::Charge(id, _)) => {
-                R::Expired(id.clone()).into()
-            }
-            (Refused::Finalized { status }, Self::Reservation(id) | Self::Charge(id, _)) => {
-                let reservation_id = id.clone();
-                R::Finalized {
-                    reservation_id,
-                    status,
-                }
-                .into()
-            }
-            (Refused::MaxExtensions { limit }, _) => R::TooManyExtensions(limit).into(),
-            (Refused::BudgetNotFound, Self::Scope(scope, _)) => {
-                R::BudgetNotFound(scope.clone()).into()
-            }
-            (
-                Refused::RateLimited {
-                    now_ms,
-                    until_ms,
-                    policy_id,
-                },
-                Self::Scope(scope, _),
-            ) => R::RateLimited {
-                scope: scope.clone(),
-                policy_id,
-                retry_in_ms: until_ms - now_ms,
-                until_ms,
-            }
-            .into(),
-            (
-                Refused::UnitMismatch { scope, units },
-                Self::Charge(_, amount) | Self::Scope(_, amount),
-            ) => {
-                let requested = amount.unit();
-                R::UnitMismatch {
-                    scope,
-                    requested,
-                    expected: units.0,
-                }
-                .into()
-            }
-            (Refused::Inactive { status, scope }, Self::Scope(_, requested)) => {
-                let denial = match status.as_str() {
-                    "FROZEN" => Denial::BudgetFrozen,
-                    _ => Denial::BudgetClosed,
-                };
-                R::Denied {
-                    denial,
-                    scope,
-                    requested,
-                    remaining: None,
-                }
-                .into()
-            }
-            (
-                Refused::Denied {
-                    reason: denial,
-                    scope,
-                    remaining,
-                },
-                Self::Charge(_, requested) | Self::Scope(_, requested),
-            ) => R::Denied {
+        match refused {
+            Refused::Unauthorized { why } => AccessRefusal::Unauthorized(why).into(),
+            Refused::Forbidden { permission } => AccessRefusal::Forbidden(permission).into(),
+            Refused::ScopeForbidden => AccessRefusal::ScopeForbidden.into(),
+            Refused::IdempotencyMismatch => AccessRefusal::IdempotencyMismatch.into(),
+            Refused::Corrupt { key } => OperationError::Corrupt(key),
+            refused => match self.refusal(refused) {
+                Some(refusal) => refusal.into(),
+                None => unexpected.into(),
+            },
+        }
+    }
+
+    /// The refusal of what is to be done to the target; `None` where nothing of the kind is refused for it.
+    fn refusal(self, refused: Refused) -> Option<ReservationRefusal> {
+        use ReservationRefusal as R;
+        let (id, scope_path, requested) = match self {
+            Self::Caller => (None, None, None),
+            Self::Reservation(id) => (Some(id), None, None),
+            Self::Charge(id, amount) => (Some(id), None, Some(amount)),
+            Self::Scope(scope_path, amount) => (None, Some(scope_path), Some(amount)),
+        };
+        let denied = |denial, scope, remaining| {
+            let requested = requested?;
+            Some(R::Denied {
                 denial,
                 scope,
                 requested,
-                remaining: Some(remaining),
+                remaining,
+            })
+        };
+        Some(match refused {
+            Refused::NotFound => R::NotFound(id?.clone()),
+            Refused::Foreign => R::OfOtherTenant,
+            Refused::Expired => R::Expired(id?.clone()),
+            Refused::Finalized { status } => R::Finalized {
+                reservation_id: id?.clone(),
+                status,
+            },
+            Refused::MaxExtensions { limit } => R::TooManyExtensions(limit),
+            Refused::BudgetNotFound => R::BudgetNotFound(scope_path?.clone()),
+            Refused::RateLimited {
+                now_ms,
+                until_ms,
+                policy_id,
+            } => R::RateLimited {
+                scope: scope_path?.clone(),
+                policy_id,
+                retry_in_ms: until_ms - now_ms,
+                until_ms,
+            },
+            Refused::UnitMismatch { scope, units } => R::UnitMismatch {
+                scope,
+                requested: requested?.unit(),
+                expected: units.0,
+            },
+            Refused::Inactive { status, scope } if status == "FROZEN" => {
+                denied(Denial::BudgetFrozen, scope, None)?
             }
-            .into(),
-            (Refused::OverageRejected { scope, reserved }, Self::Charge(_, requested)) => {
-                R::OverageRejected {
-                    scope,
-                    reserved,
-                    requested,
-                }
-                .into()
-            }
-            _ => unexpected.into(),
-        }
+            Refused::Inactive { scope, .. } => denied(Denial::BudgetClosed, scope, None)?,
+            Refused::Denied {
+                reason,
+                scope,
+                remaining,
+            } => denied(reason, scope, Some(remaining))?,
+            Refused::OverageRejected { scope, reserved } => R::OverageRejected {
+                scope,
+                reserved,
+                requested: requested?,
+            },
+            _ => return None,
+        })
     }
 }
 

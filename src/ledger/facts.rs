@@ -2,7 +2,6 @@
 
 use crate::domain::action::Action;
 use crate::domain::fields::Read as _;
-use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
@@ -39,16 +38,11 @@ pub(super) fn given<const N: usize>(facts: [(&'static str, Option<String>); N]) 
         .collect()
 }
 
-/// An object of the client's own, as it is stored.
-pub(super) fn object_text(object: &FreeObject) -> String {
-    object.as_str().to_owned()
-}
-
 /// The subject of a record.
 ///
 /// # Errors
 /// [`RecordError`].
-pub fn subject_of(record: &Record) -> Result<Subject, RecordError> {
+pub(super) fn subject_of(record: &Record) -> Result<Subject, RecordError> {
     let path = record.scope_path()?;
     let Some(stored) = record.get("subject") else {
         return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
@@ -68,7 +62,7 @@ fn of_path(path: &ScopePath) -> Option<Subject> {
 ///
 /// # Errors
 /// [`RecordError`].
-pub fn action_of(record: &Record) -> Result<Action, RecordError> {
+pub(super) fn action_of(record: &Record) -> Result<Action, RecordError> {
     let tags = record.get("action_tags").map(serde_json::from_str);
     Ok(Action {
         kind: record.text("action_kind")?.to_owned(),
@@ -77,17 +71,6 @@ pub fn action_of(record: &Record) -> Result<Action, RecordError> {
             .transpose()
             .map_err(|_| RecordError::of("action_tags"))?,
     })
-}
-
-/// A stored object of the client's own.
-///
-/// # Errors
-/// [`RecordError`].
-pub fn object_of(record: &Record, name: &str) -> Result<Option<FreeObject>, RecordError> {
-    let stored = record.get(name).map(str::to_owned);
-    let object =
-        stored.map(|text| FreeObject::from_stored(text).ok_or_else(|| RecordError::of(name)));
-    object.transpose()
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

@@ -114,8 +114,8 @@ impl Reservation {
             finalized_at_ms: record.optional_integer("finalized_at_ms")?,
             affected_scopes: scope_path.with_parents().collect(),
             scope_path,
-            metadata: facts::object_of(record, "metadata")?,
-            committed_metadata: facts::object_of(record, "committed_metadata")?,
+            metadata: record.optional("metadata")?,
+            committed_metadata: record.optional("committed_metadata")?,
             evidence: None,
         })
     }

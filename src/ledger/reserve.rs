@@ -229,7 +229,7 @@ fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::
         ("idempotency_key", Some(request.idempotency_key.to_string())),
         (
             "metadata",
-            request.metadata.as_ref().map(facts::object_text),
+            request.metadata.as_ref().map(|it| it.as_str().to_owned()),
         ),
         ("policy_id", policy.map(|policy| policy.id.to_string())),
         ("caps", caps.map(Caps::to_json)),

@@ -85,7 +85,7 @@ impl Ledger {
             ("metrics", request.metrics.as_ref().map(|it| it.to_json())),
             (
                 "metadata",
-                request.metadata.as_ref().map(facts::object_text),
+                request.metadata.as_ref().map(|it| it.as_str().to_owned()),
             ),
             (
                 "client_time_ms",

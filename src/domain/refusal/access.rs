@@ -17,20 +17,20 @@ pub enum AccessRefusal {
     IdempotencyMismatch,
 }
 
-/// Why an API key is not good.
+/// Why an API key is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadKey {
     /// The text is none that a key of this deployment could have.
     Malformed,
-    /// No record stands under the visible prefix.
+    /// There is no record under the visible prefix.
     NotFound,
-    /// The secret is another one.
+    /// The secret is wrong.
     Invalid,
     /// An operator revoked it, or its tenant was closed.
     Revoked,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// The record belongs to another tenant than it did.
+    /// The record belongs to another tenant than before.
     NotOwned,
 }
 
@@ -67,14 +67,14 @@ pub enum BadCredential {
     NoKey,
     /// There is no admin key.
     NoAdminKey,
-    /// The API key is not good.
+    /// The API key is refused.
     Key(BadKey),
     /// The admin key is none of those configured.
     AdminKey,
 }
 
 impl BadCredential {
-    /// The word of metrics.
+    /// Label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoKey | Self::NoAdminKey => "no_key",
@@ -88,7 +88,7 @@ impl BadCredential {
         }
     }
 
-    /// The word of events, which know fewer; `None` where no key was used.
+    /// Reason in events, which have fewer of them; `None` where no key was used.
     pub fn failure_reason(self) -> Option<&'static str> {
         Some(match self {
             Self::NoKey | Self::NoAdminKey => return None,

@@ -80,7 +80,7 @@ pub enum Denial {
     BudgetNotFound,
     /// The ledger is over its limit, or would be.
     OverdraftLimitExceeded,
-    /// The ledger owes something.
+    /// The ledger has debt.
     DebtOutstanding,
     /// The tenant is closed.
     TenantClosed,

@@ -15,7 +15,9 @@ use crate::domain::scope::{Level, SegmentFilter};
 use crate::listing::{
     Bounds, ListQuery, Page, Position, RowOrder, SortKey, Sorted, gather, page_along, readable,
 };
-use crate::store::{ExtraTrip, OperationError};
+use crate::store::runtime::fields_of;
+use crate::store::runtime::read::{ReadRows, RowsReply};
+use crate::store::{ExtraTrip, Lane, OperationError};
 use walk::ReservationWalk;
 
 impl SortKey for ReservationSort {
@@ -186,17 +188,23 @@ impl Ledger {
         }
         let ids = page.rows.iter().map(|row| row.reservation_id.as_str());
         let ids: Vec<_> = ids.collect();
-        let (partition, fields) = (tenant.partition(), filter.include.fields());
+        let (keys, names) = (self.store.keys(), filter.include.fields());
+        let keys = keys.of(tenant.partition());
+        let call = ReadRows {
+            partition: tenant.partition(),
+            reservations: ids.iter().map(|id| keys.reservation(id)).collect(),
+            bytes: PAGE_BYTES_MAX,
+            names: &names,
+        };
         self.store.metrics().extra_trip(ExtraTrip::Paging);
-        let (now_ms, records) = self
-            .store
-            .read_rows(partition, &ids, &fields, PAGE_BYTES_MAX)
-            .await?;
-        if let (Some(last), true) = (records.len().checked_sub(1), records.len() < ids.len()) {
+        let RowsReply::Rows { now_ms, fields } =
+            self.store.outcome_on(Lane::Background, &call).await?;
+        if let (Some(last), true) = (fields.len().checked_sub(1), fields.len() < ids.len()) {
             next = Some(page.sort.by.position(&page.rows[last]));
         }
-        let rows = ids.into_iter().zip(records);
-        let rows = rows.filter_map(|(id, record)| read_row(id, record, now_ms));
+        let rows = ids.into_iter().zip(fields);
+        let rows =
+            rows.filter_map(|(id, fields)| read_row(id, fields_of(&names, fields.0), now_ms));
         Ok(Page {
             rows: rows.filter(|row| filter.matches(row)).collect(),
             sort: page.sort,

@@ -1,11 +1,8 @@
 //! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`: what is only read.
 
-use super::fields_of;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::driver::node::Lane;
 use crate::store::signature::{Fields, signature};
 use crate::store::{Store, StoreError};
 
@@ -109,33 +106,5 @@ impl Store {
             }
             _ => Ok(None),
         }
-    }
-
-    /// The named fields of reservations of one partition, as they are now: of the first ones, or of the first alone, that
-    /// together have no more than so many bytes. A record is empty where there is none, `None` where the key holds no hash.
-    /// With the store's clock, in milliseconds.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn read_rows(
-        &self,
-        partition: Partition,
-        reservation_ids: &[&str],
-        names: &[&str],
-        bytes: i64,
-    ) -> Result<(i64, Vec<Option<Record>>), StoreError> {
-        let keys = self.keys().of(partition);
-        let call = ReadRows {
-            partition,
-            reservations: reservation_ids
-                .iter()
-                .map(|id| keys.reservation(id))
-                .collect(),
-            bytes,
-            names,
-        };
-        let RowsReply::Rows { now_ms, fields } = self.outcome_on(Lane::Background, &call).await?;
-        let records = fields.into_iter().map(|fields| fields_of(names, fields.0));
-        Ok((now_ms, records.collect()))
     }
 }
