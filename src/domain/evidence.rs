@@ -1,11 +1,9 @@
 //! References to signed evidence, as responses and records carry them.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, Object, Schema, SchemaFormat, Type};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::dialect::Dialect;
+use super::fields::{Components, Described, Field, Member, Schema, object};
 
 /// Names one piece of signed evidence and where to read it. Its members are named by the dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,75 +33,64 @@ impl Serialize for EvidenceRef {
     }
 }
 
-impl PartialSchema for EvidenceRef {
-    fn schema() -> RefOr<Schema> {
-        let url = Dialect::default().words().evidence_url_member;
-        let id = Object::builder()
-            .schema_type(Type::String)
-            .pattern(Some("^[0-9a-f]{64}$"))
-            .description(Some("Names the evidence by its content."));
-        let uri = Object::builder()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::Custom("uri".to_owned())))
-            .description(Some("Where it can be read."));
-        Object::builder()
-            .description(Some(
-                "Names one piece of signed evidence and where to read it.",
-            ))
-            .property("evidence_id", id)
-            .required("evidence_id")
-            .property(url, uri)
-            .required(url)
-            .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
-            .into()
+impl Field for EvidenceRef {
+    type Rules = ();
+    type Inner = Self;
+
+    fn schema(_: &(), components: &mut Components) -> Schema {
+        let described = Described::new(
+            "EvidenceRef",
+            "Names one piece of signed evidence and where to read it.",
+        );
+        components.refer(described, |described, components| {
+            let id = Member::<String>::new("evidence_id").keyword(("pattern", "^[0-9a-f]{64}$"));
+            described.member(id, "Names the evidence by its content.", components);
+            let name = Dialect::default().words().evidence_url_member;
+            let url = Member::<String>::new(name).keyword(("format", "uri"));
+            described.member(url, "Where it can be read.", components);
+        })
+    }
+
+    fn absent(default: Option<Self>) -> Option<Self> {
+        default
     }
 }
 
-impl ToSchema for EvidenceRef {}
-
-/// Writes the reference as a member of the response around it; the dialect names the member. For `#[serde(flatten)]`.
-pub(crate) fn serialize_reference<S: Serializer>(
-    reference: &Option<EvidenceRef>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    if let Some(reference) = reference {
-        map.serialize_entry(reference.dialect.words().evidence_member, reference)?;
-    }
-    map.end()
+/// Name of the member of a response that holds a reference; the dialect decides it.
+pub(crate) fn member_name(reference: &Option<EvidenceRef>) -> &'static str {
+    let dialect = reference.as_ref().map(|reference| reference.dialect);
+    dialect.unwrap_or_default().words().evidence_member
 }
 
-/// The evidence of a reservation's life, in its record. At most one of `commit` and `release`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationEvidence {
-    /// Of the create.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub reserve: Option<EvidenceRef>,
-    /// Of the commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub commit: Option<EvidenceRef>,
-    /// Of the release.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub release: Option<EvidenceRef>,
+object! {
+    /// The evidence of a reservation, in its record. At most one of `commit` and `release`.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct ReservationEvidence: Serialize {
+        /// Of the create.
+        pub reserve: Option<EvidenceRef>,
+        /// Of the commit.
+        pub commit: Option<EvidenceRef>,
+        /// Of the release.
+        pub release: Option<EvidenceRef>,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[derive(serde::Serialize)]
-    struct Answer {
-        status: &'static str,
-        #[serde(flatten, serialize_with = "serialize_reference")]
-        evidence: Option<EvidenceRef>,
+    object! {
+        /// A response with evidence.
+        struct Response: Serialize {
+            /// Status.
+            status: String,
+            /// Evidence.
+            evidence: Option<EvidenceRef> { named_by: member_name },
+        }
     }
 
     #[test]
-    fn the_dialect_names_the_reference_in_answers_but_not_in_records() {
+    fn the_dialect_names_the_reference_in_responses_but_not_in_records() {
         let reference = |dialect| {
             Some(EvidenceRef::new(
                 dialect,
@@ -112,8 +99,8 @@ mod tests {
             ))
         };
         let text = |evidence| {
-            serde_json::to_string(&Answer {
-                status: "OK",
+            serde_json::to_string(&Response {
+                status: "OK".to_owned(),
                 evidence,
             })
             .unwrap()

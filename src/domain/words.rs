@@ -96,8 +96,6 @@ macro_rules! words {
                 Some(self.as_str().to_owned())
             }
         }
-
-        $crate::domain::fields::derived_schema!($name);
     };
 }
 pub(crate) use words;

@@ -1,8 +1,5 @@
 //! Committing: what was used is charged, the rest of the hold returns.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::calls::Target;
 use super::{Ledger, amount};
 use crate::domain::action::Metrics;
@@ -43,25 +40,21 @@ words! {
     }
 }
 
-/// What was charged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CommitResponse {
-    /// The reservation's status.
-    pub status: CommitStatus,
-    /// What every budget was charged. Less than was used where the overage policy caps it.
-    pub charged: Amount,
-    /// What was returned. Absent when nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub released: Option<Amount>,
-    /// The budgets that held the reservation, root first, after the charge.
-    #[schema(required = false)]
-    pub balances: Vec<Balance>,
-    /// Where the signed evidence can be read.
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    pub evidence: Option<EvidenceRef>,
+object! {
+    /// What was charged.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CommitResponse: Serialize {
+        /// The reservation's status.
+        pub status: CommitStatus,
+        /// What every budget was charged. Less than was used where the overage policy caps it.
+        pub charged: Amount,
+        /// What was returned. Absent when nothing was.
+        pub released: Option<Amount>,
+        /// The budgets that held the reservation, root first, after the charge.
+        pub balances: Vec<Balance> { required: false },
+        /// Where the signed evidence can be read.
+        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
+    }
 }
 
 impl Ledger {

@@ -1,8 +1,5 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::calls::{Attempt, Target};
 use super::{Ledger, facts};
 use crate::domain::action::Action;
@@ -64,31 +61,23 @@ impl Decision {
     }
 }
 
-/// Whether the action would be allowed, at the moment of asking.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DecisionResponse {
-    /// Whether it would be allowed.
-    pub decision: Decision,
-    /// Every scope that encloses the subject, root first, whether or not it has a budget.
-    #[schema(value_type = Vec<String>, required = false)]
-    pub affected_scopes: Vec<ScopePath>,
-    /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub caps: Option<Caps>,
-    /// Why not. Only with `DENY`. Clients must expect values that they do not know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, nullable = false)]
-    pub reason_code: Option<String>,
-    /// When asking again may help, in milliseconds from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub retry_after_ms: Option<i64>,
-    /// Where the signed evidence of the decision can be read.
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    pub evidence: Option<EvidenceRef>,
+object! {
+    /// Whether the action would be allowed, at the moment of asking.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct DecisionResponse: Serialize {
+        /// Whether it would be allowed.
+        pub decision: Decision,
+        /// Every scope that encloses the subject, root first, whether or not it has a budget.
+        pub affected_scopes: Vec<ScopePath> { required: false },
+        /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+        pub caps: Option<Caps>,
+        /// Why not. Only with `DENY`. Clients must expect values that they do not know.
+        pub reason_code: Option<String> { chars: ..=128 },
+        /// When asking again may help, in milliseconds from now.
+        pub retry_after_ms: Option<i64> { range: 0.. },
+        /// Where the signed evidence of the decision can be read.
+        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
+    }
 }
 
 /// The id that an outcome is kept under.

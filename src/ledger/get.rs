@@ -1,14 +1,12 @@
 //! Reads a reservation, and checks a caller on their own.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::calls::Target;
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{Caller, Reader};
 use crate::domain::evidence::ReservationEvidence;
+use crate::domain::fields::object;
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
@@ -20,56 +18,41 @@ use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{Get, GetReply};
 use crate::store::{ExtraTrip, Lane, OperationError};
 
-/// A reservation, in full or as a row of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Reservation {
-    /// Names the reservation.
-    #[schema(value_type = String)]
-    pub reservation_id: ReservationId,
-    /// What has become of it.
-    pub status: Status,
-    /// The key under which it was created.
-    #[schema(min_length = 1, max_length = 256, required = false)]
-    pub idempotency_key: String,
-    /// Who it is for, as it was sent.
-    pub subject: Subject,
-    /// What it is for, as it was sent.
-    pub action: Action,
-    /// The estimate, whatever became of it.
-    pub reserved: Amount,
-    /// What was charged. Only when committed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub committed: Option<Amount>,
-    /// When it was created, in milliseconds since the epoch.
-    #[schema(minimum = 0)]
-    pub created_at_ms: i64,
-    /// When its hold lapses or lapsed, in milliseconds since the epoch.
-    #[schema(minimum = 0)]
-    pub expires_at_ms: i64,
-    /// When it was committed or released, in milliseconds since the epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub finalized_at_ms: Option<i64>,
-    /// The subject's own scope.
-    #[schema(value_type = String)]
-    pub scope_path: ScopePath,
-    /// Every scope that encloses the subject, root first.
-    #[schema(value_type = Vec<String>)]
-    pub affected_scopes: Vec<ScopePath>,
-    /// Data that the client sent with the create. In a list only on request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
-    pub metadata: Option<FreeObject>,
-    /// Data that the client sent with the commit. In a list only on request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
-    pub committed_metadata: Option<FreeObject>,
-    /// Where its signed evidence can be read. In a list only on request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub evidence: Option<ReservationEvidence>,
+object! {
+    /// A reservation, in full or as a row of a list.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Reservation: Serialize {
+        /// Names the reservation.
+        pub reservation_id: ReservationId,
+        /// What has become of it.
+        pub status: Status,
+        /// The key under which it was created.
+        pub idempotency_key: String { chars: 1..=256, required: false },
+        /// Who it is for, as it was sent.
+        pub subject: Subject,
+        /// What it is for, as it was sent.
+        pub action: Action,
+        /// The estimate, whatever became of it.
+        pub reserved: Amount,
+        /// What was charged. Only when committed.
+        pub committed: Option<Amount>,
+        /// When it was created, in milliseconds since the epoch.
+        pub created_at_ms: i64 { range: 0.. },
+        /// When its hold lapses or lapsed, in milliseconds since the epoch.
+        pub expires_at_ms: i64 { range: 0.. },
+        /// When it was committed or released, in milliseconds since the epoch.
+        pub finalized_at_ms: Option<i64> { range: 0.. },
+        /// The subject's own scope.
+        pub scope_path: ScopePath,
+        /// Every scope that encloses the subject, root first.
+        pub affected_scopes: Vec<ScopePath>,
+        /// Data that the client sent with the create. In a list only on request.
+        pub metadata: Option<FreeObject>,
+        /// Data that the client sent with the commit. In a list only on request.
+        pub committed_metadata: Option<FreeObject>,
+        /// Where its signed evidence can be read. In a list only on request.
+        pub evidence: Option<ReservationEvidence>,
+    }
 }
 
 /// What is read of a record, but for data of the client's own.

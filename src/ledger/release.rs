@@ -1,8 +1,5 @@
 //! Releasing: the hold returns without a charge.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::calls::Target;
 use super::{Ledger, amount, facts};
 use crate::domain::amount::Amount;
@@ -37,21 +34,19 @@ words! {
     }
 }
 
-/// What was returned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseResponse {
-    /// The reservation's status.
-    pub status: ReleaseStatus,
-    /// What every budget got back: the whole hold.
-    pub released: Amount,
-    /// The budgets that held the reservation, root first, after the return.
-    #[schema(required = false)]
-    pub balances: Vec<Balance>,
-    /// Where the signed evidence can be read.
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    pub evidence: Option<EvidenceRef>,
+object! {
+    /// What was returned.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReleaseResponse: Serialize {
+        /// The reservation's status.
+        pub status: ReleaseStatus,
+        /// What every budget got back: the whole hold.
+        pub released: Amount,
+        /// The budgets that held the reservation, root first, after the return.
+        pub balances: Vec<Balance> { required: false },
+        /// Where the signed evidence can be read.
+        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
+    }
 }
 
 impl Ledger {

@@ -1,8 +1,5 @@
 //! Reserving: a hold on every budgeted scope of a subject, or a dry run that tells whether it could be made.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::calls::{Attempt, Target};
 use super::decide::{Decision, DecisionRequest, Outcome, OutcomeId};
 use super::extend::remaining_ttl_ms;
@@ -76,54 +73,35 @@ words! {
     }
 }
 
-/// A hold, or the outcome of a dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReservationCreateResponse {
-    /// `DENY` only in dry runs: a live request that is denied is an error.
-    pub decision: Decision,
-    /// Names the hold. Absent in dry runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub reservation_id: Option<ReservationId>,
-    /// Every scope that encloses the subject, root first, whether or not it has a budget.
-    #[schema(value_type = Vec<String>)]
-    pub affected_scopes: Vec<ScopePath>,
-    /// The subject's own scope.
-    #[schema(value_type = String, required = false)]
-    pub scope_path: ScopePath,
-    /// What is held: the estimate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub reserved: Option<Amount>,
-    /// When the hold lapses, in milliseconds since the epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub expires_at_ms: Option<i64>,
-    /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub remaining_ttl_ms: Option<i64>,
-    /// The budgets that hold it, root first, after the hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub balances: Option<Vec<Balance>>,
-    /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub caps: Option<Caps>,
-    /// Why not. Only with `DENY`. Clients must expect values that they do not know.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 128, nullable = false)]
-    pub reason_code: Option<String>,
-    /// When asking again may help, in milliseconds from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, nullable = false)]
-    pub retry_after_ms: Option<i64>,
-    /// Where the signed evidence can be read.
-    #[serde(flatten, serialize_with = "evidence::serialize_reference")]
-    #[schema(ignore)]
-    pub evidence: Option<EvidenceRef>,
+object! {
+    /// A hold, or the outcome of a dry run.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReservationCreateResponse: Serialize {
+        /// `DENY` only in dry runs: a live request that is denied is an error.
+        pub decision: Decision,
+        /// Names the hold. Absent in dry runs.
+        pub reservation_id: Option<ReservationId>,
+        /// Every scope that encloses the subject, root first, whether or not it has a budget.
+        pub affected_scopes: Vec<ScopePath>,
+        /// The subject's own scope.
+        pub scope_path: ScopePath { required: false },
+        /// What is held: the estimate.
+        pub reserved: Option<Amount>,
+        /// When the hold lapses, in milliseconds since the epoch.
+        pub expires_at_ms: Option<i64> { range: 0.. },
+        /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+        pub remaining_ttl_ms: Option<i64> { range: 0.. },
+        /// The budgets that hold it, root first, after the hold.
+        pub balances: Option<Vec<Balance>>,
+        /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+        pub caps: Option<Caps>,
+        /// Why not. Only with `DENY`. Clients must expect values that they do not know.
+        pub reason_code: Option<String> { chars: ..=128 },
+        /// When asking again may help, in milliseconds from now.
+        pub retry_after_ms: Option<i64> { range: 0.. },
+        /// Where the signed evidence can be read.
+        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
+    }
 }
 
 impl Ledger {

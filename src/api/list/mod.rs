@@ -56,9 +56,6 @@ macro_rules! list_response {
             }
         }
 
-        $crate::api::list::list_response!(@new $name $rows $row);
-    };
-    (@new $name:ident $rows:ident $row:ty) => {
         impl $name {
             /// With a cursor there is more; without one there is not.
             pub fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
@@ -69,26 +66,6 @@ macro_rules! list_response {
                 }
             }
         }
-    };
-    ($(#[$attr:meta])* $name:ident {
-        $(#[$rows_attr:meta])* $rows:ident: $row:ty,
-        $(#[$has_more_attr:meta])* has_more $(,)?
-    }) => {
-        #[derive(Debug, serde::Serialize, utoipa::ToSchema)]
-        $(#[$attr])*
-        pub struct $name {
-            $(#[$rows_attr])*
-            pub $rows: Vec<$row>,
-            /// Leads to the next page. Absent on the last.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            #[schema(nullable = false)]
-            pub next_cursor: Option<String>,
-            /// Whether there is a next page; it may be empty.
-            $(#[$has_more_attr])*
-            pub has_more: bool,
-        }
-
-        $crate::api::list::list_response!(@new $name $rows $row);
     };
 }
 pub(crate) use list_response;

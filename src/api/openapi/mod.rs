@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use super::dialect::{Dialect, headers};
 use super::errors::ErrorResponse;
 use super::operation::parameters::{header_name, parameters};
-use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, Schemas, schema_of};
+use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, schema_of};
 use super::operations::OperationId;
 use crate::domain::evidence::EvidenceRef;
+use crate::domain::fields::Components;
 use crate::domain::ids::TRACE_ID_PATTERN;
 
 /// The responses that carry an evidence reference, whose name the dialect decides.
@@ -25,7 +26,7 @@ const ATTESTED: [&str; 5] = [
 
 /// The OpenAPI 3.1 document of both planes, with the names of a dialect.
 pub fn document(dialect: Dialect) -> Value {
-    let mut schemas = Schemas::default();
+    let mut schemas = Components::default();
     let mut paths = Map::new();
     for operation in OperationId::ALL.iter().map(|id| id.operation()) {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
@@ -34,7 +35,7 @@ pub fn document(dialect: Dialect) -> Value {
     }
     let error = schema_of::<ErrorResponse>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
-    let mut schemas = schemas.into_values();
+    let mut schemas = json!(schemas.into_schemas());
     name_evidence(&mut schemas, &reference, dialect);
     require_a_level(&mut schemas["Subject"]);
     let words = dialect.words();
@@ -72,7 +73,7 @@ pub fn document(dialect: Dialect) -> Value {
     })
 }
 
-fn describe(operation: &Operation, schemas: &mut Schemas, dialect: Dialect) -> Value {
+fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -> Value {
     let declaration = operation.declaration;
     let mut responses = Map::new();
     for response in declaration.responses.into_iter().flatten() {

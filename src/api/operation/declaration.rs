@@ -1,13 +1,10 @@
 //! What a module declares of its operation: everything but method, path and callers, which stand in the index.
 
-use std::collections::BTreeMap;
-
 use axum::routing::{MethodFilter, MethodRouter};
-use serde_json::{Map, Value, json as object};
-use utoipa::ToSchema;
 
 use super::parameters::Parameter;
 use crate::api::state::AppState;
+use crate::domain::fields::{Components, Field, Schema};
 
 /// What an operation takes and returns, and its handler. Several operations may share one.
 ///
@@ -71,23 +68,27 @@ impl Declaration {
     }
 
     /// With a body that must be sent.
-    pub const fn takes<T: ToSchema>(self) -> Self {
+    pub const fn takes<T: Field<Rules = ()>>(self) -> Self {
         self.with_request::<T>(true)
     }
 
     /// With a body that may be absent.
-    pub const fn may_take<T: ToSchema>(self) -> Self {
+    pub const fn may_take<T: Field<Rules = ()>>(self) -> Self {
         self.with_request::<T>(false)
     }
 
-    const fn with_request<T: ToSchema>(self, required: bool) -> Self {
+    const fn with_request<T: Field<Rules = ()>>(self, required: bool) -> Self {
         let schema = schema_of::<T> as SchemaOf;
         let request = Some(Request { required, schema });
         Self { request, ..self }
     }
 
     /// With a JSON body as its response, or as one more.
-    pub const fn returns<T: ToSchema>(self, status: u16, description: &'static str) -> Self {
+    pub const fn returns<T: Field<Rules = ()>>(
+        self,
+        status: u16,
+        description: &'static str,
+    ) -> Self {
         let schema = Some(schema_of::<T> as SchemaOf);
         self.with_response(Response {
             status,
@@ -145,33 +146,9 @@ pub struct Response {
 }
 
 /// Adds a type to the schemas of the description and refers to it.
-pub type SchemaOf = fn(&mut Schemas) -> Value;
-
-/// The schemas that operations refer to, by name.
-#[derive(Default)]
-pub struct Schemas(BTreeMap<String, Value>);
-
-impl Schemas {
-    /// The schemas as one JSON object.
-    pub fn into_values(self) -> Value {
-        self.0.into_iter().collect::<Map<_, _>>().into()
-    }
-
-    fn insert(&mut self, name: String, schema: &impl serde::Serialize) {
-        self.0
-            .entry(name)
-            .or_insert_with(|| serde_json::to_value(schema).expect("schemas are JSON"));
-    }
-}
+pub type SchemaOf = fn(&mut Components) -> Schema;
 
 /// A reference to the schema of `T`, which is added with all that it refers to.
-pub fn schema_of<T: ToSchema>(schemas: &mut Schemas) -> Value {
-    let mut referred = Vec::new();
-    T::schemas(&mut referred);
-    for (name, schema) in referred {
-        schemas.insert(name, &schema);
-    }
-    let name = T::name().into_owned();
-    schemas.insert(name.clone(), &T::schema());
-    object!({"$ref": format!("#/components/schemas/{name}")})
+pub fn schema_of<T: Field<Rules = ()>>(components: &mut Components) -> Schema {
+    T::schema(&(), components)
 }

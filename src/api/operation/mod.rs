@@ -4,7 +4,7 @@ mod declaration;
 pub mod parameters;
 
 pub(crate) use declaration::declare;
-pub use declaration::{BODY_ERRORS, Declaration, ERRORS, Schemas, schema_of};
+pub use declaration::{BODY_ERRORS, Declaration, ERRORS, schema_of};
 
 use axum::http::Method;
 use axum::routing::MethodFilter;

@@ -20,12 +20,10 @@ use crate::listing::OneOrder;
 
 list_response! {
     /// A page of balances, by scope path and then unit.
-    #[serde(deny_unknown_fields)]
     BalanceResponse {
         /// The budgets.
         balances: Balance,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 

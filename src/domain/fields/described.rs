@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Schema, json};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema as openapi;
 
 use super::field::Field;
 use super::member::Member;
@@ -66,33 +64,6 @@ impl Components {
     pub fn into_schemas(self) -> BTreeMap<String, Schema> {
         self.0
     }
-
-    /// The name of a type's schema.
-    pub fn name<T: Field<Rules = ()>>() -> String {
-        let schema = T::schema(&(), &mut Self::default());
-        let reference = schema["$ref"].as_str().unwrap_or_default();
-        reference.rsplit('/').next().unwrap_or_default().to_owned()
-    }
-
-    /// The schema of a type, for derived descriptions.
-    pub fn derived<T: Field<Rules = ()>>() -> RefOr<openapi::Schema> {
-        let mut components = Self::default();
-        T::schema(&(), &mut components);
-        let schema = components.0.remove(&Self::name::<T>());
-        derived(schema.unwrap_or_default())
-    }
-
-    /// The schemas that a type refers to, for derived descriptions.
-    pub fn collect<T: Field<Rules = ()>>(schemas: &mut Vec<(String, RefOr<openapi::Schema>)>) {
-        let mut components = Self::default();
-        T::schema(&(), &mut components);
-        let named = components.0.into_iter();
-        schemas.extend(named.map(|(name, schema)| (name, derived(schema))));
-    }
-}
-
-fn derived(schema: Schema) -> RefOr<openapi::Schema> {
-    serde_json::from_value(schema).expect("schemas are schemas")
 }
 
 /// The schema of an object in the making.

@@ -34,11 +34,6 @@ pub trait Field: Sized {
     fn is_absent(&self) -> bool {
         false
     }
-
-    /// The name of the member in responses, where the value decides it.
-    fn response_name(&self) -> Option<&'static str> {
-        None
-    }
 }
 
 /// A [`Field`] that requests have.
@@ -220,10 +215,6 @@ impl<T: Field> Field for Option<T> {
 
     fn is_absent(&self) -> bool {
         self.as_ref().is_none_or(T::is_absent)
-    }
-
-    fn response_name(&self) -> Option<&'static str> {
-        self.as_ref().and_then(T::response_name)
     }
 }
 

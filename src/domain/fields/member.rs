@@ -23,6 +23,7 @@ pub struct Member<T: Field> {
     internal: bool,
     inline: bool,
     skip_if: Option<fn(&T) -> bool>,
+    named_by: Option<fn(&T) -> &'static str>,
     described_as: Option<Schema>,
     keywords: Vec<(&'static str, Schema)>,
 }
@@ -43,6 +44,7 @@ impl<T: Field> Member<T> {
             internal: false,
             inline: false,
             skip_if: None,
+            named_by: None,
             described_as: None,
             keywords: Vec::new(),
         }
@@ -118,6 +120,12 @@ impl<T: Field> Member<T> {
         self
     }
 
+    /// The name in responses, where the value decides it.
+    pub fn named_by(mut self, named_by: fn(&T) -> &'static str) -> Self {
+        self.named_by = Some(named_by);
+        self
+    }
+
     /// A keyword of the schema besides those that follow from type and rules.
     pub fn keyword(mut self, (keyword, value): (&'static str, impl Into<Schema>)) -> Self {
         self.keywords.push((keyword, value.into()));
@@ -146,7 +154,8 @@ impl<T: Field> Member<T> {
         if self.internal || value.is_absent() || self.skip_if.is_some_and(|skip| skip(value)) {
             return Ok(());
         }
-        map.serialize_entry(value.response_name().unwrap_or(self.name), value)
+        let name = self.named_by.map_or(self.name, |named_by| named_by(value));
+        map.serialize_entry(name, value)
     }
 
     /// Reads the member from a record.

@@ -18,7 +18,7 @@ pub use described::{Components, Described};
 pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
 pub use member::Member;
-pub(crate) use object::{derived_schema, object};
+pub(crate) use object::object;
 pub use patch::{Patch, Rendered, Unsent};
 pub use problems::Problems;
 pub use rules::{Blank, Bounds, Entries, Form, Items, Range, Text};

@@ -126,8 +126,6 @@ macro_rules! object {
                 default
             }
         }
-
-        $crate::domain::fields::derived_schema!($name);
     };
     (
         @Read $name:ident {
@@ -266,30 +264,3 @@ macro_rules! object {
     (@Open $name:ident $body:tt $check:tt $ignored:tt) => {};
 }
 pub(crate) use object;
-
-/// Lets a type appear in derived descriptions.
-macro_rules! derived_schema {
-    ($name:ident) => {
-        impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-                $crate::domain::fields::Components::derived::<Self>()
-            }
-        }
-
-        impl utoipa::ToSchema for $name {
-            fn name() -> std::borrow::Cow<'static, str> {
-                $crate::domain::fields::Components::name::<Self>().into()
-            }
-
-            fn schemas(
-                schemas: &mut Vec<(
-                    String,
-                    utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
-                )>,
-            ) {
-                $crate::domain::fields::Components::collect::<Self>(schemas);
-            }
-        }
-    };
-}
-pub(crate) use derived_schema;

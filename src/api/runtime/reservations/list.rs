@@ -18,12 +18,10 @@ use crate::ledger::{Include, Reservation, ReservationFilter};
 
 list_response! {
     /// A page of reservations.
-    #[serde(deny_unknown_fields)]
     ReservationListResponse {
         /// The reservations.
         reservations: Reservation,
-        #[schema(required = false)]
-        has_more,
+        has_more { required: false }
     }
 }
 
