@@ -133,10 +133,10 @@ impl Parts {
 
     fn change(&self) -> Change<'_> {
         Change {
-            cause: &self.cause,
+            context: &self.cause,
             audit: &self.audit,
             payload_hash: self.payload_hash.as_str(),
-            idempotency: self.idempotency.as_deref(),
+            digest: self.idempotency.as_deref(),
         }
     }
 }

@@ -155,6 +155,14 @@ pub struct FieldChange {
     pub value: Option<String>,
 }
 
+impl FieldChange {
+    /// As scripts take it: the field, then `=` and its value, or nothing where it is removed.
+    pub fn sent(&self) -> (&'static str, Option<String>) {
+        let value = self.value.as_ref().map(|value| format!("={value}"));
+        (self.field, value)
+    }
+}
+
 /// Names and values of the fields that are set.
 pub fn set_fields(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
     let set = changes.into_iter();

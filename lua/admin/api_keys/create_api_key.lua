@@ -32,7 +32,7 @@ ARGV[fields_to + 1..]  audit                    to the end      Names and values
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed created created_at expires_at sealed | tenant_unreadable |
-  tenant_closed | tenant_not_found | tenant_suspended | expires_in_the_past | taken |
+  tenant_closed | owner_not_found | tenant_suspended | expires_in_the_past | taken |
   created created_at expires_at sealed
 Writes:
   On created: the tenant's list, the expiry, the API key, the event, the audit entry. Otherwise nothing.
@@ -58,7 +58,7 @@ local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
-if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
+if not settings[TENANT_STATUS] then return {'owner_not_found'} end
 local created = tonumber(registered_ms)
 if math.abs(now - created) > CLOCKS_DIFFER_MS then created = now end
 local expires_at_ms = requested_expires_at_ms ~= '' and tonumber(requested_expires_at_ms) or created + KEY_LIFE_MS

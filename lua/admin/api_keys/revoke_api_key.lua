@@ -22,7 +22,7 @@ ARGV[7]    context       text        The request cause, lines of name and value.
 ARGV[8..]  audit         to the end  Names and values of the audit entry, except the name of the API key.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | api_key_not_found |
   key_revoked | revoked record
 Writes:
   On revoked: the API key, the event, the audit entry. Otherwise nothing.
@@ -42,7 +42,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 local status, owner, expires_at_ms, name =
   unpack(redis.call('HMGET', api_key, 'status', 'tenant', 'expires_at_ms', 'name'))
-if not status or owner ~= tenant then return {'not_found'} end
+if not status or owner ~= tenant then return {'api_key_not_found'} end
 if status == 'REVOKED' then return {'key_revoked'} end
 if expires_at_ms and now >= tonumber(expires_at_ms) then status = 'EXPIRED' end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)

@@ -22,7 +22,7 @@ ARGV[7]                fields        n, then n more  A field of the record, then
 ARGV[fields_to + 1..]  audit         to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | api_key_not_found |
   key_ended status | updated record
 Writes:
   On updated: the API key, the audit entry; the event where the key may do more, less or elsewhere. Otherwise nothing.
@@ -56,7 +56,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 local status, owner, expires_at_ms, permissions, scope_filter =
   unpack(redis.call('HMGET', api_key, 'status', 'tenant', 'expires_at_ms', 'permissions', 'scope_filter'))
-if not status or owner ~= tenant then return {'not_found'} end
+if not status or owner ~= tenant then return {'api_key_not_found'} end
 if status == 'ACTIVE' and expires_at_ms and now >= tonumber(expires_at_ms) then status = 'EXPIRED' end
 if status ~= 'ACTIVE' then return {'key_ended', status} end
 local set, removed, changed = {}, {}, false

@@ -26,7 +26,7 @@ ARGV[9]     context       text        The request cause, lines of name and value
 ARGV[10..]  audit         to the end  Names and values of the audit entry, except the resource.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | budget_not_found |
   corrupt key | budget_closed | unchanged | changed record
 Writes:
   On changed: the counts, the ledger, the event, the audit entry. Otherwise nothing.
@@ -45,7 +45,7 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 local status, ledger_id = unpack(redis.call('HMGET', budget_key, 'status', 'ledger_id'))
-if not status and redis.call('EXISTS', budget_key) == 0 then return {'not_found'} end
+if not status and redis.call('EXISTS', budget_key) == 0 then return {'budget_not_found'} end
 local known = status == 'ACTIVE' or status == 'FROZEN' or status == 'CLOSED'
 if not (known and ledger_id) then return {'corrupt', budget_key} end
 if status == 'CLOSED' then return {'budget_closed'} end

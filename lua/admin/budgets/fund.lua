@@ -31,8 +31,9 @@ ARGV[14..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
-  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign | not_found | budget_frozen |
-  budget_closed | corrupt key | budget_exceeded remaining | out_of_range | funded at allocated remaining debt spent
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign_budget | budget_not_found |
+  budget_frozen | budget_closed | corrupt key | budget_exceeded remaining | out_of_range |
+  funded at allocated remaining debt spent
 Writes:
   On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit
   entry. Otherwise nothing.
@@ -57,9 +58,9 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
-if foreign == '1' then return {'foreign'} end
+if foreign == '1' then return {'foreign_budget'} end
 local budget = budget_read(budget_key, 0)
-if budget == false then return {'not_found'} end
+if budget == false then return {'budget_not_found'} end
 if not budget then return {'corrupt', budget_key} end
 if budget.status == 'FROZEN' then return {'budget_frozen'} end
 if budget.status == 'CLOSED' then return {'budget_closed'} end

@@ -12,7 +12,7 @@ ARGV[3]  scope     text
 ARGV[4]  foreign   1 or 0  Whether the scope is another tenant's.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | foreign | not_found | found record
+  unauthorized why | forbidden permission | scope_forbidden | foreign_budget | budget_not_found | found record
 Writes:
   Nothing.
 ]]
@@ -22,7 +22,7 @@ local key_hash, tenant, scope, foreign = unpack(ARGV)
 -- @include base/time, access/access, access/scope_filter, access/admin_access
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'budgets:read', scope, now_ms())
 if refusal then return {refusal, why} end
-if foreign == '1' then return {'foreign'} end
+if foreign == '1' then return {'foreign_budget'} end
 local record = redis.call('HGETALL', budget)
-if #record == 0 then return {'not_found'} end
+if #record == 0 then return {'budget_not_found'} end
 return {'found', unpack(record)}

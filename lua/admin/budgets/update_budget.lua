@@ -26,7 +26,7 @@ ARGV[9]                 changes          n, then n more
 ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry, except the resource.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | not_found |
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | budget_not_found |
   corrupt key | budget_closed | updated record
 Writes:
   On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry.
@@ -50,7 +50,7 @@ if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
 local budget = budget_read(budget_key, 0)
-if budget == false then return {'not_found'} end
+if budget == false then return {'budget_not_found'} end
 local ledger_id = budget and redis.call('HGET', budget_key, 'ledger_id')
 local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit)
 if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end

@@ -30,8 +30,8 @@ ARGV[fields_to + 1..]  audit          to the end      Names and values of the au
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
-  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | duplicate | taken |
-  created record
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_policy |
+  taken | created record
 Writes:
   On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing.
 ]]
@@ -55,8 +55,8 @@ local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
-if not settings[TENANT_STATUS] then return {'tenant_not_found'} end
-if redis.call('HEXISTS', policy_names, name) == 1 then return {'duplicate'} end
+if not settings[TENANT_STATUS] then return {'owner_not_found'} end
+if redis.call('HEXISTS', policy_names, name) == 1 then return {'duplicate_policy'} end
 if redis.call('EXISTS', policy) == 1 then return {'taken'} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 

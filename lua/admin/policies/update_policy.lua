@@ -28,9 +28,9 @@ ARGV[10]                changes       n, then n more
 ARGV[changes_to + 1..]  audit         to the end      Names and values of the audit entry, except the pattern.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | corrupt key | scope_forbidden |
-  idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | duplicate |
-  updated record
+  unauthorized why | forbidden permission | clock now_ms | policy_not_found | foreign_policy | corrupt key |
+  scope_forbidden | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended |
+  duplicate_policy | updated record
 Writes:
   On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event.
   Otherwise nothing.
@@ -51,8 +51,8 @@ local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash,
 if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local owner, scope_pattern, name = unpack(redis.call('HMGET', policy, 'tenant', 'scope_pattern', 'name'))
-if not owner then return {'not_found'} end
-if owner ~= tenant then return {'foreign'} end
+if not owner then return {'policy_not_found'} end
+if owner ~= tenant then return {'foreign_policy'} end
 if not (scope_pattern and name) then return {'corrupt', policy} end
 if not scope_filter_allows(filter, scope_pattern) then return {'scope_forbidden'} end
 local replay = idempotency_reply(idempotency, payload_hash)
@@ -61,7 +61,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 -- The admin key may change what a suspended tenant owns.
 if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == '') then return {tenant_refused} end
 local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
-if named and named ~= policy_id then return {'duplicate'} end
+if named and named ~= policy_id then return {'duplicate_policy'} end
 local set, removed, changed = record_changes(policy, changes_from, changes_to)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 

@@ -26,7 +26,7 @@ ARGV[8]                fields         n, then n more  Names and values of the re
 ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry, except its status.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | duplicate | exists record | created record
+  clock now_ms | idempotency_mismatch | replayed outcome… | duplicate_tenant | exists record | created record
 Writes:
   On created: the counts, the tenant, the partition's lists, the event, the audit entry. On exists: the audit entry and
   the digest.
@@ -47,7 +47,7 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local stored = redis.call('HGETALL', tenant_key)
-if #stored > 0 and redis.call('HGET', tenant_key, 'name') ~= name then return {'duplicate'} end
+if #stored > 0 and redis.call('HGET', tenant_key, 'name') ~= name then return {'duplicate_tenant'} end
 local _, settings = tenant_refusal(tenant_key)
 local watched = redis.call('HGET', thresholds, 'union') or ''
 local reply = {'exists', unpack(stored)}

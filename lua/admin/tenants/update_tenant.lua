@@ -32,7 +32,7 @@ ARGV[10]                changes                n, then n more
 ARGV[changes_to + 1..]  audit                  to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  clock now_ms | idempotency_mismatch | replayed outcome… | not_found | tenant_unreadable | leaving_closed |
+  clock now_ms | idempotency_mismatch | replayed outcome… | tenant_not_found | tenant_unreadable | leaving_closed |
   closing record | updated record
 Writes:
   On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last
@@ -56,7 +56,7 @@ local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
-if redis.call('EXISTS', tenant_key) == 0 then return {'not_found'} end
+if redis.call('EXISTS', tenant_key) == 0 then return {'tenant_not_found'} end
 local refused, settings = tenant_refusal(tenant_key)
 if refused == 'tenant_unreadable' then return {refused} end
 local status = settings[TENANT_STATUS]

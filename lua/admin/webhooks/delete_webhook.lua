@@ -30,8 +30,8 @@ ARGV[7]    context          text        The request cause, lines of name and val
 ARGV[8..]  audit            to the end  Names and values of the audit entry, except the address.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… | not_found |
-  tenant_unreadable | tenant_closed | tenant_suspended | deleted watched
+  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
+  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | deleted watched
 Writes:
   On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
@@ -52,7 +52,7 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'url')
-if stored[1] ~= owner then return {'not_found'} end
+if stored[1] ~= owner then return {'webhook_not_found'} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end

@@ -21,7 +21,7 @@ ARGV[7]  rows             int64             At most.
 ARGV[8]  status           text or ''
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | not_found | listed last_ms last_id id_record
+  unauthorized why | forbidden permission | webhook_not_found | listed last_ms last_id id_record
 Writes:
   Nothing.
 ]]
@@ -32,7 +32,7 @@ local key_hash, tenant, delivery_prefix, from_ms, to_ms, after_id, rows, status 
 local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
 local owner = redis.call('HGET', webhook, 'tenant')
-if not owner or (key_hash ~= '' and owner ~= tenant) then return {'not_found'} end
+if not owner or (key_hash ~= '' and owner ~= tenant) then return {'webhook_not_found'} end
 local LOOKED_AT_MAX, STEP = 5000, 200
 local reply, looked_at = {'listed', '', ''}, 0
 while true do

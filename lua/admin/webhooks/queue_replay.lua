@@ -25,7 +25,7 @@ ARGV[9]                   event_ids        n, then n more
 ARGV[event_ids_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  clock now_ms | not_found | tenant_unreadable | tenant_closed | lost | queued
+  clock now_ms | webhook_not_found | tenant_unreadable | tenant_closed | lost | queued
 Writes:
   On queued: where there are events, the replay and its place in the queue; the audit entry. What has waited longer than
   keep_ms leaves the queue: a delivery that old would fail unsent.
@@ -40,7 +40,7 @@ local audit_from = event_ids_to + 1
 -- @include base/time, access/tenant, log/days, log/audit
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if redis.call('HGET', webhook, 'tenant') ~= owner then return {'not_found'} end
+if redis.call('HGET', webhook, 'tenant') ~= owner then return {'webhook_not_found'} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end

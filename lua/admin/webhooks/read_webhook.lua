@@ -17,7 +17,7 @@ ARGV[4]  payload_hash   text or ''
 ARGV[5]  tenant_prefix  prefix tenant:
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | idempotency_mismatch | replayed outcome | not_found |
+  unauthorized why | forbidden permission | idempotency_mismatch | replayed outcome | webhook_not_found |
   found now_ms owner_state record
 Writes:
   Nothing.
@@ -32,7 +32,7 @@ if refusal then return {refusal, why} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local owner = redis.call('HGET', webhook, 'tenant')
-if not owner or (key_hash ~= '' and owner ~= tenant) then return {'not_found'} end
+if not owner or (key_hash ~= '' and owner ~= tenant) then return {'webhook_not_found'} end
 local refused = tenant_refusal(tenant_prefix .. owner)
 if refused == 'tenant_suspended' and key_hash == '' then refused = nil end
 return {'found', now, refused or 'open', unpack(redis.call('HGETALL', webhook))}

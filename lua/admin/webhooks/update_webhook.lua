@@ -36,8 +36,8 @@ ARGV[14]               fields           n, then n more  Names and values to be w
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… | not_found |
-  tenant_unreadable | tenant_closed | tenant_suspended | stale | updated watched record
+  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
+  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | stale | updated watched record
 Writes:
   On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the
   audit entry. Otherwise nothing.
@@ -62,7 +62,7 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local stored = redis.call('HMGET', webhook, 'tenant', 'version', 'status')
-if stored[1] ~= owner then return {'not_found'} end
+if stored[1] ~= owner then return {'webhook_not_found'} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end

@@ -16,11 +16,15 @@ use crate::domain::api_key::{ApiKey, ApiKeyCreateRequest, ApiKeyUpdateRequest};
 use crate::domain::cause::Actor;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::record::{Stored as _, set_fields};
+use crate::domain::record::{FieldChange, Stored as _, set_fields};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::store::ExtraTrip;
 use crate::store::admin::Pairs;
-use crate::store::admin::api_keys::{KeyCreation, KeyRecord};
+use crate::store::admin::api_keys::{
+    CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
+    UpdateApiKeyReply,
+};
+use crate::store::signature::Counted;
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -84,21 +88,30 @@ impl Admin {
                 Some(_) => self.sealing.seal(key.expose(), &sealed_for),
                 None => String::new(),
             };
-            let record = KeyRecord {
-                key_id,
-                tenant: &tenant_id,
+            let call = CreateApiKey {
+                partition: tenant_id.partition(),
+                change: &parts.change(),
+                tenant: tenant_id.as_str(),
+                key_id: key_id.as_str(),
                 key_hash: key_hash.as_str(),
-                expires_at_ms: new.expires_at.map(Moment::as_ms),
+                requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
                 name: &new.name,
                 permissions: &granted,
                 sealed: &sealed,
-                fields: &fields,
+                registered_ms: self.store.register_api_key(key_id).await?,
+                fields: Counted(&fields),
             };
-            match self.store.create_api_key(&record, &parts.change()).await? {
-                KeyCreation::Created {
+            match self.store.create_api_key(&call).await? {
+                CreateApiKeyReply::Created {
                     created_at,
                     expires_at,
                     sealed,
+                }
+                | CreateApiKeyReply::Replayed {
+                    created_at,
+                    expires_at,
+                    sealed,
+                    ..
                 } => {
                     let key = self.first_key(key, &sealed, &sealed_for)?;
                     self.key_owners
@@ -111,7 +124,7 @@ impl Admin {
                         expires_at,
                     });
                 }
-                KeyCreation::Taken => draws += 1,
+                CreateApiKeyReply::Taken => draws += 1,
             }
             if draws == DRAWS_MAX {
                 return refuse(AdminRefusal::Corrupt("random key id".to_owned()));
@@ -173,12 +186,16 @@ impl Admin {
         audit.extend(told(update));
         push_key_id(&mut audit, request, &key_id);
         let parts = Parts::of(request, "updateApiKey", audit);
-        let record = self
-            .store
-            .update_api_key(&key_id, owner, &update.fields(), &parts.change())
-            .await?;
+        let call = UpdateApiKey {
+            partition: key_id.partition(),
+            change: &parts.change(),
+            tenant: owner.as_str(),
+            key_id: key_id.as_str(),
+            fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
+        };
+        let UpdateApiKeyReply::Updated { record } = self.store.run(&call).await??;
         // Only a key whose time is not over is changed.
-        Ok(ApiKey::judged(&key_id, &record, 0)?)
+        Ok(ApiKey::judged(&key_id, &record.0, 0)?)
     }
 
     /// Ends a key for good; its next use is refused, on every replica.
@@ -201,11 +218,15 @@ impl Admin {
         audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
         push_key_id(&mut audit, request, &key_id);
         let parts = Parts::of(request, "revokeApiKey", audit);
-        let record = self
-            .store
-            .revoke_api_key(&key_id, owner, reason, &parts.change())
-            .await?;
-        Ok(ApiKey::judged(&key_id, &record, 0)?)
+        let call = RevokeApiKey {
+            partition: key_id.partition(),
+            change: &parts.change(),
+            tenant: owner.as_str(),
+            key_id: key_id.as_str(),
+            reason,
+        };
+        let RevokeApiKeyReply::Revoked { record } = self.store.run(&call).await??;
+        Ok(ApiKey::judged(&key_id, &record.0, 0)?)
     }
 }
 

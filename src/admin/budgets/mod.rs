@@ -15,9 +15,12 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::{BudgetScope, Level};
-use crate::store::admin::Pairs;
 pub use crate::store::admin::budgets::FundedLedger as Funded;
-use crate::store::admin::budgets::{FundingRequest, LedgerRecord};
+use crate::store::admin::budgets::{
+    CreateBudget, CreateBudgetReply, Fund, FundReply, LookupBudget, LookupBudgetReply,
+};
+use crate::store::admin::{Pairs, creation_refused};
+use crate::store::signature::Counted;
 
 /// A funding operation.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ impl Admin {
                     .await;
             }
         };
-        let (scope, unit) = (scope.path(), new.unit);
+        let (scope, unit) = (scope.path(), new.allocated.unit());
         let ledger_id = Uuid::new_v4().to_string();
         let mut audit = entry(request.cause, "createBudget", "budget", &ledger_id);
         audit.extend([
@@ -67,20 +70,23 @@ impl Admin {
         ]);
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "createBudget", audit);
-        let fields = set_fields(new.fields());
-        let record = LedgerRecord {
-            tenant: &tenant,
+        let call = CreateBudget {
+            partition: tenant.partition(),
+            caller: caller.into(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            scope: scope.as_str(),
+            unit: unit.as_str(),
+            member: format!("{scope} {} {unit}", unit.index()),
             ledger_id: &ledger_id,
-            scope,
-            allocated: new.allocated,
+            allocated: new.allocated.value(),
             overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
-            fields: &fields,
+            fields: Counted(&set_fields(new.fields())),
         };
-        let record = self
-            .store
-            .create_budget(caller, &record, &parts.change())
-            .await?;
-        Ok(BudgetLedger::from_record(&record)?)
+        let created = self.store.run(&call).await?;
+        let CreateBudgetReply::Created { record } =
+            created.map_err(|refused| creation_refused(caller, refused))?;
+        Ok(BudgetLedger::from_record(&record.0)?)
     }
 
     /// Funds a ledger.
@@ -136,18 +142,33 @@ impl Admin {
         }
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "fundBudget", audit);
-        let funding = FundingRequest {
-            tenant: &tenant,
-            scope,
-            foreign: scope_tenant != tenant.as_str(),
-            operation: funding.operation,
-            amount: funding.amount,
+        let call = Fund {
+            partition: tenant.partition(),
+            caller: caller.into(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            scope: scope.as_str(),
+            unit: unit.as_str(),
+            operation: funding.operation.as_str(),
+            amount: funding.amount.value(),
             spent: funding.spent,
             reason: funding.reason.as_deref(),
+            foreign: scope_tenant != tenant.as_str(),
         };
-        self.store
-            .fund_budget(caller, &funding, &parts.change())
-            .await
+        let FundReply::Funded {
+            at,
+            allocated,
+            remaining,
+            debt,
+            spent,
+        } = self.store.run(&call).await??;
+        Ok(Funded {
+            at,
+            allocated,
+            remaining,
+            debt,
+            spent,
+        })
     }
 
     /// Reads one ledger.
@@ -169,12 +190,16 @@ impl Admin {
                 None => return refuse(AdminRefusal::BudgetNotFound),
             },
         };
-        let foreign = scope_tenant != tenant.as_str();
-        let record = self
-            .store
-            .lookup_budget(caller, &tenant, path, unit, foreign)
-            .await?;
-        Ok(BudgetLedger::from_record(&record)?)
+        let call = LookupBudget {
+            partition: tenant.partition(),
+            caller: caller.into(),
+            tenant: tenant.as_str(),
+            scope: path.as_str(),
+            unit: unit.as_str(),
+            foreign: scope_tenant != tenant.as_str(),
+        };
+        let LookupBudgetReply::Found { record } = self.store.run(&call).await??;
+        Ok(BudgetLedger::from_record(&record.0)?)
     }
 
     /// For a request that fails before its own script: a caller who may not ask at all learns that first.

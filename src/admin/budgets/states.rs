@@ -2,14 +2,17 @@
 
 use crate::admin::audit::entry;
 use crate::admin::{Admin, AdminError, Parts, Request, refuse};
-use crate::domain::amount::Unit;
+use crate::domain::amount::{Amount, Unit};
+use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::ids::TenantId;
 use crate::domain::record::audited;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::{BudgetScope, Level};
-use crate::store::admin::Pairs;
-use crate::store::admin::budget_states::LedgerName;
+use crate::store::admin::budgets::{
+    FreezeBudget, FreezeBudgetReply, UpdateBudget, UpdateBudgetReply,
+};
+use crate::store::admin::{Pairs, changes_of};
 
 impl Admin {
     /// Changes a ledger, and judges anew whether it is over its limit.
@@ -34,12 +37,17 @@ impl Admin {
         );
         audit.extend(audited(update.fields()));
         let parts = Parts::of(request, "updateBudget", audit);
-        let ledger = name(&tenant, scope, unit);
-        let record = self
-            .store
-            .update_budget(ledger, update, &parts.change())
-            .await?;
-        Ok(BudgetLedger::from_record(&record)?)
+        let call = UpdateBudget {
+            partition: tenant.partition(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            scope: scope.path().as_str(),
+            unit: unit.as_str(),
+            overdraft_limit: update.overdraft_limit.map(Amount::value),
+            changes: changes_of(&update.fields()),
+        };
+        let UpdateBudgetReply::Updated { record } = self.store.run(&call).await??;
+        Ok(BudgetLedger::from_record(&record.0)?)
     }
 
     /// Freezes a ledger, or ends that.
@@ -58,19 +66,34 @@ impl Admin {
         let Some(tenant) = owner(scope) else {
             return refuse(AdminRefusal::BudgetNotFound);
         };
-        let operation = match frozen {
-            true => "freezeBudget",
-            false => "unfreezeBudget",
+        let (operation, wanted, unchanged) = match frozen {
+            true => (
+                "freezeBudget",
+                BudgetStatus::Frozen,
+                AdminRefusal::AlreadyFrozen,
+            ),
+            false => (
+                "unfreezeBudget",
+                BudgetStatus::Active,
+                AdminRefusal::NotFrozen,
+            ),
         };
         let mut audit = ledger_entry(request, operation, scope, unit);
         audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
         let parts = Parts::of(request, operation, audit);
-        let ledger = name(&tenant, scope, unit);
-        let record = self
-            .store
-            .freeze_budget(ledger, frozen, reason, &parts.change())
-            .await?;
-        Ok(BudgetLedger::from_record(&record)?)
+        let call = FreezeBudget {
+            partition: tenant.partition(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            scope: scope.path().as_str(),
+            unit: unit.as_str(),
+            wanted: wanted.as_str(),
+            reason,
+        };
+        match self.store.run(&call).await?? {
+            FreezeBudgetReply::Changed { record } => Ok(BudgetLedger::from_record(&record.0)?),
+            FreezeBudgetReply::Unchanged => refuse(unchanged),
+        }
     }
 }
 
@@ -93,12 +116,4 @@ fn ledger_entry(
 
 fn owner(scope: &BudgetScope) -> Option<TenantId> {
     TenantId::parse(scope.path().value(Level::Tenant).unwrap_or_default())
-}
-
-fn name<'a>(tenant: &'a TenantId, scope: &'a BudgetScope, unit: Unit) -> LedgerName<'a> {
-    LedgerName {
-        tenant,
-        scope: scope.path(),
-        unit,
-    }
 }

@@ -18,8 +18,11 @@ use crate::domain::policy::{
 use crate::domain::record::set_fields;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::store::ExtraTrip;
-use crate::store::admin::Pairs;
-use crate::store::admin::policies::{PolicyCreation, PolicyRecord};
+use crate::store::admin::policies::{
+    CreatePolicy, CreatePolicyReply, UpdatePolicy, UpdatePolicyReply,
+};
+use crate::store::admin::{Pairs, changes_of, creation_refused};
+use crate::store::signature::Counted;
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -55,19 +58,23 @@ impl Admin {
             ]);
             push_actor_type(&mut audit, caller);
             let parts = Parts::of(request, "createPolicy", audit);
-            let record = PolicyRecord {
-                policy_id: &policy_id,
-                tenant: &tenant,
+            let call = CreatePolicy {
+                partition: tenant.partition(),
+                caller: caller.into(),
+                change: &parts.change(),
+                tenant: tenant.as_str(),
+                policy_id: policy_id.as_str(),
                 name: &new.name,
-                scope_pattern,
-                fields: &fields,
+                scope_pattern: scope_pattern.as_str(),
+                version: &version(),
+                fields: Counted(&fields),
             };
-            let created = self
-                .store
-                .create_policy(caller, &record, &version(), &parts.change())
-                .await?;
-            if let PolicyCreation::Created(record) = created {
-                return Ok(Policy::from_record(&record)?);
+            let created = self.store.run(&call).await?;
+            match created.map_err(|refused| creation_refused(caller, refused))? {
+                CreatePolicyReply::Created { record } => {
+                    return Ok(Policy::from_record(&record.0)?);
+                }
+                CreatePolicyReply::Taken => {}
             }
         }
         refuse(AdminRefusal::Corrupt("random policy ids repeat".to_owned()))
@@ -120,18 +127,20 @@ impl Admin {
         audit.extend(told(update));
         push_actor_type(&mut audit, caller);
         let parts = Parts::of(request, "updatePolicy", audit);
-        let record = self
-            .store
-            .update_policy(
-                caller,
-                &parsed,
-                &tenant,
-                &update.fields(),
-                &version(),
-                &parts.change(),
-            )
-            .await?;
-        Ok(Policy::from_record(&record)?)
+        let changes = update.fields();
+        let name = changes.iter().find(|change| change.member == "name");
+        let call = UpdatePolicy {
+            partition: parsed.partition(),
+            caller: caller.into(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            policy_id: parsed.as_str(),
+            sent_name: name.and_then(|name| name.value.as_deref()),
+            version: &version(),
+            changes: changes_of(&changes),
+        };
+        let UpdatePolicyReply::Updated { record } = self.store.run(&call).await??;
+        Ok(Policy::from_record(&record.0)?)
     }
 
     /// An id that names no policy, or one in another partition than the caller's: so it is foreign, or there is none.

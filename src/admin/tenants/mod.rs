@@ -8,9 +8,13 @@ pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use super::audit::entry;
 use super::{Admin, AdminError, Parts, Request, refuse};
+use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
+use crate::domain::record::set_fields;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
+use crate::store::admin::tenants::{CreateTenant, CreateTenantReply};
+use crate::store::signature::Counted;
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
@@ -26,8 +30,20 @@ impl Admin {
         let mut audit = entry(request.cause, "createTenant", "tenant", id);
         audit.push(("metadata.name", tenant.name.clone()));
         let parts = Parts::of(request, "createTenant", audit);
-        let created = self.store.create_tenant(tenant, &parts.change()).await?;
-        Ok((created.created, Tenant::from_record(&created.record)?))
+        let call = CreateTenant {
+            partition: tenant.tenant_id.partition(),
+            change: &parts.change(),
+            tenant: id,
+            name: &tenant.name,
+            tenant_digest: tenant_digest(id),
+            fields: Counted(set_fields(tenant.fields())),
+        };
+        self.store.register_tenant(&tenant.tenant_id).await?;
+        let (created, record) = match self.store.run(&call).await?? {
+            CreateTenantReply::Created { record } => (true, record.0),
+            CreateTenantReply::Exists { record } => (false, record.0),
+        };
+        Ok((created, Tenant::from_record(&record)?))
     }
 
     /// A tenant as it is, closed ones as well.

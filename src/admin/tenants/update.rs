@@ -1,15 +1,18 @@
 //! Tenants: changed, suspended, closed.
 
+use std::time::Duration;
+
 use tracing::warn;
 
 use crate::admin::audit::entry;
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::admin::{Admin, AdminError, Parts, Request};
 use crate::domain::ids::TenantId;
-use crate::domain::record::audited;
+use crate::domain::record::{Record, audited};
+use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
-use crate::store::admin::Pairs;
-use crate::store::admin::tenants::Close;
+use crate::store::admin::tenants::{UpdateTenant, UpdateTenantReply};
+use crate::store::admin::{Pairs, changes_of};
 
 /// The result of a change of a tenant.
 #[derive(Debug)]
@@ -33,28 +36,49 @@ impl Admin {
         update: &TenantUpdateRequest,
         request: &Request<'_>,
     ) -> Result<UpdatedTenant, AdminError> {
+        let (closing, record) = self
+            .change_tenant(tenant, update, TAKE_OVER, request)
+            .await?;
+        let close = match closing {
+            true => Some(self.work_on_close(tenant).await),
+            false => None,
+        };
+        Ok(UpdatedTenant {
+            tenant: Tenant::from_record(&record)?,
+            close,
+        })
+    }
+
+    /// The change alone. For `request_part`, no dispatcher resumes the close that it begins.
+    ///
+    /// # Errors
+    /// As for [`Self::update_tenant`].
+    pub async fn change_tenant(
+        &self,
+        tenant: &TenantId,
+        update: &TenantUpdateRequest,
+        request_part: Duration,
+        request: &Request<'_>,
+    ) -> Result<(bool, Record), AdminError> {
         let mut audit = entry(request.cause, "updateTenant", "tenant", tenant.as_str());
         audit.extend(told(update));
         let parts = Parts::of(request, "updateTenant", audit);
         let request_id = request.cause.request_id.as_ref();
         let request_id = request_id.map_or("", |id| id.as_str());
         let correlation_id = format!("tenant_close_cascade:{tenant}:{request_id}");
-        let close = Close {
+        let call = UpdateTenant {
+            partition: tenant.partition(),
+            change: &parts.change(),
+            tenant: tenant.as_str(),
+            wanted: update.status.map(TenantStatus::as_str),
             correlation_id: &correlation_id,
             parent_correlation_id: None,
-            request_part: TAKE_OVER,
+            request_part_ms: request_part,
+            changes: changes_of(&update.fields()),
         };
-        let updated = self
-            .store
-            .update_tenant(tenant, update, &close, &parts.change())
-            .await?;
-        let close = match updated.closing {
-            true => Some(self.work_on_close(tenant).await),
-            false => None,
-        };
-        Ok(UpdatedTenant {
-            tenant: Tenant::from_record(&updated.record)?,
-            close,
+        Ok(match self.store.admin(&call).await? {
+            UpdateTenantReply::Updated { record } => (false, record.0),
+            UpdateTenantReply::Closing { record } => (true, record.0),
         })
     }
 

@@ -19,7 +19,8 @@ use crate::domain::webhook::{
     WebhookStatus, check_selectors,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::webhooks::{CreateWebhookReply, WebhookRecord};
+use crate::store::admin::webhooks::{CreateWebhook, CreateWebhookReply};
+use crate::store::signature::Counted;
 
 /// Two random ids of 96 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -114,17 +115,25 @@ impl Webhooks {
             {
                 fields.extend(self.seal_headers(&id, headers));
             }
-            let record = WebhookRecord {
-                subscription_id: &id,
-                owner,
+            let call = CreateWebhook {
+                partition: owner.partition(),
+                caller: caller.into(),
+                change: &parts.change(),
+                owner: owner.as_str(),
+                subscription_id: id.as_str(),
+                mode: match (&admitted, owner.tenant()) {
+                    // Where the address is refused, what stands before it in order may refuse first, or be a replay.
+                    (Err(_), _) => "check",
+                    (Ok(_), Some(_)) => "tenant",
+                    (Ok(_), None) => "system",
+                },
                 millionths: &watched,
-                fields: &fields,
+                fields: Counted(&fields),
             };
-            // Where the address is refused, what stands before it in order may refuse first, or be a replay.
-            let check = admitted.is_err();
-            let change = parts.change();
-            let created = self.store.create_webhook(caller, &record, &change, check);
-            match created.await? {
+            if admitted.is_ok() {
+                self.store.register_webhook(&id).await?;
+            }
+            match self.store.admin(&call).await? {
                 CreateWebhookReply::Created { watched, record } => {
                     self.spread(watched).await;
                     return Ok(record.0);

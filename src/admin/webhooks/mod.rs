@@ -35,7 +35,9 @@ use crate::egress::{Egress, Inadmissible};
 use crate::store::Store;
 use crate::store::admin::Pairs;
 use crate::store::admin::thresholds::Watched;
-use crate::store::admin::webhooks::{OwnerState, ReadWebhookReply};
+use crate::store::admin::webhooks::{
+    DeleteWebhook, DeleteWebhookReply, OwnerState, ReadWebhook, ReadWebhookReply, idempotency_scope,
+};
 use crate::store::signature::FlatRecord;
 
 /// The operations on subscriptions. Cheap to clone.
@@ -148,12 +150,18 @@ impl Webhooks {
                 }
             }
         };
-        let change = parts.change();
-        let deleted = self
-            .store
-            .delete_webhook(caller, &id, &owner, &change)
-            .await;
-        let watched = deleted.map_err(about(&owner))?;
+        let call = DeleteWebhook {
+            partition: owner.partition(),
+            caller: caller.into(),
+            idempotency_scope: idempotency_scope(caller, &id),
+            change: &parts.change(),
+            owner: owner.as_str(),
+            subscription_id: id.as_str(),
+        };
+        let deleted = self.store.admin(&call).await;
+        let DeleteWebhookReply::Deleted { watched } = deleted.map_err(about(&owner))?;
+        let left = self.store.leave_webhook_directory(&[id.as_str()]).await;
+        left.map_err(|error| about(&owner)(error.into()))?;
         self.spread(watched).await;
         Ok(())
     }
@@ -181,12 +189,20 @@ impl Webhooks {
         permission: &str,
         parts: Option<&Parts>,
     ) -> Result<Read, AdminError> {
-        let idempotency = parts.and_then(|parts| {
-            let key = parts.idempotency.as_deref()?;
-            Some((key, parts.payload_hash.as_str()))
-        });
-        let read = self.store.read_webhook(caller, id, permission, idempotency);
-        match read.await? {
+        let parts = parts.filter(|parts| parts.idempotency.is_some());
+        let call = ReadWebhook {
+            partition: match caller {
+                Caller::Tenant(caller) => caller.partition,
+                Caller::Admin(_) => id.partition(),
+            },
+            caller: caller.into(),
+            subscription_id: id.as_str(),
+            idempotency_scope: idempotency_scope(caller, id),
+            digest: parts.and_then(|parts| parts.idempotency.as_deref()),
+            permission,
+            payload_hash: parts.map(|parts| parts.payload_hash.as_str()),
+        };
+        match self.store.admin(&call).await? {
             ReadWebhookReply::Replayed { outcome } => Ok(Read::Replayed(outcome)),
             ReadWebhookReply::Found {
                 now_ms,

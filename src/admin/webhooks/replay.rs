@@ -12,13 +12,18 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::Day;
 use crate::store::admin::Pairs;
-use crate::store::admin::webhook_replays::{EventLog, LogEntry, ReplayJob};
+use crate::store::admin::webhook_replays::{
+    BeginReplay, EndReplay, EventLog, LogEntry, QueueReplay, QueueReplayReply,
+};
 use crate::store::admin::webhooks::OwnerState;
+use crate::store::signature::Counted;
 
 /// Events of the window that are looked at.
 const SCANNED_MAX: usize = 20_000;
 /// Logs of a day and tenant that are looked at.
 const LOGS_MAX: usize = 20_000;
+/// How long choosing the events may take; then another replay may begin.
+const CLAIM_MS: i64 = 60_000;
 /// After how long a replay that nobody takes is given up: a delivery as old would fail unsent.
 const KEEP_MS: i64 = 24 * 3_600_000;
 
@@ -67,7 +72,13 @@ impl Webhooks {
             return self.queue(&opened, None, &[], request).await.map_err(told);
         }
         let token = format!("{:032x}", rand::random::<u128>());
-        self.store.begin_replay(&id, &token).await.map_err(&told)?;
+        let claim = BeginReplay {
+            partition: id.partition(),
+            subscription_id: id.as_str(),
+            token: &token,
+            claim_ms: CLAIM_MS,
+        };
+        self.store.admin(&claim).await.map_err(&told)?;
         let queued = async {
             let events = self.chosen(&opened.subscription, replay).await?;
             self.queue(&opened, Some(&token), &events, request).await
@@ -96,20 +107,25 @@ impl Webhooks {
             ("metadata.events_queued", event_ids.len().to_string()),
         ]);
         push_actor(&mut audit, request);
-        let job = ReplayJob {
-            replay_id: &replay_id,
-            subscription_id: id,
-            owner: &subscription.owner,
+        let call = QueueReplay {
+            partition: subscription.owner.partition(),
+            owner: subscription.owner.as_str(),
+            subscription_id: id.as_str(),
             token,
-            event_ids,
-            cause: &request.cause.lines(),
+            replay_id: replay_id.as_str(),
             keep_ms: KEEP_MS,
+            context: &request.cause.lines(),
+            event_ids: Counted(event_ids),
+            audit: &audit,
         };
-        self.store.queue_replay(&job, &audit).await?;
-        Ok(Replayed {
-            events_queued: event_ids.len(),
-            replay_id,
-        })
+        match self.store.admin(&call).await? {
+            QueueReplayReply::Queued => Ok(Replayed {
+                events_queued: event_ids.len(),
+                replay_id,
+            }),
+            // Somebody else has claimed it after ours lapsed.
+            QueueReplayReply::Lost => refuse(AdminRefusal::ReplayInProgress),
+        }
     }
 
     /// The ids of the events, in order of time and id.
@@ -155,7 +171,12 @@ impl Webhooks {
 
     /// A claim that cannot be given back lapses.
     async fn give_back(&self, id: &SubscriptionId, token: &str) {
-        let _ = self.store.end_replay(id, token).await;
+        let call = EndReplay {
+            partition: id.partition(),
+            subscription_id: id.as_str(),
+            token,
+        };
+        let _ = self.store.outcome(&call).await;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::Owner;
 use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound};
-use crate::store::admin::webhooks::OwnerState;
+use crate::store::admin::webhooks::{OwnerState, WebhookTest};
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;
@@ -70,8 +70,12 @@ impl Webhooks {
         if let OwnerState::Refused(refusal) = &opened.owner {
             return Err(told(AdminError::Refused(refusal.clone())));
         }
-        let counted = self.store.count_webhook_test(&id, TESTS_PER_MINUTE);
-        counted.await.map_err(&told)?;
+        let call = WebhookTest {
+            partition: id.partition(),
+            subscription_id: id.as_str(),
+            most: TESTS_PER_MINUTE,
+        };
+        self.store.admin(&call).await.map_err(&told)?;
         let secrets = self.secrets(&opened).map_err(&told)?;
         let outcome = self.try_out(&opened, &secrets, request.cause).await;
         let outcome = outcome.map_err(&told)?;

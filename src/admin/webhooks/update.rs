@@ -18,7 +18,10 @@ use crate::domain::webhook::{
     WebhookStatus, WebhookUpdateRequest,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::webhooks::{OwnerState, UpdateWebhookReply, WebhookUpdate};
+use crate::store::admin::webhooks::{
+    OwnerState, UpdateWebhook, UpdateWebhookReply, idempotency_scope,
+};
+use crate::store::signature::Counted;
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
@@ -73,22 +76,22 @@ impl Webhooks {
                 WebhookStatus::Active => millionths(&plan.next),
                 _ => String::new(),
             };
-            let update = WebhookUpdate {
-                subscription_id: &id,
-                owner: &owner,
+            let call = UpdateWebhook {
+                partition: owner.partition(),
+                caller: caller.into(),
+                idempotency_scope: idempotency_scope(caller, &id),
+                change: &parts.change(),
+                owner: owner.as_str(),
+                subscription_id: id.as_str(),
                 version: opened.subscription.version,
                 status: status.as_str(),
                 millionths: &watched,
                 event_type: event_type(status, &plan),
                 changed_fields: &joined(plan.changed.iter().copied()),
                 dropped: &joined(plan.dropped.iter().copied()),
-                fields: &plan.fields,
+                fields: Counted(&plan.fields),
             };
-            let written = self
-                .store
-                .update_webhook(caller, &update, &parts.change())
-                .await;
-            match written.map_err(about(&owner))? {
+            match self.store.admin(&call).await.map_err(about(&owner))? {
                 UpdateWebhookReply::Updated { watched, record } => {
                     self.spread(watched).await;
                     return Ok(Subscription::from_record(&record.0)?);

@@ -1,5 +1,7 @@
 //! Arguments of scripts: what Redis gets for a value, and how the declaration of a script names its form.
 
+use std::time::Duration;
+
 use crate::driver::clock::Day;
 
 /// One argument of a script: bytes as they are, or an integer that is written in decimal.
@@ -98,6 +100,16 @@ impl Argument for bool {
 
     fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
         args.push(Arg::Integer((*self).into()));
+    }
+}
+
+/// In milliseconds.
+impl Argument for Duration {
+    const FORM: Form = i64::FORM;
+
+    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+        let ms = i64::try_from(self.as_millis());
+        args.push(Arg::Integer(ms.unwrap_or(i64::MAX)));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
-use crate::store::admin::{AdminError, caller_words};
+use crate::store::admin::{AdminError, CallerWords};
 use crate::store::runtime::fields_of;
 use crate::store::signature::{Fields, signature};
 use crate::store::{Store, StoreError};
@@ -21,12 +21,12 @@ signature! {
     ///
     /// The fields of a ledger are an empty array where the key holds no hash.
     LIST_BUDGETS: ListBudgets -> ListBudgetsReply = "admin/budgets/list_budgets", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
     keys of partition { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
     builds { read budget }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         tenant: &'a str,
         budget_prefix = budget_prefix(tenant),
         /// What scopes start with.
@@ -86,11 +86,9 @@ impl Store {
         rows: usize,
         bound: Option<usize>,
     ) -> Result<Option<LedgerRows>, AdminError> {
-        let (key_hash, key_id) = caller_words(reader);
         let call = ListBudgets {
             partition: tenant.partition(),
-            key_id,
-            key_hash,
+            caller: reader.into(),
             tenant: tenant.as_str(),
             scope_prefix: range.scope_prefix,
             after: range.after,

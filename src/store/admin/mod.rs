@@ -4,7 +4,6 @@ pub mod api_key_checks;
 pub mod api_key_lists;
 pub mod api_keys;
 pub mod budget_lists;
-pub mod budget_states;
 pub mod budgets;
 pub mod bulk;
 pub mod bulk_rows;
@@ -20,10 +19,9 @@ pub mod webhook_deliveries;
 pub mod webhook_lists;
 pub mod webhook_replays;
 pub mod webhook_security;
-pub mod webhook_tests;
 pub mod webhooks;
 
-use super::signature::{FlatRecord, Refused, signature};
+use super::signature::{FlatRecord, Refused, ScriptCall, signature};
 use super::{Pair, Store};
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
@@ -89,13 +87,13 @@ signature! {
 pub type Pairs = Vec<Pair>;
 
 /// What a request changes of a record, as scripts take it: the member, the field, then `=` and the value or nothing.
-pub type Changes<'a> = Counted<Vec<(&'a str, &'a str, Option<String>)>>;
+pub type Changes = Counted<Vec<(&'static str, &'static str, Option<String>)>>;
 
 /// The changes for a script.
-fn changes_of(changes: &[FieldChange]) -> Changes<'_> {
+pub(crate) fn changes_of(changes: &[FieldChange]) -> Changes {
     let argument = |change: &FieldChange| {
-        let value = change.value.as_ref().map(|value| format!("={value}"));
-        (change.member, change.field, value)
+        let (field, value) = change.sent();
+        (change.member, field, value)
     };
     Counted(changes.iter().map(argument).collect())
 }
@@ -129,14 +127,14 @@ impl From<AdminRefusal> for AdminError {
 /// What every change carries besides its own values.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// Lines of the cause, for events.
-    pub cause: &'a str,
+    /// The request cause, for events: lines of name and value.
+    pub context: &'a str,
     /// The audit entry, all but what the script alone knows.
     pub audit: &'a Pairs,
     /// Digest of body and target.
     pub payload_hash: &'a str,
     /// Digest of operation and idempotency key, where the request has a key.
-    pub idempotency: Option<&'a str>,
+    pub digest: Option<&'a str>,
 }
 
 /// A record and the clock that it was read by.
@@ -158,9 +156,33 @@ impl From<Refused> for AdminError {
             Refused::TenantUnreadable => AdminRefusal::TenantUnreadable,
             Refused::TenantClosed => AdminRefusal::TenantClosed,
             Refused::TenantSuspended => AdminRefusal::TenantSuspended,
-            Refused::TenantNotFound => AdminRefusal::OwnerNotFound,
+            Refused::TenantNotFound => AdminRefusal::TenantNotFound,
+            Refused::OwnerNotFound => AdminRefusal::OwnerNotFound,
+            Refused::DuplicateTenant => AdminRefusal::DuplicateTenant,
+            Refused::LeavingClosed => AdminRefusal::LeavingClosed,
+            Refused::BudgetNotFound => AdminRefusal::BudgetNotFound,
             Refused::BudgetClosed => AdminRefusal::BudgetClosed,
-            Refused::Foreign => AdminRefusal::ForeignBudget,
+            Refused::BudgetFrozen => AdminRefusal::BudgetFrozen,
+            Refused::ForeignBudget => AdminRefusal::ForeignBudget,
+            Refused::DuplicateBudget => AdminRefusal::DuplicateBudget,
+            Refused::BudgetExceeded { remaining } => AdminRefusal::BudgetExceeded { remaining },
+            Refused::OutOfRange => AdminRefusal::OutOfRange,
+            Refused::PolicyNotFound => AdminRefusal::PolicyNotFound,
+            Refused::ForeignPolicy => AdminRefusal::ForeignPolicy,
+            Refused::DuplicatePolicy => AdminRefusal::DuplicatePolicy,
+            Refused::ApiKeyNotFound => AdminRefusal::KeyNotFound,
+            Refused::KeyRevoked => AdminRefusal::KeyRevoked,
+            Refused::KeyEnded { status } => AdminRefusal::KeyEnded(status),
+            Refused::ExpiresInThePast => AdminRefusal::ExpiresInThePast,
+            Refused::WebhookNotFound => AdminRefusal::WebhookNotFound,
+            Refused::Locked => AdminRefusal::ReplayInProgress,
+            Refused::Limited {
+                retry_in_ms,
+                until_ms,
+            } => AdminRefusal::TestedTooOften {
+                retry_in_ms,
+                until_ms,
+            },
             Refused::Corrupt { key } => AdminRefusal::Corrupt(key),
             other => return Self::Store(unknown("admin", 0, other.word())),
         })
@@ -168,6 +190,14 @@ impl From<Refused> for AdminError {
 }
 
 impl Store {
+    /// Runs a script of the admin plane.
+    ///
+    /// # Errors
+    /// What the script refuses.
+    pub(crate) async fn admin<C: ScriptCall>(&self, call: &C) -> Result<C::Outcome, AdminError> {
+        Ok(self.run(call).await??)
+    }
+
     /// Whether a tenant's key may do what is asked, for a request that failed before its own script. `scope` is empty
     /// where the request has named none yet.
     ///
@@ -230,17 +260,45 @@ impl Store {
 
 /// For an operation that creates something: a tenant's own key learns that the tenant is suspended, the admin key that it
 /// is not active.
-pub(super) fn creation_refused(caller: &Caller, refused: Refused) -> AdminError {
+pub(crate) fn creation_refused(caller: &Caller, refused: Refused) -> AdminError {
     match (caller, refused) {
         (Caller::Admin(_), Refused::TenantSuspended) => AdminRefusal::TenantNotActive.into(),
         (_, refused) => refused.into(),
     }
 }
 
-/// The digest that a script compares, empty for trusted readers; and the key of the record, one that never exists for them.
-pub(super) fn caller_words<'a>(reader: impl Into<Reader<'a>>) -> (&'a str, &'a str) {
-    match reader.into() {
-        Reader::Tenant(caller) => (caller.key_hash.as_str(), caller.key_id.as_str()),
-        Reader::Trusted => ("", ""),
+/// A caller as scripts judge it. All is empty for trusted readers, whom they do not judge.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerWords<'a> {
+    /// Id of the API key.
+    pub key_id: &'a str,
+    /// Digest of the API key.
+    pub key_hash: &'a str,
+    /// Tenant of the API key.
+    pub tenant: &'a str,
+}
+
+impl<'a> From<Reader<'a>> for CallerWords<'a> {
+    fn from(reader: Reader<'a>) -> Self {
+        match reader {
+            Reader::Tenant(caller) => caller.into(),
+            Reader::Trusted => Self::default(),
+        }
+    }
+}
+
+impl<'a> From<&'a Caller> for CallerWords<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        Reader::from(caller).into()
+    }
+}
+
+impl<'a> From<&'a RuntimeCaller> for CallerWords<'a> {
+    fn from(caller: &'a RuntimeCaller) -> Self {
+        Self {
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+        }
     }
 }

@@ -2,22 +2,19 @@
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::policy::{Policy, PolicyId, PolicySet, ScopePattern};
-use crate::domain::record::{FieldChange, Record, RecordError};
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::policy::{Policy, PolicyId, PolicySet};
+use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::driver::script::Counted;
-use crate::store::admin::{
-    AdminError, Change, Changes, GetRecord, Pairs, caller_words, changes_of, creation_refused,
-};
-use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::admin::{AdminError, CallerWords, Change, Changes, GetRecord};
+use crate::store::signature::{FlatRecord, signature};
 use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
     CREATE_POLICY: CreatePolicy -> CreatePolicyReply = "admin/policies/create_policy";
-    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
     keys of partition {
         read api_key(key_id);
         write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant),
@@ -27,24 +24,24 @@ signature! {
     args {
         day,
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         tenant: &'a str,
         policy_id: &'a str,
         name: &'a str,
         scope_pattern: &'a str,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
-        payload_hash: &'a str,
+        payload_hash of change,
         /// The request cause, lines of name and value.
-        context: &'a str,
+        context of change,
         /// Names and values of the record.
         fields: Counted<&'a [Pair]>,
         /// Names and values of the audit entry.
-        audit: &'a [Pair],
+        audit of change,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, tenant_not_found, duplicate: Duplicate, taken: Taken, created: Created { record: FlatRecord },
+        tenant_suspended, owner_not_found, duplicate_policy, taken: Taken, created: Created { record: FlatRecord },
     }
     writes "On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing."
 }
@@ -52,7 +49,7 @@ signature! {
 signature! {
     /// Changes a policy of a tenant. A field that is sent as it is stored is no change.
     UPDATE_POLICY: UpdatePolicy -> UpdatePolicyReply = "admin/policies/update_policy";
-    names { partition: Partition, key_id: &'a str, digest: Option<&'a str> }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
     keys of partition {
         read api_key(key_id);
         write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), event_log: events(tenant, day), outbox(),
@@ -61,24 +58,24 @@ signature! {
     args {
         day,
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         /// Of the API key, or the owner.
         tenant: &'a str,
         policy_id: &'a str,
         sent_name: Option<&'a str>,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
-        payload_hash: &'a str,
+        payload_hash of change,
         /// The request cause, lines of name and value.
-        context: &'a str,
+        context of change,
         /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
-        changes: Changes<'a>,
+        changes: Changes,
         /// Names and values of the audit entry, except the pattern.
-        audit: &'a [Pair],
+        audit of change,
     }
     replies {
-        unauthorized, forbidden, clock, not_found, foreign, corrupt, scope_forbidden, idempotency_mismatch, replayed,
-        tenant_unreadable, tenant_closed, tenant_suspended, duplicate: Duplicate, updated: Updated { record: FlatRecord },
+        unauthorized, forbidden, clock, policy_not_found, foreign_policy, corrupt, scope_forbidden, idempotency_mismatch, replayed,
+        tenant_unreadable, tenant_closed, tenant_suspended, duplicate_policy, updated: Updated { record: FlatRecord },
     }
     writes "On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event. \
 Otherwise nothing."
@@ -88,12 +85,12 @@ signature! {
     /// Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
     /// at.
     LIST_POLICIES: ListPolicies -> ListPoliciesReply = "admin/policies/list_policies", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
     keys of partition { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
     builds { read policy }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         tenant: &'a str,
         /// What the request filters by.
         scope_pattern: Option<&'a str>,
@@ -131,30 +128,6 @@ signature! {
 /// Policies that one call reads; a page of a script's time.
 const ROWS: usize = 200;
 
-/// A policy to be recorded.
-#[derive(Debug)]
-pub struct PolicyRecord<'a> {
-    /// Names it; of the tenant's partition.
-    pub policy_id: &'a PolicyId,
-    /// Whose policy.
-    pub tenant: &'a TenantId,
-    /// Unique in the tenant.
-    pub name: &'a str,
-    /// For which scopes.
-    pub scope_pattern: &'a ScopePattern,
-    /// What only the record keeps.
-    pub fields: &'a Pairs,
-}
-
-/// What `create_policy.lua` did.
-#[derive(Debug)]
-pub enum PolicyCreation {
-    /// The policy is in force, as its record says.
-    Created(Record),
-    /// The random id has been used before; try another.
-    Taken,
-}
-
 /// A step along a tenant's policies.
 #[derive(Debug)]
 pub struct PolicyRows {
@@ -180,80 +153,6 @@ pub enum PolicyLoadError {
 }
 
 impl Store {
-    /// Records a policy. `version` names the tenant's policies from then on.
-    ///
-    /// # Errors
-    /// Refusals: of the key; tenant closed, unknown or suspended; a name that is used.
-    pub async fn create_policy(
-        &self,
-        caller: &Caller,
-        policy: &PolicyRecord<'_>,
-        version: &str,
-        change: &Change<'_>,
-    ) -> Result<PolicyCreation, AdminError> {
-        let (key_hash, key_id) = caller_words(caller);
-        let call = CreatePolicy {
-            partition: policy.tenant.partition(),
-            key_id,
-            digest: change.idempotency,
-            key_hash,
-            tenant: policy.tenant.as_str(),
-            policy_id: policy.policy_id.as_str(),
-            name: policy.name,
-            scope_pattern: policy.scope_pattern.as_str(),
-            version,
-            payload_hash: change.payload_hash,
-            context: change.cause,
-            fields: Counted(policy.fields),
-            audit: change.audit,
-        };
-        match self.run(&call).await? {
-            Ok(CreatePolicyReply::Created { record }) => Ok(PolicyCreation::Created(record.0)),
-            Ok(CreatePolicyReply::Taken) => Ok(PolicyCreation::Taken),
-            Ok(CreatePolicyReply::Duplicate) => Err(AdminRefusal::DuplicatePolicy.into()),
-            Err(refused) => Err(creation_refused(caller, refused)),
-        }
-    }
-
-    /// Changes a policy of this tenant and returns its record. `version` names the tenant's policies from then on.
-    ///
-    /// # Errors
-    /// Refusals: of the key; no such policy, a foreign one; a scope that the key may not act on; tenant closed or
-    /// suspended; a name that is used.
-    pub async fn update_policy(
-        &self,
-        caller: &Caller,
-        policy_id: &PolicyId,
-        tenant: &TenantId,
-        changes: &[FieldChange],
-        version: &str,
-        change: &Change<'_>,
-    ) -> Result<Record, AdminError> {
-        let (key_hash, key_id) = caller_words(caller);
-        let name = changes.iter().find(|change| change.member == "name");
-        let call = UpdatePolicy {
-            partition: policy_id.partition(),
-            key_id,
-            digest: change.idempotency,
-            key_hash,
-            tenant: tenant.as_str(),
-            policy_id: policy_id.as_str(),
-            sent_name: name.and_then(|name| name.value.as_deref()),
-            version,
-            payload_hash: change.payload_hash,
-            context: change.cause,
-            changes: changes_of(changes),
-            audit: change.audit,
-        };
-        match self.run(&call).await? {
-            Ok(UpdatePolicyReply::Updated { record }) => Ok(record.0),
-            Ok(UpdatePolicyReply::Duplicate) => Err(AdminRefusal::DuplicatePolicy.into()),
-            Err(Refused::NotFound) => Err(AdminRefusal::PolicyNotFound.into()),
-            Err(Refused::Foreign) => Err(AdminRefusal::ForeignPolicy.into()),
-            Err(refused) => Err(refused.into()),
-        }
-    }
-
     /// Whose a policy is, `None` where there is no such policy. It never changes.
     ///
     /// # Errors
@@ -287,11 +186,9 @@ impl Store {
         after: Option<&str>,
         rows_max: usize,
     ) -> Result<PolicyRows, AdminError> {
-        let (key_hash, key_id) = caller_words(caller);
         let call = ListPolicies {
             partition: tenant.partition(),
-            key_id,
-            key_hash,
+            caller: caller.into(),
             tenant: tenant.as_str(),
             scope_pattern,
             after,

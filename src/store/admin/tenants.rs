@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use crate::domain::event::tenant_digest;
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::record::{Record, set_fields};
-use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::tenant::TenantStatus;
-use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
+use crate::domain::record::Record;
+use crate::domain::tenant::record::Tenant;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, Change, Changes, GetRecord, Stored, changes_of};
-use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::admin::{Change, Changes, GetRecord, Stored};
+use crate::store::signature::{FlatRecord, signature};
 use crate::store::{Pair, Store};
 
 signature! {
     /// Records a tenant, once. The same id and name again find the tenant as it is.
     CREATE_TENANT: CreateTenant -> CreateTenantReply = "admin/tenants/create_tenant";
-    names { partition: Partition, digest: Option<&'a str> }
+    names { partition: Partition, change: &'a Change<'a>, digest of change }
     keys of partition {
         read thresholds();
         write tenant_key: tenant(tenant), tenants(), tenant_ids(), counts(), event_log: events(tenant, day), outbox(),
@@ -29,16 +26,16 @@ signature! {
         name: &'a str,
         /// As ids of events have it.
         tenant_digest: String,
-        payload_hash: &'a str,
+        payload_hash of change,
         /// The request cause, lines of name and value.
-        context: &'a str,
+        context of change,
         /// Names and values of the record.
         fields: Counted<Vec<Pair>>,
         /// Names and values of the audit entry, except its status.
-        audit: &'a [Pair],
+        audit of change,
     }
     replies {
-        clock, idempotency_mismatch, replayed, duplicate: Duplicate, exists: Exists { record: FlatRecord },
+        clock, idempotency_mismatch, replayed, duplicate_tenant, exists: Exists { record: FlatRecord },
         created: Created { record: FlatRecord },
     }
     writes "On created: the counts, the tenant, the partition's lists, the event, the audit entry. On exists: the audit entry and \
@@ -51,7 +48,7 @@ signature! {
     ///
     /// closing: the status is or was CLOSED, and steps may be due.
     UPDATE_TENANT: UpdateTenant -> UpdateTenantReply = "admin/tenants/update_tenant", flags "allow-oom";
-    names { partition: Partition, digest: Option<&'a str> }
+    names { partition: Partition, change: &'a Change<'a>, digest of change }
     keys of partition {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day),
             chain(tenant), unsealed(), closing(tenant), closings(), counts(), idempotency(tenant, digest) when digest;
@@ -61,127 +58,39 @@ signature! {
         tenant: &'a str,
         /// A status.
         wanted: Option<&'a str>,
-        payload_hash: &'a str,
+        payload_hash of change,
         /// The request cause, lines of name and value.
-        context: &'a str,
+        context of change,
         /// Of a close.
         correlation_id: &'a str,
         /// Of tenant.closed, where it differs.
         parent_correlation_id: Option<&'a str>,
         /// For so long the request itself works on a close, then others may.
-        request_part_ms: i64,
+        request_part_ms: Duration,
         /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
-        changes: Changes<'a>,
+        changes: Changes,
         /// Names and values of the audit entry.
-        audit: &'a [Pair],
+        audit of change,
     }
     replies {
-        clock, idempotency_mismatch, replayed, not_found, tenant_unreadable, leaving_closed: LeavingClosed,
+        clock, idempotency_mismatch, replayed, tenant_not_found, tenant_unreadable, leaving_closed,
         closing: Closing { record: FlatRecord }, updated: Updated { record: FlatRecord },
     }
     writes "On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last \
 two, unless there is one: then the audit entry."
 }
 
-/// What `create_tenant.lua` did, or did when it was asked first.
-#[derive(Debug)]
-pub struct CreatedTenant {
-    /// Whether this request recorded it; else it was there under the same name.
-    pub created: bool,
-    /// The stored fields.
-    pub record: Record,
-}
-
-/// What a change of a tenant needs where it closes it.
-#[derive(Debug, Clone, Copy)]
-pub struct Close<'a> {
-    /// What all events of the close share.
-    pub correlation_id: &'a str,
-    /// What `tenant.closed` carries instead, where the close is one row of many.
-    pub parent_correlation_id: Option<&'a str>,
-    /// For how long the request itself goes on with the close; others wait so long.
-    pub request_part: Duration,
-}
-
-/// What `update_tenant.lua` did, or did when it was asked first.
-#[derive(Debug)]
-pub struct UpdatedTenant {
-    /// Whether the tenant is closed, so that steps of its close may be due.
-    pub closing: bool,
-    /// The stored fields.
-    pub record: Record,
-}
-
 impl Store {
-    /// Records a tenant. The directory learns of it first, so that no tenant is ever missing there; its readers pass over
-    /// an entry without a record.
+    /// Enters a tenant into the directory, before it is recorded: so none is ever missing there. Readers of the directory
+    /// pass over an entry without a record.
     ///
     /// # Errors
-    /// [`AdminRefusal::DuplicateTenant`] when the id has another name.
-    pub async fn create_tenant(
-        &self,
-        tenant: &TenantCreateRequest,
-        change: &Change<'_>,
-    ) -> Result<CreatedTenant, AdminError> {
-        let id = tenant.tenant_id.as_str();
+    /// [`StoreError`].
+    pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
         let mut enter = redis::cmd("ZADD");
-        enter.arg(&directory).arg(0).arg(id);
-        self.query(&directory, &enter).await?;
-        let call = CreateTenant {
-            partition: tenant.tenant_id.partition(),
-            digest: change.idempotency,
-            tenant: id,
-            name: &tenant.name,
-            tenant_digest: tenant_digest(id),
-            payload_hash: change.payload_hash,
-            context: change.cause,
-            fields: Counted(set_fields(tenant.fields())),
-            audit: change.audit,
-        };
-        let (created, record) = match self.run(&call).await?? {
-            CreateTenantReply::Created { record } => (true, record.0),
-            CreateTenantReply::Exists { record } => (false, record.0),
-            CreateTenantReply::Duplicate => return Err(AdminRefusal::DuplicateTenant.into()),
-        };
-        Ok(CreatedTenant { created, record })
-    }
-
-    /// Changes a tenant and returns its record. With status CLOSED the guard stands from now on; what the tenant owns ends by
-    /// steps, see [`super::closing`].
-    ///
-    /// # Errors
-    /// Refusals: no such tenant; a closed one that should become anything else.
-    pub async fn update_tenant(
-        &self,
-        tenant: &TenantId,
-        update: &TenantUpdateRequest,
-        close: &Close<'_>,
-        change: &Change<'_>,
-    ) -> Result<UpdatedTenant, AdminError> {
-        let changes = update.fields();
-        let request_part_ms = i64::try_from(close.request_part.as_millis()).unwrap_or(i64::MAX);
-        let call = UpdateTenant {
-            partition: tenant.partition(),
-            digest: change.idempotency,
-            tenant: tenant.as_str(),
-            wanted: update.status.map(TenantStatus::as_str),
-            payload_hash: change.payload_hash,
-            context: change.cause,
-            correlation_id: close.correlation_id,
-            parent_correlation_id: close.parent_correlation_id,
-            request_part_ms,
-            changes: changes_of(&changes),
-            audit: change.audit,
-        };
-        let (closing, record) = match self.run(&call).await? {
-            Ok(UpdateTenantReply::Closing { record }) => (true, record.0),
-            Ok(UpdateTenantReply::Updated { record }) => (false, record.0),
-            Ok(UpdateTenantReply::LeavingClosed) => return Err(AdminRefusal::LeavingClosed.into()),
-            Err(Refused::NotFound) => return Err(AdminRefusal::TenantNotFound.into()),
-            Err(refused) => return Err(refused.into()),
-        };
-        Ok(UpdatedTenant { closing, record })
+        enter.arg(&directory).arg(0).arg(tenant.as_str());
+        self.query(&directory, &enter).await.map(drop)
     }
 
     /// A tenant's record.

@@ -4,11 +4,10 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::SubscriptionId;
 use crate::store::Store;
-use crate::store::admin::{AdminError, caller_words};
-use crate::store::signature::{Refused, signature};
+use crate::store::admin::{AdminError, CallerWords};
+use crate::store::signature::signature;
 
 signature! {
     /// Reads the deliveries to a subscription, newest first.
@@ -16,16 +15,16 @@ signature! {
     /// last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash is
     /// empty.
     LIST_DELIVERIES: ListDeliveries -> ListDeliveriesReply = "admin/webhooks/list_deliveries", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str, subscription_id: &'a str }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, subscription_id: &'a str }
     keys of partition {
         read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id);
     }
     builds { read delivery }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         /// Of the API key.
-        tenant: &'a str,
+        tenant of caller,
         delivery_prefix = delivery_prefix(),
         /// Or -inf.
         from_ms: String,
@@ -38,7 +37,7 @@ signature! {
         status: Option<&'a str>,
     }
     replies {
-        unauthorized, forbidden, not_found,
+        unauthorized, forbidden, webhook_not_found,
         listed: Listed { last_ms: Option<i64>, last_id: String, id_record: Vec<(String, Record)> },
     }
     writes "Nothing."
@@ -78,36 +77,29 @@ impl Store {
         caller: &Caller,
         walk: &DeliveryWalk<'_>,
     ) -> Result<DeliveryRows, AdminError> {
-        let (partition, tenant) = match caller {
-            Caller::Tenant(caller) => (caller.partition, caller.tenant.as_str()),
-            Caller::Admin(_) => (walk.subscription_id.partition(), ""),
-        };
-        let (key_hash, key_id) = caller_words(caller);
         let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
         let to_ms = walk.after.map(|(ms, _)| ms).or(walk.window.to_ms);
         let call = ListDeliveries {
-            partition,
-            key_id,
+            partition: match caller {
+                Caller::Tenant(caller) => caller.partition,
+                Caller::Admin(_) => walk.subscription_id.partition(),
+            },
+            caller: caller.into(),
             subscription_id: walk.subscription_id.as_str(),
-            key_hash,
-            tenant,
             from_ms: bound(walk.window.from_ms, "-inf"),
             to_ms: bound(to_ms, "+inf"),
             after_id: walk.after.map(|(_, id)| id),
             rows: walk.rows,
             status: walk.status,
         };
-        match self.run(&call).await? {
-            Ok(ListDeliveriesReply::Listed {
-                last_ms,
-                last_id,
-                id_record: rows,
-            }) => Ok(DeliveryRows {
-                rows,
-                last: last_ms.map(|ms| (ms, last_id)),
-            }),
-            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
-            Err(refused) => Err(refused.into()),
-        }
+        let ListDeliveriesReply::Listed {
+            last_ms,
+            last_id,
+            id_record: rows,
+        } = self.admin(&call).await?;
+        Ok(DeliveryRows {
+            rows,
+            last: last_ms.map(|ms| (ms, last_id)),
+        })
     }
 }

@@ -4,7 +4,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::admin::{AdminError, caller_words};
+use crate::store::admin::{AdminError, CallerWords};
 use crate::store::signature::signature;
 use crate::store::{Store, StoreError};
 
@@ -13,12 +13,12 @@ signature! {
     ///
     /// last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.
     LIST_WEBHOOKS: ListWebhooks -> ListWebhooksReply = "admin/webhooks/list_webhooks", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
+    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
     keys of partition { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
     builds { read webhook }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         tenant: &'a str,
         webhook_prefix = webhook_prefix(),
         /// An id.
@@ -53,11 +53,9 @@ impl Store {
         rows: usize,
         status: Option<&str>,
     ) -> Result<WebhookRows, AdminError> {
-        let (key_hash, key_id) = caller_words(caller);
         let call = ListWebhooks {
             partition: tenant.partition(),
-            key_id,
-            key_hash,
+            caller: caller.into(),
             tenant: tenant.as_str(),
             after,
             rows,

@@ -4,12 +4,9 @@ use redis::{Cmd, Value};
 
 use crate::domain::ids::Partition;
 use crate::domain::record::Record;
-use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::webhook::{Owner, ReplayId, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, Pairs};
-use crate::store::signature::{Refused, signature};
+use crate::store::signature::signature;
 use crate::store::{Pair, Store, StoreError};
 
 signature! {
@@ -18,7 +15,7 @@ signature! {
     names { partition: Partition, subscription_id: &'a str }
     keys of partition { write replay_lock(subscription_id); }
     args { token: &'a str, claim_ms: i64 }
-    replies { locked: Locked, begun: Begun }
+    replies { locked, begun: Begun }
     writes "On begun: the lock."
 }
 
@@ -55,13 +52,11 @@ signature! {
         /// Names and values of the audit entry.
         audit: &'a [Pair],
     }
-    replies { clock, not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued }
+    replies { clock, webhook_not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued }
     writes "On queued: where there are events, the replay and its place in the queue; the audit entry. What has waited longer \
 than keep_ms leaves the queue: a delivery that old would fail unsent."
 }
 
-/// How long choosing the events may take; then another replay may begin.
-const CLAIM_MS: i64 = 60_000;
 /// Logs that are read at once.
 const LOGS: usize = 64;
 
@@ -87,89 +82,7 @@ pub struct LogEntry {
     pub facts: Record,
 }
 
-/// Events to be delivered again.
-#[derive(Debug)]
-pub struct ReplayJob<'a> {
-    /// Names the replay.
-    pub replay_id: &'a ReplayId,
-    /// To which subscription.
-    pub subscription_id: &'a SubscriptionId,
-    /// Whose.
-    pub owner: &'a Owner,
-    /// The claim under which the events were chosen; `None` where none was needed.
-    pub token: Option<&'a str>,
-    /// In order.
-    pub event_ids: &'a [String],
-    /// Who asked.
-    pub cause: &'a str,
-    /// After how long the job is given up, in milliseconds.
-    pub keep_ms: i64,
-}
-
 impl Store {
-    /// Claims the right to choose events for a replay.
-    ///
-    /// # Errors
-    /// [`AdminRefusal::ReplayInProgress`].
-    pub async fn begin_replay(
-        &self,
-        subscription_id: &SubscriptionId,
-        token: &str,
-    ) -> Result<(), AdminError> {
-        let call = BeginReplay {
-            partition: subscription_id.partition(),
-            subscription_id: subscription_id.as_str(),
-            token,
-            claim_ms: CLAIM_MS,
-        };
-        match self.outcome(&call).await? {
-            BeginReplayReply::Begun => Ok(()),
-            BeginReplayReply::Locked => Err(AdminRefusal::ReplayInProgress.into()),
-        }
-    }
-
-    /// Gives a claim back.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the claim lapses by itself.
-    pub async fn end_replay(
-        &self,
-        subscription_id: &SubscriptionId,
-        token: &str,
-    ) -> Result<(), StoreError> {
-        let call = EndReplay {
-            partition: subscription_id.partition(),
-            subscription_id: subscription_id.as_str(),
-            token,
-        };
-        self.outcome(&call).await.map(drop)
-    }
-
-    /// Keeps the events of a replay for the dispatcher, with the audit entry.
-    ///
-    /// # Errors
-    /// Refusals: the subscription or the claim is gone; the owner is closed.
-    pub async fn queue_replay(&self, job: &ReplayJob<'_>, audit: &Pairs) -> Result<(), AdminError> {
-        let call = QueueReplay {
-            partition: job.owner.partition(),
-            owner: job.owner.as_str(),
-            subscription_id: job.subscription_id.as_str(),
-            token: job.token,
-            replay_id: job.replay_id.as_str(),
-            keep_ms: job.keep_ms,
-            context: job.cause,
-            event_ids: Counted(job.event_ids),
-            audit,
-        };
-        match self.run(&call).await? {
-            Ok(QueueReplayReply::Queued) => Ok(()),
-            // Somebody else has claimed it after ours lapsed.
-            Ok(QueueReplayReply::Lost) => Err(AdminRefusal::ReplayInProgress.into()),
-            Err(Refused::NotFound) => Err(AdminRefusal::WebhookNotFound.into()),
-            Err(refused) => Err(refused.into()),
-        }
-    }
-
     /// The logs of days that retention knows of, in these partitions: of one tenant or of all.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What is known of a script from its declaration.
 
-use crate::driver::script::{Form, Script};
+use crate::driver::script::{Argument, Form, Script};
 use crate::store::keys::Key;
 
 /// What is declared of a script.
@@ -74,6 +74,11 @@ pub struct ArgUse {
     pub key: Option<(&'static Key, &'static [&'static str])>,
     /// What is to be known of it.
     pub note: &'static str,
+}
+
+/// The form of a value that is a field of another one.
+pub(crate) const fn form_of<C, T: Argument>(_: fn(&C) -> T) -> Form {
+    T::FORM
 }
 
 /// A word that a script answers, and what follows it.

@@ -83,9 +83,10 @@
 //!
 //! # Grammar
 //!
-//! - `names`: what only keys are named by. `keys of`: the place of the catalogue; `partition` is then a field. Keys that the
-//!   script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a field
-//!   without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
+//! - `names`: what only keys are named by. `key_id of caller`, here or under `args`, is a field of the value `caller`, which
+//!   many calls share; the call has no such field. `keys of`: the place of the catalogue; `partition` is then a field. Keys
+//!   that the script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a
+//!   field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
 //!   `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
 //! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day that the script tells
@@ -99,8 +100,10 @@ mod declared;
 mod fields;
 pub mod refused;
 
+pub use crate::driver::script::Counted;
 pub use call::Outcome;
 pub(crate) use call::{IsGiven, KeyPart, ScriptCall};
+pub(crate) use declared::form_of;
 pub use declared::{Access, ArgUse, KeyList, KeyUse, Signature, Word};
 pub use fields::{Fields, FlatRecord};
 pub(crate) use refused::Refused;
@@ -110,13 +113,15 @@ macro_rules! signature {
     (
         $(#[doc = $summary:literal])+
         $static:ident: $call:ident -> $outcome:ident = $path:literal $(, flags $flags:literal)?;
-        $(names { $($name:ident: $name_type:ty),* $(,)? })?
+        $(names { $($name:ident $(of $whole:ident)? $(: $name_type:ty)?),* $(,)? })?
         keys of $place:ident {
             $($access:ident $($local:ident $(: $key:ident)? ($($part:tt),*) $(when $when:ident)?),+;)*
         }
         $(each { $list_access:ident $list:ident: $($list_key:ident)|+ })?
         $(builds { $($build_access:ident $($built:ident),+);+ })?
-        args { $($(#[doc = $note:literal])* $arg:ident $(: $type:ty)? $(= $from:ident ($($from_part:tt),*))?),* $(,)? }
+        args {
+            $($(#[doc = $note:literal])* $arg:ident $(of $arg_whole:ident)? $(: $type:ty)? $(= $from:ident ($($from_part:tt),*))?),* $(,)?
+        }
         replies {
             $($word:ident $(: $variant:ident $({ $($field:ident: $field_type:ty),* $(,)? })?)?),* $(,)?
         }
@@ -155,7 +160,7 @@ macro_rules! signature {
         $(#[doc = $summary])+
         #[derive(Debug)]
         pub(crate) struct $call<'a> {
-            $($(pub $name: $name_type,)*)?
+            $($($(pub $name: $name_type,)?)*)?
             $(pub $list: $crate::store::signature::signature!(@keys $($list_key)+),)?
             $($(pub $arg: $type,)?)*
         }
@@ -163,7 +168,7 @@ macro_rules! signature {
         impl<'a> $call<'a> {
             const ARGS: &'static [$crate::store::signature::ArgUse] = &[$(
                 $crate::store::signature::signature!(
-                    @arg $place concat!($($note),*), $arg $(: $type)? $(= $from ($($from_part),*))?
+                    @arg $place $call concat!($($note),*), $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
                 ),
             )*];
         }
@@ -175,11 +180,13 @@ macro_rules! signature {
             #[allow(unused_variables, reason = "not every script has keys of a day")]
             fn keys(&self, keys: &$crate::store::keys::Keys, day: $crate::driver::clock::Day) -> Vec<String> {
                 let keys = $crate::store::signature::signature!(@place $place keys self);
+                $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
+                $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
                 let mut names = Vec::with_capacity(20);
                 $($(
-                    if true $(&& $crate::store::signature::IsGiven::is_given(&self.$when))? {
+                    if true $(&& $crate::store::signature::IsGiven::is_given($when))? {
                         names.push($crate::store::signature::signature!(
-                            @build keys self day $local $(: $key)? ($($part),*)
+                            @build keys day $local $(: $key)? ($($part),*)
                         ));
                     }
                 )+)*
@@ -194,9 +201,11 @@ macro_rules! signature {
                 day: $crate::driver::clock::Day,
             ) -> Vec<$crate::driver::script::Arg<'c>> {
                 let keys = $crate::store::signature::signature!(@place $place keys self);
+                $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
+                $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
                 let mut args = Vec::with_capacity(32);
                 $($crate::store::signature::signature!(
-                    @push args keys self day $arg $(: $type)? $(= $from ($($from_part),*))?
+                    @push args keys day $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
                 );)*
                 args
             }
@@ -250,50 +259,52 @@ macro_rules! signature {
     };
     (@place partition $keys:ident $self:ident) => { $keys.of($self.partition) };
     (@place $place:ident $keys:ident $self:ident) => { $keys };
-    (@part $self:ident $day:ident day) => { $day };
-    (@part $self:ident $day:ident $part:ident) => {
-        $crate::store::signature::KeyPart::key_part(&$self.$part)
+    (@let $self:ident day) => {};
+    (@let $self:ident $name:ident = $from:ident) => {};
+    (@let $self:ident $name:ident of $whole:ident) => { let $name = &$self.$whole.$name; };
+    (@let $self:ident $name:ident $(: $type:ty)?) => { let $name = &$self.$name; };
+    (@part $day:ident day) => { $day };
+    (@part $day:ident $part:ident) => { $crate::store::signature::KeyPart::key_part($part) };
+    (@build $keys:ident $day:ident $key:ident ($($part:tt),*)) => {
+        $keys.$key($($crate::store::signature::signature!(@part $day $part)),*)
     };
-    (@build $keys:ident $self:ident $day:ident $key:ident ($($part:tt),*)) => {
-        $keys.$key($($crate::store::signature::signature!(@part $self $day $part)),*)
+    (@build $keys:ident $day:ident $local:ident: $key:ident ($($part:tt),*)) => {
+        $keys.$key($($crate::store::signature::signature!(@part $day $part)),*)
     };
-    (@build $keys:ident $self:ident $day:ident $local:ident: $key:ident ($($part:tt),*)) => {
-        $keys.$key($($crate::store::signature::signature!(@part $self $day $part)),*)
+    (@arg $place:ident $call:ident $note:expr, day) => {
+        $crate::store::signature::signature!(@use day, $crate::driver::script::Form::One("yyyymmdd"), None, $note)
     };
-    (@arg $place:ident $note:expr, day) => {
-        $crate::store::signature::ArgUse {
-            local: "day",
-            form: $crate::driver::script::Form::One("yyyymmdd"),
-            key: None,
-            note: $note,
-        }
+    (@arg $place:ident $call:ident $note:expr, $arg:ident of $whole:ident) => {
+        $crate::store::signature::signature!(
+            @use $arg, $crate::store::signature::form_of(|call: &$call<'static>| call.$whole.$arg), None, $note
+        )
     };
-    (@arg $place:ident $note:expr, $arg:ident: $type:ty) => {
-        $crate::store::signature::ArgUse {
-            local: stringify!($arg),
-            form: <$type as $crate::driver::script::Argument>::FORM,
-            key: None,
-            note: $note,
-        }
+    (@arg $place:ident $call:ident $note:expr, $arg:ident: $type:ty) => {
+        $crate::store::signature::signature!(
+            @use $arg, <$type as $crate::driver::script::Argument>::FORM, None, $note
+        )
     };
-    (@arg $place:ident $note:expr, $arg:ident = $key:ident ($($part:tt),*)) => {
-        $crate::store::signature::ArgUse {
-            local: stringify!($arg),
-            form: $crate::driver::script::Form::One("key"),
-            key: Some((&$crate::store::keys::$place::$key, &[$(stringify!($part)),*])),
-            note: $note,
-        }
+    (@arg $place:ident $call:ident $note:expr, $arg:ident = $key:ident ($($part:tt),*)) => {
+        $crate::store::signature::signature!(
+            @use $arg,
+            $crate::driver::script::Form::One("key"),
+            Some((&$crate::store::keys::$place::$key, &[$(stringify!($part)),*])),
+            $note
+        )
     };
-    (@push $args:ident $keys:ident $self:ident $day:ident day) => {
+    (@use $arg:ident, $form:expr, $key:expr, $note:expr) => {
+        $crate::store::signature::ArgUse { local: stringify!($arg), form: $form, key: $key, note: $note }
+    };
+    (@push $args:ident $keys:ident $day:ident day) => {
         $args.push($crate::driver::script::Arg::Text($day.to_string()));
         $args.push($crate::driver::script::Arg::Integer($day.start_ms()));
     };
-    (@push $args:ident $keys:ident $self:ident $day:ident $arg:ident: $type:ty) => {
-        $crate::driver::script::Argument::push(&$self.$arg, &mut $args)
+    (@push $args:ident $keys:ident $day:ident $arg:ident $(of $whole:ident)? $(: $type:ty)?) => {
+        $crate::driver::script::Argument::push($arg, &mut $args)
     };
-    (@push $args:ident $keys:ident $self:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
+    (@push $args:ident $keys:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
         $args.push($crate::driver::script::Arg::Text(
-            $crate::store::signature::signature!(@build $keys $self $day $key ($($part),*)),
+            $crate::store::signature::signature!(@build $keys $day $key ($($part),*)),
         ))
     };
 }

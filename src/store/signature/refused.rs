@@ -2,6 +2,7 @@
 
 use super::{Signature, Word};
 use crate::domain::amount::Unit;
+use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::refusal::{BadKey, Denial};
 use crate::domain::reservation::Status;
 use crate::driver::error::StoreError;
@@ -101,6 +102,42 @@ refused! {
     rate_limited: RateLimited { now_ms: i64, until_ms: i64, policy_id: String },
     /// The ledger is closed.
     budget_closed: BudgetClosed,
+    /// The ledger is frozen.
+    budget_frozen: BudgetFrozen,
+    /// The ledger is of another tenant.
+    foreign_budget: ForeignBudget,
+    /// There is such a ledger.
+    duplicate_budget: DuplicateBudget,
+    /// Less remains than is to be taken.
+    budget_exceeded: BudgetExceeded { remaining: i64 },
+    /// A figure would leave the range of 64 bits.
+    out_of_range: OutOfRange,
+    /// There is no such policy.
+    policy_not_found: PolicyNotFound,
+    /// The policy is of another tenant.
+    foreign_policy: ForeignPolicy,
+    /// The tenant has a policy of this name.
+    duplicate_policy: DuplicatePolicy,
+    /// The tenant that is to own the new record has no record.
+    owner_not_found: OwnerNotFound,
+    /// A tenant of this id has another name.
+    duplicate_tenant: DuplicateTenant,
+    /// A closed tenant stays closed.
+    leaving_closed: LeavingClosed,
+    /// There is no such API key.
+    api_key_not_found: ApiKeyNotFound,
+    /// The API key is revoked already.
+    key_revoked: KeyRevoked,
+    /// The API key is revoked or has expired.
+    key_ended: KeyEnded { status: ApiKeyStatus },
+    /// The API key would never be good.
+    expires_in_the_past: ExpiresInThePast,
+    /// There is no such subscription.
+    webhook_not_found: WebhookNotFound,
+    /// Another process chooses the events of a replay.
+    locked: Locked,
+    /// The subscription was tested too often in this minute.
+    limited: Limited { retry_in_ms: i64, until_ms: i64 },
 }
 
 /// The units that ledgers count, blanks between.

@@ -211,24 +211,16 @@ impl TenantFixture {
         updated.expect("a closed tenant")
     }
 
-    /// The flip alone, as of a process that dies right after it.
-    pub async fn flip(&self) {
-        let (store, audit) = (&self.store, vec![("operation", "updateTenant".to_owned())]);
-        let change = budget_authority::store::admin::Change {
-            cause: "source service-admin\nactor admin\nrequest_id req_flip\ntrace_id 0af7651916cd43dd8448eb211c80319c",
-            audit: &audit,
-            payload_hash: "h",
-            idempotency: None,
-        };
-        let close = budget_authority::store::admin::tenants::Close {
-            correlation_id: &format!("tenant_close_cascade:{}:req_flip", self.name()),
-            parent_correlation_id: None,
-            request_part: std::time::Duration::ZERO,
-        };
-        let flipped = store
-            .update_tenant(&self.id, &closed(), &close, &change)
+    /// The flip alone, as of a process that dies right after it; the id of its request.
+    pub async fn flip(&self) -> String {
+        let ask = ask();
+        let (admin, part) = (&self.admin.admin, std::time::Duration::ZERO);
+        let flipped = admin
+            .change_tenant(&self.id, &closed(), part, &ask.request())
             .await;
-        assert!(flipped.expect("flipped").closing);
+        assert!(flipped.expect("flipped").0);
+        let request_id = ask.request().cause.request_id.as_ref();
+        request_id.expect("a request id").as_str().to_owned()
     }
 
     /// The partition of its records.

@@ -47,7 +47,7 @@ pub async fn reconcile(tenant: &TenantFixture) {
 async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
-    tenant.flip().await;
+    let request_id = tenant.flip().await;
     reconcile(&tenant).await;
     let after = tenant.check_closed(&before).await;
     assert_eq!(
@@ -57,7 +57,7 @@ async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
     );
     assert_eq!(
         after.events.last().expect("events")["request_id"],
-        "req_flip"
+        request_id.as_str()
     );
 }
 
