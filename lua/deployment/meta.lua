@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store.
-Starts a deployment, or answers how it was started. The values of the first caller stay.
+Starts a deployment, or reads how it was started. The values of the first caller stay.
 
 KEYS[1]  write  meta  hash  meta
 

@@ -2,7 +2,7 @@
 --[[ Written by `make signatures`, from the declaration in src/store.
 Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
 failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
-has a fencing token and no failures to add. The event tells the first failure that it counts.
+has a fencing token and no failures to add. The event describes the first failure that it counts.
 
 KEYS[1]  read   api_key            hash    apikey:<key_id>
 KEYS[2]  read   lease              hash    lease

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store.
-Records that a dispatcher is alive, and answers who is, in the order of their times. A dispatcher that stays silent
-drops out by itself.
+Records that a dispatcher is alive, and returns all that are, in the order of their times. A silent dispatcher drops out
+by itself.
 
 KEYS[1]  write  dispatchers  zset  {dir}:dispatchers
 

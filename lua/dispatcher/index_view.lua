@@ -4,7 +4,7 @@ Adds rows to the indexes of a view over all tenants, and moves the cursors of th
 neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
 written. Adding a row again changes nothing. A cursor that is no id counts as none.
 
-Raises where a key of another type stands in the place of an index.
+Raises where the key of an index has another type.
 
 KEYS[1]    write  cursors  hash  {all}:cursors
 KEYS[2..]  write  indexes  zset  {all}:<view>:<day> | {all}:<view>:<kind>:<day> | {all}:<view>_ids:<day> | {all}:denials:<minute>
@@ -42,7 +42,7 @@ while at <= #ARGV do
 end
 for i = indexes_from, #KEYS do
   local kind = redis.call('TYPE', KEYS[i]).ok
-  if kind ~= 'zset' and kind ~= 'none' then error(KEYS[i] .. ': a ' .. kind .. ' stands in the place of an index') end
+  if kind ~= 'zset' and kind ~= 'none' then error(KEYS[i] .. ': a ' .. kind .. ' where an index should be') end
 end
 
 -- Effects: none can fail.

@@ -3,7 +3,7 @@
 Makes one dispatcher the owner of a partition for a while, or renews its lease.
 
 A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new
-owner: whoever writes under the lease presents it, so that a former owner that wakes up late is refused (fencing).
+owner: a script that writes under the lease compares it, so that a former owner that wakes up late is refused (fencing).
 
 KEYS[1]  write  lease  hash  lease
 
@@ -11,7 +11,7 @@ ARGV[1]  owner        text
 ARGV[2]  duration_ms  int64
 ARGV[3]  action       text   take or release.
 ARGV[4]  alive        text   Dispatchers, blanks between.
-ARGV[5]  young_ms     int64  A lease that was renewed within it stands: its owner may have just started.
+ARGV[5]  young_ms     int64  A lease that was renewed within it stays: its owner may have just started.
 
 Replies, the first that applies:
   held now_ms until_ms | leased token now_ms | released

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store.
 Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
-registry; else the registry learns when to look again.
+registry; else the registry gets the time of the next look.
 
 events and audit: entries removed. drop_audit 1: if the log is the oldest of its chain; 2: also if older entries are
 missing, for they will not come any more. A log that is not sealed stays in any case, and is looked at again in an hour.

@@ -3,8 +3,8 @@
 Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of
 each the hash of the entry before it. When all of the chain is sealed, its name leaves the list of those to be sealed.
 
-left: how many entries are not sealed yet. passed: somebody else has sealed meanwhile. Without seals only the list is
-corrected.
+left: how many entries are not sealed yet. passed: another dispatcher has sealed meanwhile. Without seals only the list
+is corrected.
 
 KEYS[1]  read   lease     hash  lease
 KEYS[2]  write  chain     hash  chain:<tenant>

@@ -2,9 +2,9 @@
 --[[ Written by `make signatures`, from the declaration in src/store.
 Records how far some partitions are in a view over all tenants. What was further stays.
 
-A partition stands under one time only. Dispatchers report one time for all partitions that they have followed to the
-end, so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has
-no time.
+A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,
+so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no
+time.
 
 KEYS[1]  write  watermarks  hash  {all}:watermarks:<view>
 

@@ -5,7 +5,7 @@ use crate::driver::error::{DeploymentError, StoreError};
 use crate::store::signature::signature;
 
 signature! {
-    /// Starts a deployment, or answers how it was started. The values of the first caller stay.
+    /// Starts a deployment, or reads how it was started. The values of the first caller stay.
     META: Meta -> MetaReply = "deployment/meta", flags "allow-oom";
     keys of deployment { write meta(); }
     args {

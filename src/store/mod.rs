@@ -173,8 +173,7 @@ impl Store {
         self.deployment().await.map(Deployment::secret)
     }
 
-    /// Runs a script on a lane. One that is given the day and answers that its clock tells another is called once more, with
-    /// the day that it tells.
+    /// Runs a script on a lane. One that answers that its clock is in another day is called once more, with that day.
     pub(crate) async fn run_on<C: ScriptCall>(
         &self,
         lane: Lane,

@@ -1,7 +1,7 @@
 #!lua
 --[[ Written by `make signatures`, from the declaration in src/store.
 Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
-idempotency key, the sealed text of the key, so that a replay can answer it.
+idempotency key, the sealed text of the key, for a replay.
 
 KEYS[1]   write  tenant_key   hash    tenant:<tenant>
 KEYS[2]   write  api_key      hash    apikey:<key_id>

@@ -63,7 +63,7 @@ counts_check(counts)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', budgets)
 
--- Effects: none can fail. Of the record, the figures that reserve and commit read stand first.
+-- Effects: none can fail. The figures that reserve and commit read come first in the record.
 counts_move(counts, 'budget ' .. unit, nil, 'ACTIVE')
 redis.call('ZADD', budgets, 0, member)
 redis.call('HSET', budget, 'status', 'ACTIVE', 'remaining', allocated, 'reserved', '0', 'spent', '0',

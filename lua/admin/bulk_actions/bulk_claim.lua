@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store.
 Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
-hash. The holder of its lease does the rows; when the lease is over, anybody may take it and resume.
+hash. The holder of its lease does the rows; when the lease is over, any process may take it and resume.
 
 look: takes the lease of a claim that nobody has. begin: makes the claim where there is none. resume: like look, for a
 worker. renew: for the holder of the lease.

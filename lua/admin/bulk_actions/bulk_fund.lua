@@ -23,10 +23,10 @@ ARGV[9]     context       text         The request cause, lines of name and valu
 ARGV[10..]  ledgers       to the end   Of each ledger its id, unit and scope.
 
 Replies, the first that applies:
-  clock now_ms | settled outcomes
+  clock now_ms | done outcomes
 Writes:
-  On settled: each ledger that is funded, its base and its place in the index of those over their limit or in debt,
-  events, the outcomes.
+  On done: each ledger that is funded, its base and its place in the index of those over their limit or in debt, events,
+  the outcomes.
 ]]
 local tenant_key, event_log, outbox, days, over_limit_or_in_debt, bulk_rows = unpack(KEYS, 1, 6)
 local day, day_start_ms, tenant, unit, operation, amount, spent, reason, context = unpack(ARGV, 1, 9)
@@ -76,7 +76,7 @@ local function judge(key, ledger_id, ledger_unit)
   return nil, budget
 end
 
-local reply, outcomes, funded = {'settled'}, {}, {}
+local reply, outcomes, funded = {'done'}, {}, {}
 for i = budgets_from, #KEYS do
   local at = ledgers_from + (i - budgets_from) * 3
   local ledger_id, ledger_unit, scope = ARGV[at], ARGV[at + 1], ARGV[at + 2]

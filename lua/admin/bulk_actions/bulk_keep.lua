@@ -8,15 +8,15 @@ KEYS[1]  write  bulk_rows  hash  bulkrow:<claim_id>
 ARGV[1..]  rows  to the end  Ids and outcomes.
 
 Replies, the first that applies:
-  settled outcomes
+  done outcomes
 Writes:
-  On settled: the outcomes.
+  On done: the outcomes.
 ]]
 local bulk_rows = KEYS[1]
 local rows_from = 1
 -- End of the signature.
 -- @include admin/bulk
-local reply, outcomes = {'settled'}, {}
+local reply, outcomes = {'done'}, {}
 for i = rows_from, #ARGV, 2 do
   local known = redis.call('HGET', bulk_rows, ARGV[i])
   if not known or known:find('^closing') then

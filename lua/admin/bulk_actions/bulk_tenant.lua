@@ -22,9 +22,9 @@ ARGV[7]  close_correlation_id  text
 ARGV[8]  request_part_ms       int64     For so long the action itself works on a close, then others may.
 
 Replies, the first that applies:
-  clock now_ms | settled outcomes
+  clock now_ms | done outcomes
 Writes:
-  On settled: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is
+  On done: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is
   begun again; the outcome.
 ]]
 local tenant_key, event_log, outbox, days, closing, closings, counts, bulk_rows = unpack(KEYS)
@@ -36,12 +36,12 @@ local day, day_start_ms, tenant, wanted, context, correlation_id, close_correlat
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local known = redis.call('HGET', bulk_rows, tenant)
-if known then return {'settled', known} end
+if known then return {'done', known} end
 local refused, settings = tenant_refusal(tenant_key)
 local status = settings[TENANT_STATUS]
 local closes = wanted == 'CLOSED'
 local begins = closes and redis.call('EXISTS', closing) == 0
--- Somebody is at it: the time of whoever flipped it is not over, and nothing has failed.
+-- Another process works on it: the time of the one that changed the status is not over, and nothing has failed.
 local held = closes and not begins and not redis.call('HGET', closing, 'attempts')
   and now < tonumber(redis.call('ZSCORE', closings, tenant) or 0)
 local outcome
@@ -70,7 +70,7 @@ redis.call('ZCARD', days)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
--- Effects: none can fail. The guard of a closed tenant stands from the first of them on.
+-- Effects: none can fail. The guard of a closed tenant holds from the first of them on.
 if flips then
   counts_move(counts, 'tenant', status, wanted)
   set[#set + 1], set[#set + 2] = 'updated_at_ms', now
@@ -87,4 +87,4 @@ if flips then
   day_register(days, tenant_key, settings, tenant, day, now)
 end
 bulk_rows_keep(bulk_rows, {tenant, outcome})
-return {'settled', outcome}
+return {'done', outcome}

@@ -28,9 +28,9 @@ ARGV[7..]  rows          to the end
     resumed was judged.
 
 Replies, the first that applies:
-  clock now_ms | settled outcomes
+  clock now_ms | done outcomes
 Writes:
-  On settled: the counts, each subscription that is changed, what it watches, events, the outcomes.
+  On done: the counts, each subscription that is changed, what it watches, events, the outcomes.
 ]]
 local tenant_key, webhooks, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
   = unpack(KEYS, 1, 10)
@@ -71,7 +71,7 @@ local function judge(key, version, may_have_selectors)
   return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0, millionths = stored[4] or ''}
 end
 
-local reply, outcomes, changed = {'settled'}, {}, {}
+local reply, outcomes, changed = {'done'}, {}, {}
 for i = changed_from, #KEYS do
   local at = rows_from + (i - changed_from) * 3
   local id = ARGV[at]

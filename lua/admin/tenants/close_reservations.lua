@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store.
 Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
-and add to what each ledger's event tells that it got back.
+and add to what the event of each ledger says that it got back.
 
 none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
 released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.

@@ -73,7 +73,7 @@ redis.call('ZCARD', closings)
 if flips then counts_check(counts) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
--- Effects: none can fail. The guard stands from the first of them on.
+-- Effects: none can fail. The guard holds from the first of them on.
 if flips then counts_move(counts, 'tenant', status, wanted) end
 redis.call('HSET', tenant_key, unpack(set))
 if #removed > 0 then redis.call('HDEL', tenant_key, unpack(removed)) end

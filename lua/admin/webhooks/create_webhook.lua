@@ -3,7 +3,7 @@
 Records a subscription of a tenant or of the operator.
 
 mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
-watched: a version and a union of thresholds, empty unless every partition must learn of them.
+watched: a version and a union of thresholds, empty unless every partition must copy them.
 
 KEYS[1]   read   api_key      hash    apikey:<key_id>
 KEYS[2]   write  tenant_key   hash    tenant:<owner>

@@ -2,7 +2,7 @@
 --[[ Written by `make signatures`, from the declaration in src/store.
 Removes a subscription with its secrets. What is queued for it fails when it is picked up.
 
-watched: a version and a union of thresholds, empty unless every partition must learn of them.
+watched: a version and a union of thresholds, empty unless every partition must copy them.
 
 KEYS[1]   read   api_key      hash    apikey:<key_id>
 KEYS[2]   write  tenant_key   hash    tenant:<owner>

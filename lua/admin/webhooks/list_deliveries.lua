@@ -16,7 +16,7 @@ ARGV[2]  tenant           text              Of the API key.
 ARGV[3]  delivery_prefix  prefix delivery:
 ARGV[4]  from_ms          text              Or -inf.
 ARGV[5]  to_ms            text              Or +inf.
-ARGV[6]  after_id         text or ''        Of the score to_ms, what stands before it was seen.
+ARGV[6]  after_id         text or ''        Of the score to_ms, what comes before it was seen.
 ARGV[7]  rows             int64             At most.
 ARGV[8]  status           text or ''
 

@@ -2,7 +2,7 @@
 --[[ Written by `make signatures`, from the declaration in src/store.
 Writes what was computed from a subscription as it was read; nothing if it is another by now.
 
-watched: a version and a union of thresholds, empty unless every partition must learn of them.
+watched: a version and a union of thresholds, empty unless every partition must copy them.
 
 KEYS[1]   read   api_key      hash    apikey:<key_id>
 KEYS[2]   write  tenant_key   hash    tenant:<owner>

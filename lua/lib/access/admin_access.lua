@@ -1,6 +1,6 @@
 --[[
 admin_access: checks who may act on a tenant's resources through the admin plane. The admin key was checked before; an
-empty key_hash stands for it. An API key is checked here, and needs a tenant that has a record.
+empty key_hash means it. An API key is checked here, and needs a tenant that has a record.
 ]]
 -- @include access/access, access/scope_filter
 

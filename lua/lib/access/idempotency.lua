@@ -1,6 +1,6 @@
 --[[
 idempotency: keeps the outcome of an admin request for a day, under the digest of its idempotency key. It keeps the
-reply itself, so that a replay answers the same words. Only a success is kept.
+reply itself, so that a replay has the same words. Only a success is kept.
 ]]
 
 local IDEMPOTENCY_MS = 86400000

@@ -5,7 +5,7 @@ CODE message`, `skipped REASON`; of a tenant whose close has not ended `closing`
 before.
 ]]
 
-local BULK_ROWS_MS = 172800000 -- twice as long as anybody resumes an action
+local BULK_ROWS_MS = 172800000 -- twice as long as an action is resumed
 
 -- fields: ids and outcomes.
 local function bulk_rows_keep(rows, fields)

@@ -1,5 +1,5 @@
 --[[
-closing: reads and moves the intent of a tenant's close. It stands from the flip of the tenant's status until all that
+closing: reads and moves the intent of a tenant's close. It exists from the change of the tenant's status until all that
 the tenant owns has ended. Each step does a bounded part of the phase that the intent is in and writes how far it came
 in the same script, so any process resumes where another stopped, and two at once do nothing twice. Once the status is
 CLOSED nothing is added to what the tenant owns, so a place in a list is kept as a rank.

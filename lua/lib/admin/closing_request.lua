@@ -1,6 +1,6 @@
 --[[
 closing_request: keeps the audit entry of the request that closed a tenant. It waits in the intent until the request's
-part is over, because it says how far the cascade came; whoever ends that part appends it and removes it in one step,
+part is over, because it says how far the cascade came; the process that ends that part appends it and removes it in one step,
 so it is appended once.
 ]]
 

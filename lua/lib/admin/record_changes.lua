@@ -4,7 +4,7 @@ of the record, then = and the value, or '' to remove the field. Returns what HSE
 members that change. A field that is sent as it is stored is no change.
 ]]
 
-local function record_changes(key, from, to)
+local function record_changes(key, args, from, to)
   local set, removed, changed = {}, {}, {}
   for i = from, to, 3 do
     local member, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]

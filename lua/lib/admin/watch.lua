@@ -1,7 +1,7 @@
 --[[
 watch: keeps the utilization thresholds, in millionths, that subscriptions watch besides the usual ones. Those of a
-tenant's own active subscriptions stand in a hash; those of the operator's subscriptions come to each partition as a
-copy. The union of all stands on the tenant's record, which every operation reads anyway.
+tenant's own active subscriptions are in a hash; those of the operator's subscriptions are copied to each partition. The union of
+all is in the tenant's record, which every operation reads anyway.
 ]]
 -- @include base/counter, ledger/thresholds
 
@@ -33,7 +33,7 @@ local function watch_check(watch, thresholds)
 end
 
 -- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then it returns the version
--- and the union that every partition must learn, if they have changed.
+-- and the union that every partition must copy, if they have changed.
 local function watch_write(watch, thresholds, tenant_key, subscription_id, millionths)
   if millionths == '' then
     redis.call('HDEL', watch, subscription_id)

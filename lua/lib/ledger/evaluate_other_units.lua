@@ -1,4 +1,4 @@
---[[ evaluate_other_units: tells a request in a unit that no scope has from one without any ledger. ]]
+--[[ evaluate_other_units: finds the units that a scope has, for a request in another unit. ]]
 
 -- Called where no scope has a ledger in the unit. Returns the first scope that has ledgers in others, and those units.
 local function evaluate_other_units(prefix, unit, scope_path)

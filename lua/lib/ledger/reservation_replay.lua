@@ -1,4 +1,4 @@
---[[ reservation_replay: answers a repeated commit or release. ]]
+--[[ reservation_replay: replays a commit or release. ]]
 
 -- Returns the reply, or nil for a request under another key. Only an ended record has what this reads.
 local function reservation_replay(key, key_digest, payload_hash, now)

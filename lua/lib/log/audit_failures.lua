@@ -1,6 +1,6 @@
 --[[
 audit_failures: bounds the audit entries of unknown callers, whose refusals cost them nothing: above a rate per minute
-they are only counted, exactly, and one entry for the minute tells how many. The counter keeps the minute, its count,
+they are only counted, exactly, and one entry for the minute says how many. The counter keeps the minute, its count,
 and the entry of the first request beyond the rate.
 ]]
 

@@ -1,6 +1,6 @@
 --[[
 denials: bounds the events of denials, which cost the caller nothing: above a rate per tenant and minute they are only
-counted, exactly, and one event for the minute tells how many. The hash of the tenant keeps the minute, its count, and
+counted, exactly, and one event for the minute says how many. The hash of the tenant keeps the minute, its count, and
 the facts and the context of its first denial beyond the rate: not those of the request that happens to come next.
 ]]
 -- @include log/events

@@ -23,7 +23,7 @@ signature! {
 
 signature! {
     /// Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
-    /// idempotency key, the sealed text of the key, so that a replay can answer it.
+    /// idempotency key, the sealed text of the key, for a replay.
     CREATE_API_KEY: CreateApiKey -> CreateApiKeyReply = "admin/api_keys/create_api_key";
     names { partition: Partition, change: &'a Change<'a>, digest of change }
     keys of partition {

@@ -11,7 +11,7 @@ use crate::store::{Lane, Pair, Store, StoreError};
 
 signature! {
     /// Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
-    /// hash. The holder of its lease does the rows; when the lease is over, anybody may take it and resume.
+    /// hash. The holder of its lease does the rows; when the lease is over, any process may take it and resume.
     ///
     /// look: takes the lease of a claim that nobody has. begin: makes the claim where there is none. resume: like look, for a
     /// worker. renew: for the holder of the lease.
@@ -63,7 +63,7 @@ signature! {
     writes "On finished: the claim, the index, the audit entry; nothing where it was finished before."
 }
 
-/// For so long the answer to a bulk action is kept.
+/// How long the response to a bulk action is kept.
 const KEEP: Duration = Duration::from_secs(15 * 60);
 
 /// Where the claim of a bulk action lies.
@@ -71,7 +71,7 @@ const KEEP: Duration = Duration::from_secs(15 * 60);
 pub struct BulkPlace {
     /// That of the tenant.
     pub partition: Partition,
-    /// Within which idempotency keys are told apart: a tenant, or the sentinel of what concerns many.
+    /// The owner of the idempotency key: a tenant, or the sentinel of what concerns many.
     pub tenant: String,
     /// Digest of operation and idempotency key.
     pub digest: String,
@@ -94,12 +94,12 @@ impl BulkPlace {
     }
 }
 
-/// A bulk action that somebody has the lease of.
+/// A bulk action with a lease.
 #[derive(Debug, Clone)]
 pub struct BulkClaim {
     /// Where it lies.
     pub place: BulkPlace,
-    /// Names it among all claims ever made; what became of its rows is kept under it.
+    /// Names it among all claims ever made; the outcomes of its rows are kept under it.
     pub id: String,
     /// How long ago it was made, in milliseconds.
     pub age_ms: i64,
@@ -107,7 +107,7 @@ pub struct BulkClaim {
     pub bulk: Bulk,
 }
 
-/// An answer that was stored.
+/// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkAnswer {
     /// JSON.
@@ -116,7 +116,7 @@ pub struct BulkAnswer {
     pub in_progress: bool,
 }
 
-/// How a bulk action stands.
+/// The state of a bulk action.
 #[derive(Debug)]
 pub enum BulkState {
     /// Nobody has begun it.
@@ -237,7 +237,7 @@ impl Store {
         })
     }
 
-    /// Ends a bulk action: stores its answer and its audit entry, names and values, in one step. The answer is the first one
+    /// Ends a bulk action: stores its response and its audit entry, names and values, in one step. The response is the first one
     /// that was stored; `None` where that has been forgotten already.
     ///
     /// # Errors
@@ -269,7 +269,7 @@ impl Store {
         })
     }
 
-    /// The bulk actions of each partition that others go on with next, at most `rows` of each; `None` where Redis gave no
+    /// The bulk actions of each partition that a dispatcher resumes next, at most `rows` of each; `None` where Redis did not
     /// answer.
     ///
     /// # Errors

@@ -36,8 +36,8 @@ signature! {
         /// Of each ledger its id, unit and scope.
         ledgers: Vec<(&'a str, &'a str, &'a str)>,
     }
-    replies { clock, settled: Settled { outcomes: Vec<Outcome> } }
-    writes "On settled: each ledger that is funded, its base and its place in the index of those over their limit or in debt, \
+    replies { clock, done: Done { outcomes: Vec<Outcome> } }
+    writes "On done: each ledger that is funded, its base and its place in the index of those over their limit or in debt, \
 events, the outcomes."
 }
 
@@ -63,8 +63,8 @@ signature! {
         /// For so long the action itself works on a close, then others may.
         request_part_ms: i64,
     }
-    replies { clock, settled: Settled { outcomes: Vec<Outcome> } }
-    writes "On settled: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is \
+    replies { clock, done: Done { outcomes: Vec<Outcome> } }
+    writes "On done: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is \
 begun again; the outcome."
 }
 
@@ -93,8 +93,8 @@ signature! {
         /// resumed was judged.
         rows: Vec<(&'a str, Option<i64>, bool)>,
     }
-    replies { clock, settled: Settled { outcomes: Vec<Option<Outcome>> } }
-    writes "On settled: the counts, each subscription that is changed, what it watches, events, the outcomes."
+    replies { clock, done: Done { outcomes: Vec<Option<Outcome>> } }
+    writes "On done: the counts, each subscription that is changed, what it watches, events, the outcomes."
 }
 
 signature! {
@@ -107,8 +107,8 @@ signature! {
         /// Ids and outcomes.
         rows: Vec<(&'a str, String)>,
     }
-    replies { settled: Settled { outcomes: Vec<Outcome> } }
-    writes "On settled: the outcomes."
+    replies { done: Done { outcomes: Vec<Outcome> } }
+    writes "On done: the outcomes."
 }
 
 impl FromReply for Outcome {
@@ -179,11 +179,11 @@ impl Store {
             context: context(claim),
             ledgers,
         };
-        let BulkFundReply::Settled { outcomes } = self.outcome_on(Lane::Background, &call).await?;
+        let BulkFundReply::Done { outcomes } = self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 
-    /// Changes the status of a tenant. `request_part`: for how long the action itself goes on with a close.
+    /// Changes the status of a tenant. `request_part`: for how long the action itself resumes a close.
     ///
     /// # Errors
     /// [`StoreError`]; nothing was done then, unless the reply was lost.
@@ -204,7 +204,7 @@ impl Store {
             close_correlation_id: claim.bulk.close_correlation_id(tenant),
             request_part_ms: i64::try_from(request_part.as_millis()).unwrap_or(i64::MAX),
         };
-        let BulkTenantReply::Settled { outcomes } =
+        let BulkTenantReply::Done { outcomes } =
             self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
@@ -238,12 +238,12 @@ impl Store {
             gone: &claim.bulk.gone_row,
             rows,
         };
-        let BulkWebhooksReply::Settled { outcomes } =
+        let BulkWebhooksReply::Done { outcomes } =
             self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 
-    /// Keeps what became of rows of a partition, where that is not settled yet; answers what is kept.
+    /// Keeps outcomes of rows of a partition that have none, and returns the outcome of each.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -259,12 +259,12 @@ impl Store {
             claim_id: &claim.id,
             rows: rows.collect(),
         };
-        let BulkKeepReply::Settled { outcomes } = self.outcome_on(Lane::Background, &call).await?;
+        let BulkKeepReply::Done { outcomes } = self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 }
 
-/// What every event of the action tells.
+/// The request cause of every event of the action.
 fn context(claim: &BulkClaim) -> String {
     let bulk = &claim.bulk;
     format!("{}\ncorrelation_id {}", bulk.cause, bulk.correlation_id())

@@ -1,4 +1,4 @@
-//! `close_*.lua`: the steps of a tenant's close, each a bounded part that may be repeated by anybody.
+//! `close_*.lua`: the steps of a tenant's close, each of bounded size, which any process may repeat.
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::driver::reply::{FromReply, Reply};
@@ -8,7 +8,7 @@ use crate::store::{Lane, Lease, Store, StoreError};
 
 signature! {
     /// Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
-    /// and add to what each ledger's event tells that it got back.
+    /// and add to what the event of each ledger says that it got back.
     ///
     /// none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
     /// released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
@@ -111,7 +111,7 @@ signature! {
 }
 
 signature! {
-    /// Ends a turn of whoever works on a tenant's close. After the last phase it emits tenant.closed, once, and removes the
+    /// Ends a process's work on a tenant's close. After the last phase it emits tenant.closed, once, and removes the
     /// intent; where something could not be closed, all is tried again later.
     ///
     /// action: end after the last phase, pause when the turn's time is over, fail when a step raised an error. none: there is no
@@ -199,9 +199,9 @@ pub enum CloseStep {
     At(Phase),
     /// Reservations are past their grace and must expire first, as of this clock in milliseconds.
     SweepFirst(i64),
-    /// There is no close to go on with.
+    /// There is no close to resume.
     Nothing,
-    /// The close is over: this step told of it.
+    /// The close is over: this step emitted its event.
     Closed {
         /// Whether there was anything to be ended.
         anything: bool,
@@ -231,8 +231,8 @@ pub enum CloseEnd<'a> {
 }
 
 impl Store {
-    /// The tenants of each partition whose close others than the request go on with next, at most `rows` of each; `None` where
-    /// Redis gave no answer.
+    /// The tenants of each partition whose close a dispatcher resumes next, at most `rows` of each; `None` where Redis did not
+    /// answer.
     ///
     /// # Errors
     /// [`StoreError`].

@@ -1,4 +1,4 @@
-//! `get_event.lua`: one event by what its id tells.
+//! `get_event.lua`: one event by its id.
 
 use crate::domain::event::EventId;
 use crate::domain::ids::Partition;
@@ -33,7 +33,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn get_event(&self, id: &EventId) -> Result<Option<(String, Record)>, StoreError> {
         let ms = i64::try_from(id.entry.ms).unwrap_or(i64::MAX / 1_000);
-        // An entry may be a little later than the time that its event tells, and so than the day of its log.
+        // An entry may be a little later than the time of its event, and so than the day of its log.
         let days = [0, -1].map(|later| Day::of_ms(ms).plus(later).to_string());
         let call = GetEvent {
             partition: id.partition,

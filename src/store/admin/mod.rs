@@ -104,7 +104,7 @@ pub enum AdminError {
     /// The request is refused; nothing was changed.
     #[error("refused: {0:?}")]
     Refused(AdminRefusal),
-    /// The store could not answer, or answered nonsense.
+    /// Redis did not answer, or its reply cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A record cannot be read.

@@ -144,7 +144,7 @@ pub struct PolicyRows {
 /// Why the policies of a tenant could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyLoadError {
-    /// The store could not answer.
+    /// Redis did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A record cannot be read. Which policy counts is then unknown.

@@ -28,7 +28,7 @@ signature! {
 /// Tenants of a partition that are written at a time.
 const TENANTS: i64 = 500;
 
-/// A union of thresholds that every partition must learn of.
+/// A union of thresholds that every partition must copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watched {
     /// Rises with each change; partitions that have a later one ignore it.
@@ -90,7 +90,7 @@ impl Store {
         Ok(behind.map(|(partition, _)| *partition).collect())
     }
 
-    /// Brings a union to partitions; answers those that could not be reached.
+    /// Copies a union to partitions; returns those that could not be reached.
     ///
     /// # Errors
     /// [`StoreError`] when the deployment cannot be read.

@@ -30,7 +30,7 @@ signature! {
         from_ms: String,
         /// Or +inf.
         to_ms: String,
-        /// Of the score to_ms, what stands before it was seen.
+        /// Of the score to_ms, what comes before it was seen.
         after_id: Option<&'a str>,
         /// At most.
         rows: usize,

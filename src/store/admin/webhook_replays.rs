@@ -137,7 +137,7 @@ impl Store {
     ) -> Result<Vec<LogEntry>, StoreError> {
         let bound =
             |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.max(0).to_string());
-        // An entry's id is at most a little later than the time that its event tells.
+        // An entry's id is at most a little later than the time of its event.
         let (from, to) = (
             bound(from_ms, "-"),
             bound(to_ms.map(|ms| ms.saturating_add(5_000)), "+"),

@@ -16,7 +16,7 @@ signature! {
     /// Records a subscription of a tenant or of the operator.
     ///
     /// mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
-    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     CREATE_WEBHOOK: CreateWebhook -> CreateWebhookReply = "admin/webhooks/create_webhook";
     names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
     keys of partition {
@@ -82,7 +82,7 @@ signature! {
 signature! {
     /// Writes what was computed from a subscription as it was read; nothing if it is another by now.
     ///
-    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     UPDATE_WEBHOOK: UpdateWebhook -> UpdateWebhookReply = "admin/webhooks/update_webhook";
     names { partition: Partition, caller: CallerWords<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
     keys of partition {
@@ -128,7 +128,7 @@ audit entry. Otherwise nothing."
 signature! {
     /// Removes a subscription with its secrets. What is queued for it fails when it is picked up.
     ///
-    /// watched: a version and a union of thresholds, empty unless every partition must learn of them.
+    /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     DELETE_WEBHOOK: DeleteWebhook -> DeleteWebhookReply = "admin/webhooks/delete_webhook", flags "allow-oom";
     names { partition: Partition, caller: CallerWords<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
     keys of partition {
@@ -169,10 +169,10 @@ signature! {
     writes "On counted: the count."
 }
 
-/// How the owner of a subscription stands.
+/// Whether the owner of a subscription can change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerState {
-    /// Nothing stands against a change.
+    /// It can.
     Open,
     /// A change is refused for this.
     Refused(AdminRefusal),

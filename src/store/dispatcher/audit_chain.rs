@@ -13,7 +13,7 @@ signature! {
     /// Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of each
     /// the hash of the entry before it. When all of the chain is sealed, its name leaves the list of those to be sealed.
     ///
-    /// left: how many entries are not sealed yet. passed: somebody else has sealed meanwhile. Without seals only the list is
+    /// left: how many entries are not sealed yet. passed: another dispatcher has sealed meanwhile. Without seals only the list is
     /// corrected.
     SEAL: Seal -> SealReply = "dispatcher/seal", flags "allow-oom";
     names { partition: Partition }
@@ -94,7 +94,7 @@ pub enum Sealed {
         /// Entries that are not sealed yet.
         left: i64,
     },
-    /// Somebody else has sealed meanwhile; nothing was written.
+    /// Another dispatcher has sealed meanwhile; nothing was written.
     Passed,
     /// The caller's lease is over.
     Fenced,

@@ -73,7 +73,7 @@ impl Store {
     }
 }
 
-/// The entries of a reply. Bytes that are no text are replaced: an entry that somebody else wrote must not hide the others.
+/// The entries of a reply. Bytes that are no text are replaced: an entry of another writer must not hide the others.
 fn entries(reply: Value) -> Vec<StoredEntry> {
     let read: Vec<(String, Vec<Vec<u8>>)> = redis::from_redis_value(reply).unwrap_or_default();
     let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! `auth_failed.lua`: tells of refused API keys.
+//! `auth_failed.lua`: emits the events of refused API keys.
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
@@ -10,7 +10,7 @@ use crate::store::{Lane, Lease, Store, StoreError};
 signature! {
     /// Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
     /// failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
-    /// has a fencing token and no failures to add. The event tells the first failure that it counts.
+    /// has a fencing token and no failures to add. The event describes the first failure that it counts.
     AUTH_FAILED: AuthFailed -> AuthFailedReply = "dispatcher/auth_failed", flags "allow-oom";
     names { partition: Partition, key_id: &'a str }
     keys of partition {
@@ -39,7 +39,7 @@ signature! {
 /// In a key's place: all that are nobody's.
 const UNKNOWN: &str = "unknown";
 
-/// Whose failures are told together.
+/// Whose failures share an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A key that has a record.
@@ -49,11 +49,11 @@ pub enum Subject {
         /// The key.
         key_id: KeyId,
     },
-    /// All keys without one. They are told in the first partition, whichever they name: a client could name them all.
+    /// All keys without one. Their events are in the first partition, whichever they name: a client could name them all.
     Unknown,
 }
 
-/// Failures that are told at once.
+/// Failures of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failures {
     /// How many.

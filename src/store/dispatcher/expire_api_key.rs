@@ -1,4 +1,4 @@
-//! `expire_api_key.lua`: tells of API keys whose time is over.
+//! `expire_api_key.lua`: emits the expiry of API keys.
 
 use super::poll::Due;
 use crate::domain::api_key::secret::KeyId;
@@ -31,7 +31,7 @@ signature! {
 }
 
 impl Store {
-    /// The API keys of each partition whose time is over first and has not been told, at most `rows`; `None` where the
+    /// The API keys of each partition whose expiry is pending, earliest first, at most `rows`; `None` where the
     /// node is out of reach.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Store {
         self.poll(keys, rows).await
     }
 
-    /// Tells of one, if it is still to be told. `member` is `<tenant>:<key_id>`.
+    /// Emits the expiry of one, if it is still pending. `member` is `<tenant>:<key_id>`.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.

@@ -7,8 +7,8 @@ use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError};
 
 signature! {
-    /// Records that a dispatcher is alive, and answers who is, in the order of their times. A dispatcher that stays silent drops
-    /// out by itself.
+    /// Records that a dispatcher is alive, and returns all that are, in the order of their times. A silent dispatcher drops out
+    /// by itself.
     HEARTBEAT: Heartbeat -> HeartbeatReply = "dispatcher/heartbeat", flags "allow-oom";
     keys of directory { write dispatchers(); }
     args {
@@ -25,7 +25,7 @@ signature! {
     /// Makes one dispatcher the owner of a partition for a while, or renews its lease.
     ///
     /// A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new owner:
-    /// whoever writes under the lease presents it, so that a former owner that wakes up late is refused (fencing).
+    /// a script that writes under the lease compares it, so that a former owner that wakes up late is refused (fencing).
     LEASE: LeaseCall -> LeaseReply = "dispatcher/lease", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write lease(); }
@@ -36,7 +36,7 @@ signature! {
         action: &'a str,
         /// Dispatchers, blanks between.
         alive: &'a str,
-        /// A lease that was renewed within it stands: its owner may have just started.
+        /// A lease that was renewed within it stays: its owner may have just started.
         young_ms: i64,
     }
     replies {
@@ -54,7 +54,7 @@ pub struct Lease {
     pub token: i64,
 }
 
-/// What became of an attempt to take or renew a lease.
+/// The outcome of an attempt to take or renew a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// It is the caller's for the duration that was asked for.
@@ -64,7 +64,7 @@ pub enum Taken {
 }
 
 impl Store {
-    /// Records that `dispatcher` is alive for another `duration`, and answers who is, in order.
+    /// Records that `dispatcher` is alive for another `duration`, and returns all that are, in order.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -106,10 +106,10 @@ impl Store {
 
     /// Takes or renews the leases of `partitions` for `owner`, one of the dispatchers `alive`, in one pipeline per node.
     /// The lease of one that has been silent for `alive_for`, and so is not among them, counts as lapsed. `None` where Redis
-    /// gave no answer.
+    /// did not answer.
     ///
     /// # Errors
-    /// [`StoreError`] when nothing could be asked at all, or an answer is not understood.
+    /// [`StoreError`] when nothing could be asked at all, or a reply cannot be read.
     pub async fn take_leases(
         &self,
         owner: &str,

@@ -1,4 +1,4 @@
-//! The outboxes of partitions: pointers to what their event logs were given, for whoever follows them.
+//! The outboxes of partitions: pointers into their event logs, for the views.
 
 use redis::{Cmd, Value};
 

@@ -1,4 +1,4 @@
-//! Rollups: refusals cost the caller nothing, so above a rate they are only counted, and one fact per minute tells how many.
+//! Rollups: refusals cost the caller nothing, so above a rate they are only counted, and one event per minute says how many.
 //! Where no later refusal emits it, the dispatcher does.
 
 use super::auth_failed::Subject;

@@ -22,7 +22,7 @@ signature! {
     /// neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
     /// written. Adding a row again changes nothing. A cursor that is no id counts as none.
     ///
-    /// Raises where a key of another type stands in the place of an index.
+    /// Raises where the key of an index has another type.
     INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view";
     keys of views { write cursors: view_cursors(); }
     each { write indexes: view_rows | view_rows_of_kind | view_ids | denials_of_minute }
@@ -41,7 +41,7 @@ signature! {
 signature! {
     /// Records how far some partitions are in a view over all tenants. What was further stays.
     ///
-    /// A partition stands under one time only. Dispatchers report one time for all partitions that they have followed to the end,
+    /// A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,
     /// so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no time.
     SET_WATERMARKS: SetWatermarks -> SetWatermarksReply = "dispatcher/set_watermarks";
     names { view: &'a str }
@@ -139,11 +139,11 @@ pub struct NewRow {
     pub kinds: Vec<String>,
     /// Ids that it can be asked for by, as [`id_digest`] writes them.
     pub ids: Vec<String>,
-    /// The denials that it tells of, which are counted by the minute, once however often the row is added.
+    /// Its denials, which are counted by the minute, once however often the row is added.
     pub denials: Option<Denials>,
 }
 
-/// Denials of reservations that one event tells of.
+/// Denials of reservations in one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denials {
     /// Why.
@@ -283,7 +283,7 @@ impl Store {
     }
 }
 
-/// Each time and the partitions that it is told of, a bit each in hexadecimal digits.
+/// Each time and its partitions, a bit each in hexadecimal digits.
 fn sets_of(reached: &[(Partition, i64)]) -> Vec<(i64, String)> {
     const DIGITS: usize = Partition::COUNT as usize / 4;
     let mut sets: BTreeMap<i64, [u8; DIGITS]> = BTreeMap::new();
@@ -331,7 +331,7 @@ impl<'a> IndexCall<'a> {
                 let number = self.number_of(index, ends_ms);
                 indexed.push((number, new.at_ms.to_string(), member.clone()));
             }
-            // Behind a row of the same event, which tells whether they were counted before.
+            // Behind a row of the same event, which shows whether they were counted before.
             if let Some(denials) = &new.denials {
                 let minute_ms = new.at_ms - new.at_ms.rem_euclid(60_000);
                 let key = keys.denials_of_minute(minute_ms);

@@ -1,4 +1,4 @@
-//! Values of the domain as scripts answer them.
+//! Values of the domain in replies.
 
 use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;

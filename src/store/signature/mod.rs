@@ -35,7 +35,7 @@
 //! }
 //! ```
 //!
-//! It stands for:
+//! It makes:
 //!
 //! ```ignore
 //! pub static END: Signature = Signature { script: Script::new("fixture/end", include_str!(…), FRAGMENTS, true), … };
@@ -89,8 +89,8 @@
 //!   field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
 //!   `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
-//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day that the script tells
-//!   when it answers `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
+//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day of the
+//!   script's clock when it answers `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
 //!   stands for the stored words of the first outcome.

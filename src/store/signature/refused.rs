@@ -1,4 +1,4 @@
-//! The words that many scripts answer with when they do not do what they are for.
+//! The words of refusals, which many scripts share.
 
 use super::{Signature, Word};
 use crate::domain::amount::Unit;

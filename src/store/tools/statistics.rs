@@ -1,4 +1,4 @@
-//! What Redis has counted about its own work: for benchmarks, and for whoever looks for what is slow.
+//! What Redis has counted about its own work: for benchmarks, and to find what is slow.
 
 use std::collections::BTreeMap;
 
