@@ -12,7 +12,7 @@ use tracing::{error, info};
 use super::due::{DueRows, partitions};
 use super::workers::{LeaseWorker, Next};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
-use crate::store::admin::bulk::{BulkPlace, BulkState};
+use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
 use crate::store::{Lease, Store, StoreError};
 
 /// Actions examined in each partition in one pass.
@@ -94,7 +94,9 @@ impl BulkActions {
                             error = %failure, retry_in_ms = RETRY_AFTER.as_millis() as u64,
                             "cannot resume the bulk action `{member}`; it is retried: {failure}"
                         );
-                        self.store.renew_bulk(&place, RETRY_AFTER).await?;
+                        self.store
+                            .claim_bulk(&place, BulkMode::Renew, RETRY_AFTER)
+                            .await?;
                     }
                 }
             }
@@ -103,7 +105,11 @@ impl BulkActions {
     }
 
     async fn resume(&self, place: &BulkPlace) -> Result<Option<BulkProgress>, StoreError> {
-        match self.store.resume_bulk(place, LEASE).await? {
+        match self
+            .store
+            .claim_bulk(place, BulkMode::Resume, LEASE)
+            .await?
+        {
             BulkState::Mine(claim) => {
                 let mut runner = Runner::new(self.store.clone(), *claim);
                 runner.run(ACTION_LIMIT).await.map(Some)
@@ -111,7 +117,9 @@ impl BulkActions {
             BulkState::Unreadable(damage) => {
                 let member = place.member();
                 error!(error = %damage, "the bulk action `{member}` cannot be read: {damage}");
-                self.store.renew_bulk(place, RETRY_AFTER).await?;
+                self.store
+                    .claim_bulk(place, BulkMode::Renew, RETRY_AFTER)
+                    .await?;
                 Ok(None)
             }
             _ => Ok(None),

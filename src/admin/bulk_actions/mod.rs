@@ -24,7 +24,7 @@ use crate::domain::tenant::NO_TENANT;
 use crate::domain::tenant::record::Tenant;
 use crate::domain::webhook::{Owner, Subscription};
 use crate::listing::each;
-use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkPlace, BulkState};
+use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode, BulkPlace, BulkState};
 
 /// How long a request waits for another under the same idempotency key.
 const WAIT: Duration = Duration::from_secs(5);
@@ -178,7 +178,9 @@ impl Admin {
             gone_row: bulk_request.gone_row.to_owned(),
             rows,
         };
-        let begun = self.store.begin_bulk(&place, payload_hash, &bulk, LEASE);
+        let begun = self
+            .store
+            .claim_bulk(&place, BulkMode::Begin(payload_hash, &bulk), LEASE);
         if let Some(response) = self.after(begun.await?).await? {
             return Ok(response);
         }
@@ -197,7 +199,10 @@ impl Admin {
         until: Instant,
     ) -> Result<Option<BulkAnswer>, AdminError> {
         loop {
-            let found = self.store.look_for_bulk(place, payload_hash, LEASE).await?;
+            let found = self
+                .store
+                .claim_bulk(place, BulkMode::Look(payload_hash), LEASE)
+                .await?;
             match found {
                 BulkState::None => return Ok(None),
                 BulkState::Busy if Instant::now() < until => sleep(POLL).await,

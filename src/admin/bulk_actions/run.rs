@@ -16,7 +16,7 @@ use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::Owner;
-use crate::store::admin::bulk::{BulkAnswer, BulkClaim};
+use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode};
 use crate::store::{Store, StoreError};
 
 /// How long a request works on the action that it began.
@@ -92,7 +92,7 @@ impl Runner {
         loop {
             if self.is_over() && !self.left.is_empty() {
                 self.store
-                    .renew_bulk(&self.claim.place, Duration::ZERO)
+                    .claim_bulk(&self.claim.place, BulkMode::Renew, Duration::ZERO)
                     .await?;
                 return Ok(BulkProgress::Paused);
             }
@@ -132,7 +132,7 @@ impl Runner {
                 false => Duration::ZERO,
             };
             self.store
-                .renew_bulk(&self.claim.place, LEASE + time)
+                .claim_bulk(&self.claim.place, BulkMode::Renew, LEASE + time)
                 .await?;
             self.renewed = Instant::now();
         }

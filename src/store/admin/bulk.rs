@@ -25,7 +25,7 @@ signature! {
         member: String,
         /// '' for a worker.
         payload_hash: &'a str,
-        lease_ms: i64,
+        lease_ms: Duration,
         /// Names and values of a new claim.
         fields: Vec<Pair>,
     }
@@ -55,7 +55,7 @@ signature! {
         /// Whether a close has not ended.
         in_progress: bool,
         /// For so long the response is kept.
-        keep_ms: i64,
+        keep_ms: Duration,
         /// Names and values of the audit entry, except how long it took.
         audit: &'a [Pair],
     }
@@ -134,80 +134,39 @@ pub enum BulkState {
 }
 
 /// What a claim is asked for.
-#[derive(Clone, Copy)]
-enum Mode<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum BulkMode<'a> {
+    /// How the action of a request with this payload hash stands; takes the lease if nobody has it.
     Look(&'a str),
+    /// To begin the action, unless that is done.
     Begin(&'a str, &'a Bulk),
+    /// The lease of an action that nobody has, whatever its request.
     Resume,
+    /// To move the end of the caller's lease; with nothing left of it, others resume at once.
     Renew,
 }
 
 impl Store {
-    /// How a bulk action stands; takes the lease if nobody has it.
+    /// Asks for the claim of a bulk action.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn look_for_bulk(
+    pub async fn claim_bulk(
         &self,
         place: &BulkPlace,
-        payload_hash: &str,
-        lease: Duration,
-    ) -> Result<BulkState, StoreError> {
-        self.claim_bulk(place, Mode::Look(payload_hash), lease)
-            .await
-    }
-
-    /// Claims a bulk action, unless somebody has.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn begin_bulk(
-        &self,
-        place: &BulkPlace,
-        payload_hash: &str,
-        bulk: &Bulk,
-        lease: Duration,
-    ) -> Result<BulkState, StoreError> {
-        self.claim_bulk(place, Mode::Begin(payload_hash, bulk), lease)
-            .await
-    }
-
-    /// Takes the lease of a bulk action that nobody has, whatever its request.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn resume_bulk(
-        &self,
-        place: &BulkPlace,
-        lease: Duration,
-    ) -> Result<BulkState, StoreError> {
-        self.claim_bulk(place, Mode::Resume, lease).await
-    }
-
-    /// Moves the end of the caller's lease; with nothing left of it, others go on at once.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn renew_bulk(&self, place: &BulkPlace, lease: Duration) -> Result<(), StoreError> {
-        self.claim_bulk(place, Mode::Renew, lease).await.map(drop)
-    }
-
-    async fn claim_bulk(
-        &self,
-        place: &BulkPlace,
-        mode: Mode<'_>,
+        mode: BulkMode<'_>,
         lease: Duration,
     ) -> Result<BulkState, StoreError> {
         let (word, payload_hash, fields) = match mode {
-            Mode::Look(payload_hash) => ("look", payload_hash, Vec::new()),
-            Mode::Begin(payload_hash, bulk) => {
+            BulkMode::Look(payload_hash) => ("look", payload_hash, Vec::new()),
+            BulkMode::Begin(payload_hash, bulk) => {
                 let id: [u8; 16] = rand::random();
                 let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
                 let fields = std::iter::once(("id", id)).chain(bulk.fields());
                 ("begin", payload_hash, fields.collect())
             }
-            Mode::Resume => ("resume", "", Vec::new()),
-            Mode::Renew => ("renew", "", Vec::new()),
+            BulkMode::Resume => ("resume", "", Vec::new()),
+            BulkMode::Renew => ("renew", "", Vec::new()),
         };
         let call = BulkClaimCall {
             partition: place.partition,
@@ -216,7 +175,7 @@ impl Store {
             mode: word,
             member: place.member(),
             payload_hash,
-            lease_ms: i64::try_from(lease.as_millis()).unwrap_or(i64::MAX),
+            lease_ms: lease,
             fields,
         };
         Ok(match self.run_on(Lane::Background, &call).await? {
@@ -257,7 +216,7 @@ impl Store {
             tenant: claim.bulk.audit_tenant.as_str(),
             response: &given.body,
             in_progress: given.in_progress,
-            keep_ms: i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX),
+            keep_ms: KEEP,
             audit,
         };
         Ok(match self.outcome(&call).await? {

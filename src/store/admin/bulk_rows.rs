@@ -61,7 +61,7 @@ signature! {
         correlation_id: String,
         close_correlation_id: String,
         /// For so long the action itself works on a close, then others may.
-        request_part_ms: i64,
+        request_part_ms: Duration,
     }
     replies { clock, done: Done { outcomes: Vec<Outcome> } }
     writes "On done: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is \
@@ -202,10 +202,9 @@ impl Store {
             context: &claim.bulk.cause,
             correlation_id: claim.bulk.correlation_id(),
             close_correlation_id: claim.bulk.close_correlation_id(tenant),
-            request_part_ms: i64::try_from(request_part.as_millis()).unwrap_or(i64::MAX),
+            request_part_ms: request_part,
         };
-        let BulkTenantReply::Done { outcomes } =
-            self.outcome_on(Lane::Background, &call).await?;
+        let BulkTenantReply::Done { outcomes } = self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 
@@ -238,8 +237,7 @@ impl Store {
             gone: &claim.bulk.gone_row,
             rows,
         };
-        let BulkWebhooksReply::Done { outcomes } =
-            self.outcome_on(Lane::Background, &call).await?;
+        let BulkWebhooksReply::Done { outcomes } = self.outcome_on(Lane::Background, &call).await?;
         Ok(outcomes)
     }
 

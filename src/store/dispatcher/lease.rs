@@ -13,7 +13,7 @@ signature! {
     keys of directory { write dispatchers(); }
     args {
         dispatcher: &'a str,
-        duration_ms: i64,
+        duration_ms: Duration,
         /// stay or leave.
         action: &'a str,
     }
@@ -31,13 +31,13 @@ signature! {
     keys of partition { write lease(); }
     args {
         owner: &'a str,
-        duration_ms: i64,
+        duration_ms: Duration,
         /// take or release.
         action: &'a str,
         /// Dispatchers, blanks between.
         alive: &'a str,
         /// A lease that was renewed within it stays: its owner may have just started.
-        young_ms: i64,
+        young_ms: Duration,
     }
     replies {
         held: Held { now_ms: i64, until_ms: i64 }, leased: Leased { token: i64, now_ms: i64 }, released: Released,
@@ -94,7 +94,7 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let call = Heartbeat {
             dispatcher,
-            duration_ms: duration.as_millis() as i64,
+            duration_ms: duration,
             action,
         };
         let HeartbeatReply::Alive {
@@ -122,10 +122,10 @@ impl Store {
         let call = |partition: &Partition| LeaseCall {
             partition: *partition,
             owner,
-            duration_ms: duration.as_millis() as i64,
+            duration_ms: duration,
             action: "take",
             alive: &alive,
-            young_ms: alive_for.as_millis() as i64 / 2,
+            young_ms: alive_for / 2,
         };
         let calls: Vec<_> = partitions.iter().map(call).collect();
         let mut taken = Vec::with_capacity(partitions.len());
@@ -154,10 +154,10 @@ impl Store {
         let call = |partition: &Partition| LeaseCall {
             partition: *partition,
             owner,
-            duration_ms: 0,
+            duration_ms: Duration::ZERO,
             action: "release",
             alive: "",
-            young_ms: 0,
+            young_ms: Duration::ZERO,
         };
         let calls: Vec<_> = partitions.iter().map(call).collect();
         self.run_each(&calls).await.map(drop)

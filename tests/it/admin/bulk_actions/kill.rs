@@ -12,7 +12,7 @@ use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
 use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
-use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
+use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
 use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Keys, Lease, RedisOptions, Store, StoreMetrics};
 use prometheus::Registry;
@@ -81,7 +81,9 @@ pub(crate) async fn begun(
     hash: &str,
     bulk: &Bulk,
 ) -> BulkClaim {
-    let begun = fixture.store.begin_bulk(place, hash, bulk, Duration::ZERO);
+    let begun = fixture
+        .store
+        .claim_bulk(place, BulkMode::Begin(hash, bulk), Duration::ZERO);
     match begun.await {
         Ok(BulkState::Mine(claim)) => *claim,
         other => panic!("{other:?}"),

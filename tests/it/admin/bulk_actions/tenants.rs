@@ -3,7 +3,7 @@
 use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, TenantAction};
 use budget_authority::domain::ids::Partition;
-use budget_authority::store::admin::bulk::{BulkClaim, BulkPlace, BulkState};
+use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -258,7 +258,7 @@ async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) ->
     };
     match fixture
         .store
-        .begin_bulk(&place, "h", &bulk, Duration::ZERO)
+        .claim_bulk(&place, BulkMode::Begin("h", &bulk), Duration::ZERO)
         .await
     {
         Ok(BulkState::Mine(claim)) => *claim,

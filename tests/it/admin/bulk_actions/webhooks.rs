@@ -234,7 +234,7 @@ async fn filters_find_status_type_and_text() {
 async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
     use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
     use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
-    use budget_authority::store::admin::bulk::{BulkPlace, BulkState};
+    use budget_authority::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
     use std::time::Duration;
 
     let app = hooked().await;
@@ -261,7 +261,7 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
         let begun = app
             .admin_fixture()
             .store
-            .begin_bulk(&place, "h", &bulk, Duration::ZERO)
+            .claim_bulk(&place, BulkMode::Begin("h", &bulk), Duration::ZERO)
             .await;
         let Ok(BulkState::Mine(claim)) = begun else {
             panic!("no claim");
