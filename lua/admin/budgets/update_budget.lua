@@ -55,7 +55,7 @@ local ledger_id = budget and redis.call('HGET', budget_key, 'ledger_id')
 local debt, limit = budget and int64(budget.debt), budget and int64(budget.limit)
 if not (budget and ledger_id and debt and limit) then return {'corrupt', budget_key} end
 if budget.status == 'CLOSED' then return {'budget_closed'} end
-local set, removed, changed = record_changes(budget_key, changes_from, changes_to)
+local set, removed, changed = record_changes(budget_key, ARGV, changes_from, changes_to)
 if overdraft_limit ~= '' then
   limit = int64(overdraft_limit)
   if overdraft_limit ~= budget.limit then changed[#changed + 1] = 'overdraft_limit' end

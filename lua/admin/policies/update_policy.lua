@@ -62,7 +62,7 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == '') then return {tenant_refused} end
 local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
 if named and named ~= policy_id then return {'duplicate_policy'} end
-local set, removed, changed = record_changes(policy, changes_from, changes_to)
+local set, removed, changed = record_changes(policy, ARGV, changes_from, changes_to)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.

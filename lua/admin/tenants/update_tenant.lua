@@ -61,7 +61,7 @@ local refused, settings = tenant_refusal(tenant_key)
 if refused == 'tenant_unreadable' then return {refused} end
 local status = settings[TENANT_STATUS]
 if status == 'CLOSED' and wanted ~= '' and wanted ~= 'CLOSED' then return {'leaving_closed'} end
-local set, removed, changed = record_changes(tenant_key, changes_from, changes_to)
+local set, removed, changed = record_changes(tenant_key, ARGV, changes_from, changes_to)
 set[#set + 1], set[#set + 2] = 'updated_at_ms', now
 local of_settings = true
 for _, member in ipairs(changed) do of_settings = of_settings and SETTINGS[member] end

@@ -1,5 +1,5 @@
 --[[
-record_changes: what a request changes of a record. ARGV from..to holds, of each change, a member of the request, the field
+record_changes: what a request changes of a record. args from..to holds, of each change, a member of the request, the field
 of the record, then = and the value, or '' to remove the field. Returns what HSET takes, what HDEL takes, and the names of the
 members that change. A field that is sent as it is stored is no change.
 ]]
@@ -7,7 +7,7 @@ members that change. A field that is sent as it is stored is no change.
 local function record_changes(key, args, from, to)
   local set, removed, changed = {}, {}, {}
   for i = from, to, 3 do
-    local member, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+    local member, field, value = args[i], args[i + 1], args[i + 2]
     value = value ~= '' and value:sub(2)
     if redis.call('HGET', key, field) ~= value then
       if value then set[#set + 1], set[#set + 2] = field, value else removed[#removed + 1] = field end
