@@ -85,7 +85,7 @@ operations! {
         LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::get;
         FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::fund;
         FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::freeze;
-        UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::unfreeze;
+        UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::freeze::unfreeze;
         BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets;
         ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::list;
         CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::create;
@@ -107,7 +107,7 @@ operations! {
         GetWebhookSecurityConfig    GET    "/v1/admin/config/webhook-security"                admin                       webhooks::security::get;
         UpdateWebhookSecurityConfig PUT    "/v1/admin/config/webhook-security"                admin                       webhooks::security::update;
         ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::list_own;
-        CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::create_own;
+        CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::create::own;
         GetTenantWebhook            GET    "/v1/webhooks/{subscription_id}"                   both(WebhooksRead)          webhooks::get;
         UpdateTenantWebhook         PATCH  "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::update;
         DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::delete;

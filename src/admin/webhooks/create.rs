@@ -103,7 +103,7 @@ impl Webhooks {
                 ("status", "201".to_owned()),
                 ("metadata.url", settings.url.clone()),
             ]);
-            push_actor(&mut audit, request);
+            push_actor(&mut audit, request.cause);
             let parts = Parts::of(request, operation, audit);
             let watched = millionths(&as_made(owner, &id, settings));
             let mut fields = fields(settings, &watched);

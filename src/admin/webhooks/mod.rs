@@ -24,7 +24,7 @@ pub use test::WebhookTestResponse;
 use super::audit::entry;
 use super::{AdminError, Parts, Request, refuse};
 use crate::domain::caller::Caller;
-use crate::domain::cause::Actor;
+use crate::domain::cause::{Actor, Cause};
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
@@ -136,7 +136,7 @@ impl Webhooks {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let mut audit = entry(request.cause, operation, "webhook", id.as_str());
         audit.push(("status", "204".to_owned()));
-        push_actor(&mut audit, request);
+        push_actor(&mut audit, request.cause);
         let parts = Parts::of(request, operation, audit);
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
@@ -322,9 +322,9 @@ fn about(owner: &Owner) -> impl Fn(AdminError) -> WebhookError {
 }
 
 /// Operations that tenants have too tell who acted.
-fn push_actor(audit: &mut Pairs, request: &Request<'_>) {
-    if !matches!(request.cause.actor, Actor::Admin) {
-        let actor = request.cause.actor.as_str().to_owned();
+fn push_actor(audit: &mut Pairs, cause: &Cause) {
+    if !matches!(cause.actor, Actor::Admin) {
+        let actor = cause.actor.as_str().to_owned();
         audit.push(("metadata.actor_type", actor));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{Opened, Read, WebhookError, Webhooks, about, push_actor, refused};
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, Request, refuse};
+use crate::admin::{AdminError, refuse};
 use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventTypeName;
 use crate::domain::ids::Partition;
@@ -57,7 +58,7 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         replay: &Replay,
-        request: &Request<'_>,
+        cause: &Cause,
     ) -> Result<Replayed, WebhookError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
@@ -69,7 +70,7 @@ impl Webhooks {
         }
         // What is paused gets nothing, replays included.
         if opened.subscription.status != WebhookStatus::Active {
-            return self.queue(&opened, None, &[], request).await.map_err(told);
+            return self.queue(&opened, None, &[], cause).await.map_err(told);
         }
         let token = format!("{:032x}", rand::random::<u128>());
         let claim = BeginReplay {
@@ -81,7 +82,7 @@ impl Webhooks {
         self.store.admin(&claim).await.map_err(&told)?;
         let queued = async {
             let events = self.chosen(&opened.subscription, replay).await?;
-            self.queue(&opened, Some(&token), &events, request).await
+            self.queue(&opened, Some(&token), &events, cause).await
         };
         let queued = queued.await;
         if queued.is_err() {
@@ -95,18 +96,18 @@ impl Webhooks {
         opened: &Opened,
         token: Option<&str>,
         event_ids: &[String],
-        request: &Request<'_>,
+        cause: &Cause,
     ) -> Result<Replayed, AdminError> {
         let subscription = &opened.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
-        let mut audit: Pairs = entry(request.cause, "replayEvents", "webhook", id.as_str());
+        let mut audit: Pairs = entry(cause, "replayEvents", "webhook", id.as_str());
         audit.extend([
             ("status", "202".to_owned()),
             ("metadata.replay_id", replay_id.to_string()),
             ("metadata.events_queued", event_ids.len().to_string()),
         ]);
-        push_actor(&mut audit, request);
+        push_actor(&mut audit, cause);
         let call = QueueReplay {
             partition: subscription.owner.partition(),
             owner: subscription.owner.as_str(),
@@ -114,7 +115,7 @@ impl Webhooks {
             token,
             replay_id: replay_id.as_str(),
             keep_ms: KEEP_MS,
-            context: &request.cause.lines(),
+            context: &cause.lines(),
             event_ids: Counted(event_ids),
             audit: &audit,
         };

@@ -2,7 +2,8 @@
 
 use super::Webhooks;
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, Request, refuse};
+use crate::admin::{AdminError, refuse};
+use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::refusal::admin::AdminRefusal;
@@ -81,10 +82,10 @@ impl Webhooks {
     pub async fn put_security(
         &self,
         settings: &WebhookSecurityConfig,
-        request: &Request<'_>,
+        cause: &Cause,
     ) -> Result<(), AdminError> {
         let operation = "updateWebhookSecurityConfig";
-        let mut audit = entry(request.cause, operation, "config", "webhook-security");
+        let mut audit = entry(cause, operation, "config", "webhook-security");
         let ranges = settings.blocked_cidr_ranges.len().to_string();
         let patterns = settings.allowed_url_patterns.len().to_string();
         audit.extend([

@@ -7,8 +7,8 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
 use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, push_actor, refused};
+use crate::admin::AdminError;
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, Request};
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
@@ -59,7 +59,7 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         operation: &'static str,
-        request: &Request<'_>,
+        cause: &Cause,
     ) -> Result<WebhookTestResponse, WebhookError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
@@ -77,9 +77,9 @@ impl Webhooks {
         };
         self.store.admin(&call).await.map_err(&told)?;
         let secrets = self.secrets(&opened).map_err(&told)?;
-        let outcome = self.try_out(&opened, &secrets, request.cause).await;
+        let outcome = self.try_out(&opened, &secrets, cause).await;
         let outcome = outcome.map_err(&told)?;
-        let mut audit = entry(request.cause, operation, "webhook", id.as_str());
+        let mut audit = entry(cause, operation, "webhook", id.as_str());
         audit.push(("status", "200".to_owned()));
         audit.push(("metadata.success", outcome.success.to_string()));
         let metadata = [
@@ -98,7 +98,7 @@ impl Webhooks {
                 .into_iter()
                 .filter_map(|(name, value)| Some((name, value?))),
         );
-        push_actor(&mut audit, request);
+        push_actor(&mut audit, cause);
         let (partition, sentinel) = (owner.partition(), Owner::SYSTEM);
         let booked = self
             .store

@@ -319,6 +319,6 @@ fn audit(
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     audit.extend(told);
-    push_actor(&mut audit, request);
+    push_actor(&mut audit, request.cause);
     audit
 }

@@ -3,21 +3,171 @@
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 
+use crate::admin;
 use crate::api::body::idempotency_key;
 use crate::api::errors::ApiError;
 use crate::api::extract::body_bytes;
+use crate::api::operation::Operation;
 use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::Json;
+use crate::domain::json::{FreeObject, Json};
+use crate::domain::payload_hash::PayloadHash;
 
-/// A valid body.
-pub struct AdminJson<T> {
-    /// The body.
-    pub request: T,
-    /// The same as it was sent, for the digest that tells a replay from another request.
-    pub sent: Json,
+/// A change under an idempotency key: body, target, and what the service needs besides.
+///
+/// Checked in this order: the header of the key, the body, the target, and last a key in the body against the header.
+pub struct Change<T, S = ()> {
+    /// Caller.
+    pub caller: Caller,
+    /// Operation.
+    pub operation: &'static Operation,
+    /// Body.
+    pub body: T,
+    /// What is changed.
+    pub target: S,
+    cause: Cause,
+    idempotency_key: Option<IdempotencyKey>,
+    payload_hash: PayloadHash,
 }
+
+impl<T, S> Change<T, S> {
+    /// What the service needs besides the values.
+    pub fn request(&self) -> admin::Request<'_> {
+        admin::Request {
+            cause: &self.cause,
+            idempotency_key: self.idempotency_key.as_ref(),
+            payload_hash: &self.payload_hash,
+        }
+    }
+}
+
+impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (mut parts, content) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, state).await?;
+        let operation = <&Operation>::from_request_parts(&mut parts, state).await?;
+        let cause = Cause::from_request_parts(&mut parts, state).await?;
+        let mut key = match T::HAS_KEY {
+            true => None,
+            false => idempotency_key(&parts.headers, None)?,
+        };
+        let PathId(id) = PathId::from_request_parts(&mut parts, state).await?;
+        let sent = match T::PRESENCE {
+            Presence::Ignored => Json::Object(Vec::new()),
+            Presence::Required | Presence::Optional => {
+                let bytes = body_bytes(&parts.headers, content, state.body_limits).await?;
+                match T::PRESENCE == Presence::Optional && bytes.trim_ascii().is_empty() {
+                    true => Json::Object(Vec::new()),
+                    false => Json::parse(&bytes)?,
+                }
+            }
+        };
+        let body = T::from_json(sent.clone())?;
+        let query = parts.uri.query().unwrap_or_default();
+        let target = S::read(id, query, &caller)?;
+        body.check()?;
+        if T::HAS_KEY {
+            key = idempotency_key(&parts.headers, body.idempotency_key())?;
+        }
+        let selected = target.selected();
+        let payload_hash = match T::NULL_REMOVES {
+            true => PayloadHash::of_patch_and_target(&sent, &selected),
+            false => PayloadHash::of_body_and_target(&sent, &selected),
+        };
+        drop(selected);
+        Ok(Self {
+            caller,
+            operation,
+            body,
+            target,
+            cause,
+            idempotency_key: key,
+            payload_hash,
+        })
+    }
+}
+
+/// The body of a change.
+pub trait ChangeBody: Read {
+    /// Whether it must be sent.
+    const PRESENCE: Presence = Presence::Required;
+    /// Whether `null` removes a member, so that it is not the same as absent.
+    const NULL_REMOVES: bool = false;
+    /// Whether it has a member for the idempotency key.
+    const HAS_KEY: bool = false;
+
+    /// The member for the idempotency key.
+    fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+        None
+    }
+
+    /// Refuses what its type cannot.
+    ///
+    /// # Errors
+    /// 400.
+    fn check(&self) -> Result<(), ApiError> {
+        Ok(())
+    }
+}
+
+/// Whether a body must be sent. An absent one counts as an empty object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It must.
+    Required,
+    /// It may.
+    Optional,
+    /// The operation has no body; one that is sent is ignored.
+    Ignored,
+}
+
+/// No body: as an empty object.
+pub type NoBody = FreeObject;
+
+impl ChangeBody for NoBody {
+    const PRESENCE: Presence = Presence::Ignored;
+}
+
+/// What a change is applied to.
+pub trait Target: Sized {
+    /// Reads the id in the path and the query string.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    fn read(id: String, query: &str, caller: &Caller) -> Result<Self, ApiError>;
+
+    /// Names and values that tell it from other targets, for the payload hash.
+    fn selected(&self) -> Vec<(&'static str, &str)>;
+}
+
+/// The body alone names what is changed.
+impl Target for () {
+    fn read(_: String, _: &str, _: &Caller) -> Result<Self, ApiError> {
+        Ok(())
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        Vec::new()
+    }
+}
+
+impl Target for PathId {
+    fn read(id: String, _: &str, _: &Caller) -> Result<Self, ApiError> {
+        Ok(Self(id))
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        vec![("id", &self.0)]
+    }
+}
+
+/// A valid body that no idempotency key belongs to.
+pub struct AdminJson<T>(pub T);
 
 impl<T: Read> FromRequest<AppState> for AdminJson<T> {
     type Rejection = ApiError;
@@ -25,38 +175,7 @@ impl<T: Read> FromRequest<AppState> for AdminJson<T> {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        let sent = Json::parse(&bytes)?;
-        let request = T::from_json(sent.clone())?;
-        Ok(Self { request, sent })
-    }
-}
-
-/// A body that may be absent, which counts as an empty object.
-pub struct OptionalAdminJson<T>(pub AdminJson<T>);
-
-impl<T: Read> FromRequest<AppState> for OptionalAdminJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        let sent = match bytes.trim_ascii().is_empty() {
-            true => Json::Object(Vec::new()),
-            false => Json::parse(&bytes)?,
-        };
-        let request = T::from_json(sent.clone())?;
-        Ok(Self(AdminJson { request, sent }))
-    }
-}
-
-/// The idempotency key of the header, if it is sent.
-pub struct IdempotencyKeyHeader(pub Option<IdempotencyKey>);
-
-impl FromRequestParts<AppState> for IdempotencyKeyHeader {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        idempotency_key(&parts.headers, None).map(Self)
+        Ok(Self(T::from_json(Json::parse(&bytes)?)?))
     }
 }
 

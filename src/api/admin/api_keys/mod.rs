@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use crate::admin::AdminError;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::query::Query;
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::api_key::ApiKey;
@@ -69,25 +68,6 @@ impl std::fmt::Debug for ApiKeyCreateResponse {
     }
 }
 
-/// What an operator says beside the id of a key to revoke.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKeyRevokeQuery {
-    /// Why, for the record.
-    pub reason: Option<String>,
-}
-
-impl ApiKeyRevokeQuery {
-    /// Reads the query string.
-    ///
-    /// # Errors
-    /// 400 when the reason is longer than 512 characters.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
-        Ok(Self {
-            reason: Query::parse_admin(query).text("reason", 512)?,
-        })
-    }
-}
-
 /// The tenant of the key that a path names.
 async fn owner_of(state: &AppState, key_id: &str) -> Result<TenantId, ApiError> {
     let context = ErrorContext {
@@ -127,18 +107,5 @@ mod tests {
                 .contains(key.expose())
         );
         assert!(!format!("{response:?}").contains(key.expose()));
-    }
-
-    #[test]
-    fn a_reason_for_revoking_is_bounded() {
-        assert_eq!(
-            ApiKeyRevokeQuery::parse("reason=leaked")
-                .unwrap()
-                .reason
-                .as_deref(),
-            Some("leaked")
-        );
-        assert_eq!(ApiKeyRevokeQuery::parse("reason=%20").unwrap().reason, None);
-        assert!(ApiKeyRevokeQuery::parse(&format!("reason={}", "x".repeat(513))).is_err());
     }
 }

@@ -3,17 +3,15 @@
 use axum::extract::State;
 use serde_json::json;
 
-use super::{ApiKeyRevokeQuery, changed, owner_of};
-use crate::admin::Request;
-use crate::api::admin::extract::{IdempotencyKeyHeader, PathId};
-use crate::api::extract::RawQuery;
+use super::{changed, owner_of};
+use crate::api::admin::extract::{Change, NoBody, Target};
+use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare, parameters};
+use crate::api::query::Query;
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::api_key::ApiKey;
-use crate::domain::cause::Cause;
-use crate::domain::json::Json;
-use crate::domain::payload_hash::PayloadHash;
+use crate::domain::caller::Caller;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(revoke_api_key, "Revokes an API key at once")
@@ -25,25 +23,56 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<ApiKey>(200, "The revoked key.")
         .refuses(&[404, 409]);
 
+/// The key to revoke, and why.
+#[derive(Debug)]
+struct RevokedKey {
+    key_id: String,
+    reason: Option<String>,
+}
+
+impl Target for RevokedKey {
+    fn read(key_id: String, query: &str, _: &Caller) -> Result<Self, ApiError> {
+        Ok(Self {
+            key_id,
+            reason: reason(query)?,
+        })
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        let reason = self.reason.as_deref().map(|reason| ("reason", reason));
+        [("key_id", self.key_id.as_str())]
+            .into_iter()
+            .chain(reason)
+            .collect()
+    }
+}
+
+/// At most 512 characters; a blank reason is none.
+fn reason(query: &str) -> Result<Option<String>, ApiError> {
+    Query::parse_admin(query).text("reason", 512)
+}
+
 async fn revoke_api_key(
     State(state): State<AppState>,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    PathId(key_id): PathId,
-    RawQuery(query): RawQuery,
+    change: Change<NoBody, RevokedKey>,
 ) -> Returns<ApiKey> {
-    let reason = ApiKeyRevokeQuery::parse(&query)?.reason;
-    let owner = owner_of(&state, &key_id).await?;
-    let mut target = vec![("key_id", key_id.as_str())];
-    target.extend(reason.as_deref().map(|reason| ("reason", reason)));
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body_and_target(&Json::Object(Vec::new()), &target),
-    };
+    let RevokedKey { key_id, reason } = &change.target;
+    let owner = owner_of(&state, key_id).await?;
     let revoked = state
         .admin
-        .revoke_api_key(&key_id, &owner, reason.as_deref(), &request)
+        .revoke_api_key(key_id, &owner, reason.as_deref(), &change.request())
         .await;
-    changed(revoked, &key_id, owner)
+    changed(revoked, key_id, owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_for_revoking_is_bounded() {
+        assert_eq!(reason("reason=leaked").unwrap().as_deref(), Some("leaked"));
+        assert_eq!(reason("reason=%20").unwrap(), None);
+        assert!(reason(&format!("reason={}", "x".repeat(513))).is_err());
+    }
 }

@@ -5,8 +5,7 @@ use axum::http::StatusCode;
 
 use super::check_unit;
 use super::requests::read_scope;
-use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
+use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
@@ -14,10 +13,7 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
-use crate::domain::caller::Caller;
-use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::domain::payload_hash::PayloadHash;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(create_budget, "Creates a budget at a scope")
@@ -26,25 +22,19 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<BudgetLedger>(201, "The new budget.")
         .refuses(&[409]);
 
+impl ChangeBody for BudgetCreateRequest {}
+
 async fn create_budget(
     State(state): State<AppState>,
-    caller: Caller,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    body: AdminJson<BudgetCreateRequest>,
+    change: Change<BudgetCreateRequest>,
 ) -> Returns<BudgetLedger> {
-    let new = body.request;
-    check_units(&new)?;
+    let (caller, new) = (&change.caller, &change.body);
+    check_units(new)?;
     let scope = read_scope(&new.scope)?;
-    let tenant = target_tenant(&caller, new.tenant_id.as_deref());
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
+    let tenant = target_tenant(caller, new.tenant_id.as_deref());
     let created = state
         .admin
-        .create_budget(&caller, &new, &scope, &request)
+        .create_budget(caller, new, &scope, &change.request())
         .await;
     let named = new.tenant_id.as_deref().unwrap_or_default();
     let context = ErrorContext {

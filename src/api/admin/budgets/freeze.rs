@@ -1,17 +1,15 @@
-//! Freezes a budget.
+//! Freezes a budget, or ends that.
 
 use axum::extract::State;
 
-use super::update::{changed, payload_hash};
-use super::{BudgetTarget, target_parameters};
-use crate::admin::Request;
-use crate::api::admin::extract::{IdempotencyKeyHeader, OptionalAdminJson};
-use crate::api::extract::RawQuery;
+use super::BudgetTarget;
+use super::target_parameters;
+use super::update::changed;
+use crate::api::admin::extract::{Change, ChangeBody, Presence};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::Returns;
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::json::FreeObject;
 
@@ -26,6 +24,10 @@ object! {
     }
 }
 
+impl ChangeBody for BudgetStatusTransitionRequest {
+    const PRESENCE: Presence = Presence::Optional;
+}
+
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     freeze_budget,
     "Freezes a budget: nothing new is reserved, charged by an event, or funded"
@@ -36,35 +38,44 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<BudgetLedger>(200, "The frozen budget.")
 .refuses(&[404, 409]);
 
-async fn freeze_budget(
-    state: State<AppState>,
-    cause: Cause,
-    key: IdempotencyKeyHeader,
-    query: RawQuery,
-    body: OptionalAdminJson<BudgetStatusTransitionRequest>,
-) -> Returns<BudgetLedger> {
-    change_status(true, state, cause, key, query, body).await
+/// The other way.
+pub mod unfreeze {
+    use super::*;
+
+    pub(in crate::api) const DECLARATION: Declaration =
+        declare!(unfreeze_budget, "Ends the freeze of a budget")
+            .query(target_parameters)
+            .idempotent()
+            .may_take::<BudgetStatusTransitionRequest>()
+            .returns::<BudgetLedger>(200, "The budget as it is now.")
+            .refuses(&[404, 409]);
 }
 
-/// Freezes a budget, or ends that.
-pub(super) async fn change_status(
+type StatusChange = Change<BudgetStatusTransitionRequest, BudgetTarget>;
+
+async fn freeze_budget(state: State<AppState>, change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(true, state, change).await
+}
+
+async fn unfreeze_budget(state: State<AppState>, change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(false, state, change).await
+}
+
+async fn change_status(
     frozen: bool,
     State(state): State<AppState>,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    RawQuery(query): RawQuery,
-    OptionalAdminJson(body): OptionalAdminJson<BudgetStatusTransitionRequest>,
+    change: StatusChange,
 ) -> Returns<BudgetLedger> {
-    let target = BudgetTarget::parse(&query)?;
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &payload_hash(&body.sent, &target),
-    };
-    let reason = body.request.reason.as_deref();
+    let (target, reason) = (&change.target, change.body.reason.as_deref());
     let done = state
         .admin
-        .freeze_budget(&target.scope, target.unit, frozen, reason, &request)
+        .freeze_budget(
+            &target.scope,
+            target.unit,
+            frozen,
+            reason,
+            &change.request(),
+        )
         .await;
-    changed(done, &target)
+    changed(done, target)
 }

@@ -6,11 +6,10 @@ pub mod fund;
 pub mod get;
 pub mod list;
 mod requests;
-pub mod unfreeze;
 pub mod update;
 
 pub(super) use requests::check_unit;
-pub use requests::{BudgetFundingRequest, BudgetTarget};
+pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
 
 use serde_json::json;
 

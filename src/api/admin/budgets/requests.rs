@@ -3,10 +3,13 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
+use crate::api::admin::extract::{ChangeBody, Target};
+use crate::api::admin::target_tenant_as_sent;
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
+use crate::domain::caller::Caller;
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
@@ -77,6 +80,50 @@ impl BudgetTarget {
             scope: read_scope(scope)?,
             tenant_id: query.get("tenant_id")?.map(str::to_owned),
         })
+    }
+}
+
+impl Target for BudgetTarget {
+    fn read(_: String, query: &str, _: &Caller) -> Result<Self, ApiError> {
+        Self::parse(query)
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        vec![
+            ("scope", self.scope.path().as_str()),
+            ("unit", self.unit.as_str()),
+        ]
+    }
+}
+
+/// The budget to fund, and its owner as the request names it.
+#[derive(Debug)]
+pub struct FundingTarget {
+    /// The budget.
+    pub budget: BudgetTarget,
+    /// The caller's tenant; for the admin key the one that the query names.
+    pub tenant: String,
+}
+
+impl Target for FundingTarget {
+    fn read(_: String, query: &str, caller: &Caller) -> Result<Self, ApiError> {
+        let budget = BudgetTarget::parse(query)?;
+        let tenant = target_tenant_as_sent(caller, budget.tenant_id.as_deref()).to_owned();
+        Ok(Self { budget, tenant })
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        let mut selected = self.budget.selected();
+        selected.push(("tenant_id", &self.tenant));
+        selected
+    }
+}
+
+impl ChangeBody for BudgetFundingRequest {
+    const HAS_KEY: bool = true;
+
+    fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+        self.idempotency_key.as_ref()
     }
 }
 

@@ -4,18 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::{BudgetTarget, check_unit, target_parameters};
-use crate::admin::{AdminError, Request};
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
+use crate::admin::AdminError;
+use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
-use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::domain::json::Json;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::scope::Level;
 
 pub(in crate::api) const DECLARATION: Declaration =
@@ -26,39 +22,23 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<BudgetLedger>(200, "The budget as it is now.")
         .refuses(&[404, 409]);
 
+impl ChangeBody for BudgetUpdateRequest {}
+
 async fn update_budget(
     State(state): State<AppState>,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    RawQuery(query): RawQuery,
-    body: AdminJson<BudgetUpdateRequest>,
+    change: Change<BudgetUpdateRequest, BudgetTarget>,
 ) -> Returns<BudgetLedger> {
-    let target = BudgetTarget::parse(&query)?;
-    let update = body.request;
+    let (target, update) = (&change.target, &change.body);
     if let Some(limit) = update.overdraft_limit {
         let scope = target.scope.path().as_str();
         let checked = check_unit("overdraft_limit", limit, target.unit, scope);
-        checked.map_err(|error| error.about(owner(&target)))?;
+        checked.map_err(|error| error.about(owner(target)))?;
     }
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &payload_hash(&body.sent, &target),
-    };
     let updated = state
         .admin
-        .update_budget(&target.scope, target.unit, &update, &request)
+        .update_budget(&target.scope, target.unit, update, &change.request())
         .await;
-    changed(updated, &target)
-}
-
-/// Digest of a change to the budget that a request selects.
-pub(super) fn payload_hash(sent: &Json, target: &BudgetTarget) -> PayloadHash {
-    let selected = [
-        ("scope", target.scope.path().as_str()),
-        ("unit", target.unit.as_str()),
-    ];
-    PayloadHash::of_body_and_target(sent, &selected)
+    changed(updated, target)
 }
 
 /// The response to a change of a budget.
@@ -86,6 +66,7 @@ fn owner(target: &BudgetTarget) -> Option<TenantId> {
 mod tests {
     use super::*;
     use crate::domain::fields::{Patch, Read as _};
+    use crate::domain::json::Json;
 
     #[test]
     fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {

@@ -78,10 +78,10 @@ pub(in crate::api) const DECLARATION: Declaration =
 async fn validate_api_key(
     State(state): State<AppState>,
     cause: Cause,
-    body: AdminJson<ApiKeyValidationRequest>,
+    AdminJson(request): AdminJson<ApiKeyValidationRequest>,
 ) -> Returns<ApiKeyValidationResponse> {
     let prefixes = state.access.dialect().words().api_key_prefixes;
-    let key = ApiKeyText::parse(body.request.key_secret.expose_secret().trim(), prefixes);
+    let key = ApiKeyText::parse(request.key_secret.expose_secret().trim(), prefixes);
     let validated = match &key {
         Some(key) => state.admin.validate_api_key(key).await?,
         None => ValidatedApiKey {

@@ -3,19 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
+use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::caller::Caller;
-use crate::domain::cause::Cause;
 use crate::domain::fields::Problems;
 use crate::domain::ids::TenantId;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{Policy, PolicyCreateRequest, ScopePattern};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
@@ -27,21 +23,15 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<Policy>(201, "The new policy.")
 .refuses(&[409]);
 
+impl ChangeBody for PolicyCreateRequest {}
+
 async fn create_policy(
     State(state): State<AppState>,
-    caller: Caller,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    body: AdminJson<PolicyCreateRequest>,
+    change: Change<PolicyCreateRequest>,
 ) -> Returns<Policy> {
-    let new = body.request;
+    let (caller, new) = (&change.caller, &change.body);
     let scope_pattern = read_pattern(&new.scope_pattern)?;
-    let tenant = target_tenant(&caller, new.tenant_id.as_deref());
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
+    let tenant = target_tenant(caller, new.tenant_id.as_deref());
     let named = new.tenant_id.as_deref().unwrap_or_default();
     let context = ErrorContext {
         tenant: tenant.as_ref().map_or(named, TenantId::as_str),
@@ -51,7 +41,7 @@ async fn create_policy(
     };
     let created = state
         .admin
-        .create_policy(&caller, &new, &scope_pattern, &request)
+        .create_policy(caller, new, &scope_pattern, &change.request())
         .await;
     let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
     Ok(CheckedJson(StatusCode::CREATED, created))

@@ -3,16 +3,13 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
+use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::{Policy, PolicyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration =
@@ -22,34 +19,35 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<Policy>(200, "The policy as it is now.")
         .refuses(&[404, 409]);
 
+impl ChangeBody for PolicyUpdateRequest {
+    const NULL_REMOVES: bool = true;
+}
+
 async fn update_policy(
     State(state): State<AppState>,
-    caller: Caller,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    PathId(policy_id): PathId,
-    body: AdminJson<PolicyUpdateRequest>,
+    change: Change<PolicyUpdateRequest, PathId>,
 ) -> Returns<Policy> {
+    let (caller, PathId(policy_id), update) = (&change.caller, &change.target, &change.body);
     let context = ErrorContext {
-        policy: &policy_id,
+        policy: policy_id,
         ..ErrorContext::default()
     };
-    let tenant = match &caller {
+    let tenant = match caller {
         Caller::Tenant(caller) => Some(caller.tenant.clone()),
         Caller::Admin(_) => {
-            let found = state.admin.owner_of_policy(&policy_id).await;
+            let found = state.admin.owner_of_policy(policy_id).await;
             found.map_err(|error| error_of(error, &context))?
         }
     };
-    let update = body.request;
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_patch_and_target(&body.sent, &[("policy_id", &policy_id)]),
-    };
     let updated = state
         .admin
-        .update_policy(&caller, &policy_id, tenant.as_ref(), &update, &request)
+        .update_policy(
+            caller,
+            policy_id,
+            tenant.as_ref(),
+            update,
+            &change.request(),
+        )
         .await;
     let context = ErrorContext {
         tenant: tenant.as_ref().map_or("", TenantId::as_str),

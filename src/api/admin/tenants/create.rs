@@ -3,14 +3,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
+use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::cause::Cause;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Creates a tenant")
@@ -20,19 +17,14 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Cre
     .returns::<Tenant>(201, "The new tenant.")
     .refuses(&[409]);
 
+impl ChangeBody for TenantCreateRequest {}
+
 async fn create_tenant(
     State(state): State<AppState>,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    body: AdminJson<TenantCreateRequest>,
+    change: Change<TenantCreateRequest>,
 ) -> Returns<Tenant> {
-    let new = body.request;
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
-    let created = state.admin.create_tenant(&new, &request).await;
+    let new = &change.body;
+    let created = state.admin.create_tenant(new, &change.request()).await;
     let context = ErrorContext {
         tenant: new.tenant_id.as_str(),
         ..ErrorContext::default()

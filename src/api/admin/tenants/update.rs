@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::admin::AdminError;
 use crate::admin::tenants::closing::CloseProgress;
-use crate::admin::{AdminError, Request};
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader, PathId};
+use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::admin::in_progress;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::auth::audit::AlreadyAudited;
@@ -16,9 +16,7 @@ use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
-use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 
@@ -29,26 +27,23 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<Tenant>(200, "The tenant as it is now.")
         .refuses(&[404, 409]);
 
+impl ChangeBody for TenantUpdateRequest {}
+
 async fn update_tenant(
     State(state): State<AppState>,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    PathId(id): PathId,
-    body: AdminJson<TenantUpdateRequest>,
+    change: Change<TenantUpdateRequest, PathId>,
 ) -> Result<Response, ApiError> {
-    let update = body.request;
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body_and_target(&body.sent, &[("tenant_id", &id)]),
-    };
-    let tenant = TenantId::parse(&id);
+    let PathId(id) = &change.target;
+    let tenant = TenantId::parse(id);
     let updated = match &tenant {
-        Some(tenant) => state.admin.update_tenant(tenant, &update, &request).await,
+        Some(tenant) => {
+            let (update, request) = (&change.body, change.request());
+            state.admin.update_tenant(tenant, update, &request).await
+        }
         None => Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
     };
     let context = ErrorContext {
-        tenant: &id,
+        tenant: id,
         ..ErrorContext::default()
     };
     let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;

@@ -1,19 +1,13 @@
-//! Creates a webhook subscription for the operator or any tenant.
+//! Creates a webhook subscription: for the operator or any tenant, or for the API key's tenant.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::{WebhookCreateResponse, error_of};
-use crate::admin::Request;
-use crate::api::admin::extract::{AdminJson, IdempotencyKeyHeader};
-use crate::api::admin::webhooks::queries::OwnerQuery;
-use crate::api::extract::RawQuery;
-use crate::api::operation::{Declaration, Operation, declare, parameters};
+use crate::api::admin::extract::{Change, ChangeBody};
+use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::caller::Caller;
-use crate::domain::cause::Cause;
-use crate::domain::payload_hash::PayloadHash;
 use crate::domain::webhook::{Owner, WebhookCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
@@ -21,7 +15,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     "Creates a webhook subscription; the response is the only one that shows its signing secret"
 )
 .query(|| {
-    let owner = "Whose it is. Absent: the operator's own, for events of all tenants.";
+    let owner = "Owner. Absent: the operator, for events of all tenants.";
     vec![parameters::query("tenant_id", owner, parameters::text())]
 })
 .idempotent()
@@ -29,37 +23,24 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<WebhookCreateResponse>(201, "The new subscription.")
 .refuses(&[404, 409]);
 
-async fn create_webhook(
-    State(state): State<AppState>,
-    operation: &'static Operation,
-    caller: Caller,
-    cause: Cause,
-    IdempotencyKeyHeader(key): IdempotencyKeyHeader,
-    RawQuery(query): RawQuery,
-    body: AdminJson<WebhookCreateRequest>,
-) -> Returns<WebhookCreateResponse> {
-    let owner = OwnerQuery::parse(&query)?.owner;
-    let target = [("tenant_id", owner.as_str())];
-    let request = Request {
-        cause: &cause,
-        idempotency_key: key.as_ref(),
-        payload_hash: &PayloadHash::of_body_and_target(&body.sent, &target),
-    };
-    create_for(&state, operation, &caller, &owner, &body.request, &request).await
+/// For the API key's tenant.
+pub mod own {
+    use super::*;
+
+    pub(in crate::api) const DECLARATION: Declaration = declare!(create_webhook, "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret").idempotent().takes::<WebhookCreateRequest>().returns::<WebhookCreateResponse>(201, "The new subscription.").refuses(&[409]);
 }
 
-/// Creates a subscription of `owner`.
-pub(super) async fn create_for(
-    state: &AppState,
-    operation: &Operation,
-    caller: &Caller,
-    owner: &Owner,
-    settings: &WebhookCreateRequest,
-    request: &Request<'_>,
+impl ChangeBody for WebhookCreateRequest {}
+
+async fn create_webhook(
+    State(state): State<AppState>,
+    change: Change<WebhookCreateRequest, Owner>,
 ) -> Returns<WebhookCreateResponse> {
+    let owner = &change.target;
+    let (operation, request) = (change.operation.name, change.request());
     let created = state
         .webhooks
-        .create(caller, owner, settings, operation.name, request)
+        .create(&change.caller, owner, &change.body, operation, &request)
         .await;
     let created = created.map_err(|error| error_of(error, owner.as_str(), ""))?;
     let response = WebhookCreateResponse::new(created.subscription, &created.signing_secret);

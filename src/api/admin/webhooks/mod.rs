@@ -1,7 +1,6 @@
 //! Webhook subscriptions as responses show them.
 
 pub mod create;
-pub mod create_own;
 pub mod delete;
 pub mod deliveries;
 pub mod get;

@@ -1,11 +1,13 @@
 //! Query strings of the operations on webhook subscriptions.
 
+use axum::http::StatusCode;
 use serde_json::json;
 
 use crate::admin::webhooks::{
     DeliveryFilter, OwnerFilter, TenantWebhookFilter, WebhookFilter, WebhookSort,
 };
-use crate::api::errors::ApiError;
+use crate::api::admin::extract::Target;
+use crate::api::errors::{ApiError, Code};
 use crate::api::list::{List, Parameters};
 use crate::api::query::Query;
 use crate::domain::caller::Caller;
@@ -15,19 +17,13 @@ use crate::domain::printable::printable;
 use crate::domain::webhook::Owner;
 use crate::listing::OneOrder;
 
-/// Whose subscription is to be made.
-#[derive(Debug)]
-pub struct OwnerQuery {
-    /// A tenant, or the operator.
-    pub owner: Owner,
-}
-
-impl OwnerQuery {
-    /// Reads the query string. A tenant that cannot exist is not found, but a blank one is a mistake: not the same as none.
-    ///
-    /// # Errors
-    /// 400 for a blank tenant, 404 for one that cannot exist.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
+/// The owner of the subscription to create: the API key's tenant, or whom the query names.
+impl Target for Owner {
+    /// A tenant that cannot exist is not found, but a blank one is a mistake: not the same as none.
+    fn read(_: String, query: &str, caller: &Caller) -> Result<Self, ApiError> {
+        if let Caller::Tenant(caller) = caller {
+            return Ok(Self::Tenant(caller.tenant.clone()));
+        }
         let named = url::form_urlencoded::parse(query.as_bytes());
         let blank = named
             .filter(|(name, _)| name == "tenant_id")
@@ -37,19 +33,17 @@ impl OwnerQuery {
                            the operator";
             return Err(ApiError::invalid(message));
         }
-        let query = Query::parse_admin(query);
-        let owner = match query.get("tenant_id")? {
-            None | Some("system" | Owner::SYSTEM) => Owner::System,
-            Some(tenant) => {
-                let tenant_id = TenantId::parse(tenant).map(Owner::Tenant);
-                let message = || format!("There is no tenant {}", printable(tenant));
-                tenant_id.ok_or_else(|| {
-                    let status = axum::http::StatusCode::NOT_FOUND;
-                    ApiError::new(status, crate::api::errors::Code::TenantNotFound, message())
-                })?
-            }
-        };
-        Ok(Self { owner })
+        match Query::parse_admin(query).get("tenant_id")? {
+            None | Some("system" | Self::SYSTEM) => Ok(Self::System),
+            Some(tenant) => TenantId::parse(tenant).map(Self::Tenant).ok_or_else(|| {
+                let message = format!("There is no tenant {}", printable(tenant));
+                ApiError::new(StatusCode::NOT_FOUND, Code::TenantNotFound, message)
+            }),
+        }
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant_id", self.as_str())]
     }
 }
 

@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 
 use super::requests::WebhookReplay;
 use super::{ReplayResponse, error_of};
-use crate::admin::Request;
 use crate::admin::webhooks::Replay;
 use crate::api::admin::extract::{AdminJson, PathId};
 use crate::api::operation::{Declaration, declare};
@@ -14,7 +13,6 @@ use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::moment::Window;
-use crate::domain::payload_hash::PayloadHash;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(replay_events, "Queues past events for delivery once more")
@@ -27,9 +25,8 @@ async fn replay_events(
     caller: Caller,
     cause: Cause,
     PathId(id): PathId,
-    body: AdminJson<WebhookReplay>,
+    AdminJson(sent): AdminJson<WebhookReplay>,
 ) -> Returns<ReplayResponse> {
-    let sent = body.request;
     let replay = Replay {
         window: Window {
             from_ms: sent.from.map(|from| from.as_ms()),
@@ -38,12 +35,7 @@ async fn replay_events(
         event_types: sent.event_types,
         max_events: usize::try_from(sent.max_events).unwrap_or(1),
     };
-    let request = Request {
-        cause: &cause,
-        idempotency_key: None,
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
-    let queued = state.webhooks.replay(&caller, &id, &replay, &request).await;
+    let queued = state.webhooks.replay(&caller, &id, &replay, &cause).await;
     let queued = queued.map_err(|error| error_of(error, "", &id))?;
     let events = i64::try_from(queued.events_queued).unwrap_or(i64::MAX);
     let response = ReplayResponse {

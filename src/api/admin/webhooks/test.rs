@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::error_of;
-use crate::admin::Request;
 use crate::admin::webhooks::WebhookTestResponse;
 use crate::api::admin::extract::PathId;
 use crate::api::operation::{Declaration, Operation, declare};
@@ -12,8 +11,6 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::json::Json;
-use crate::domain::payload_hash::PayloadHash;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     test_webhook,
@@ -29,14 +26,9 @@ async fn test_webhook(
     cause: Cause,
     PathId(id): PathId,
 ) -> Returns<WebhookTestResponse> {
-    let request = Request {
-        cause: &cause,
-        idempotency_key: None,
-        payload_hash: &PayloadHash::of_body(&Json::Object(Vec::new())),
-    };
     let tested = state
         .webhooks
-        .test(&caller, &id, operation.name, &request)
+        .test(&caller, &id, operation.name, &cause)
         .await;
     let outcome = tested.map_err(|error| error_of(error, "", &id))?;
     Ok(CheckedJson(StatusCode::OK, outcome))

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::admin::Request;
 use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::extract::AdminJson;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -11,7 +10,6 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::cause::Cause;
-use crate::domain::payload_hash::PayloadHash;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     update_security,
@@ -23,15 +21,9 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 async fn update_security(
     State(state): State<AppState>,
     cause: Cause,
-    body: AdminJson<WebhookSecurityConfig>,
+    AdminJson(settings): AdminJson<WebhookSecurityConfig>,
 ) -> Returns<WebhookSecurityConfig> {
-    let settings = body.request;
-    let request = Request {
-        cause: &cause,
-        idempotency_key: None,
-        payload_hash: &PayloadHash::of_body(&body.sent),
-    };
-    let stored = state.webhooks.put_security(&settings, &request).await;
+    let stored = state.webhooks.put_security(&settings, &cause).await;
     stored.map_err(|error| error_of(error, &ErrorContext::default()))?;
     Ok(CheckedJson(StatusCode::OK, settings))
 }
