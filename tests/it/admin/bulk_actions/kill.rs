@@ -70,7 +70,7 @@ pub(crate) async fn claimed(fixture: &AdminFixture, body: &Value) -> BulkClaim {
         rows: (0..COUNT).map(row).collect(),
     };
     let sent = Json::parse(body.to_string().as_bytes()).expect("JSON");
-    let hash = PayloadHash::of_body(&sent);
+    let hash = PayloadHash::of_body_and_target(&sent, &[]);
     begun(fixture, &place, hash.as_str(), &bulk).await
 }
 
