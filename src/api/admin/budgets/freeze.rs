@@ -38,9 +38,12 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<BudgetLedger>(200, "The frozen budget.")
 .refuses(&[404, 409]);
 
-/// The other way.
+/// Ends the freeze.
 pub mod unfreeze {
-    use super::*;
+    use super::{
+        BudgetLedger, BudgetStatusTransitionRequest, Declaration, declare, target_parameters,
+        unfreeze_budget,
+    };
 
     pub(in crate::api) const DECLARATION: Declaration =
         declare!(unfreeze_budget, "Ends the freeze of a budget")

@@ -25,7 +25,9 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 
 /// For the API key's tenant.
 pub mod own {
-    use super::*;
+    use super::{
+        Declaration, WebhookCreateRequest, WebhookCreateResponse, create_webhook, declare,
+    };
 
     pub(in crate::api) const DECLARATION: Declaration = declare!(create_webhook, "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret").idempotent().takes::<WebhookCreateRequest>().returns::<WebhookCreateResponse>(201, "The new subscription.").refuses(&[409]);
 }
