@@ -24,7 +24,7 @@ use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
-use crate::store::admin::overview::{Strain, Totals};
+use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::views::Row;
 
 /// How long an overview stands for the present.
@@ -63,10 +63,20 @@ impl Admin {
         let store = &self.store;
         let totals = store.totals().await?;
         let fields = OverLimitScope::field_names();
-        let over = store.strained(&totals.strained, Strain::OverLimit, ROWS, &fields);
+        let over = store.indexed_ledgers(
+            &totals.over_limit_or_in_debt,
+            IndexReason::OverLimit,
+            ROWS,
+            &fields,
+        );
         let over = over.await?;
         let fields = DebtScope::field_names();
-        let debt = store.strained(&totals.strained, Strain::Debt, ROWS, &fields);
+        let debt = store.indexed_ledgers(
+            &totals.over_limit_or_in_debt,
+            IndexReason::Debt,
+            ROWS,
+            &fields,
+        );
         let debt = debt.await?;
         let fields = FailingWebhookSummary::field_names();
         let failing = store

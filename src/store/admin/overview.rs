@@ -12,16 +12,16 @@ use crate::domain::tenant::SYSTEM;
 use crate::store::records::read_or_default;
 use crate::store::{Store, StoreError};
 
-/// Why a ledger is among the strained; see `lua/lib/strained.lua`.
+/// Why a ledger is in the index `over_limit_or_in_debt`; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strain {
+pub enum IndexReason {
     /// It owes something.
     Debt,
     /// It is over its limit.
     OverLimit,
 }
 
-impl Strain {
+impl IndexReason {
     /// What entries of the index begin with.
     fn word(self) -> &'static str {
         match self {
@@ -49,8 +49,8 @@ const READ_ROWS: usize = 500;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     by_status: Counts,
-    /// Partitions that have strained ledgers.
-    pub strained: Vec<Partition>,
+    /// Partitions that have ledgers over their limit or in debt.
+    pub over_limit_or_in_debt: Vec<Partition>,
     /// Subscriptions whose deliveries fail.
     pub failing: i64,
     /// Partitions that have such.
@@ -64,9 +64,9 @@ impl Totals {
     }
 }
 
-/// Strained ledgers of one kind.
+/// Ledgers in the index for one reason.
 #[derive(Debug, Default)]
-pub struct Strained {
+pub struct IndexedLedgers {
     /// How many there are.
     pub count: i64,
     /// The records of those with the highest debt, with the fields that the overview shows; highest first.
@@ -100,12 +100,12 @@ impl Store {
                 };
                 *totals.by_status.entry(field).or_default() += number;
             }
-            let (strained, failing): (i64, i64) = (
+            let (indexed, failing): (i64, i64) = (
                 read_or_default(replies.next()),
                 read_or_default(replies.next()),
             );
-            if strained > 0 {
-                totals.strained.push(partition);
+            if indexed > 0 {
+                totals.over_limit_or_in_debt.push(partition);
             }
             if failing > 0 {
                 totals.failing += failing;
@@ -168,22 +168,22 @@ impl Store {
         Ok(counts)
     }
 
-    /// How many ledgers of these partitions are strained so, and the `rows` with the highest debt.
+    /// How many ledgers of these partitions are in the index for this reason, and the `rows` with the highest debt.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn strained(
+    pub async fn indexed_ledgers(
         &self,
         partitions: &[Partition],
-        strain: Strain,
+        reason: IndexReason,
         rows: usize,
         fields: &[&str],
-    ) -> Result<Strained, StoreError> {
-        let (walk, [high, low]) = strain.scores();
+    ) -> Result<IndexedLedgers, StoreError> {
+        let (walk, [high, low]) = reason.scores();
         let commands = partitions.iter().flat_map(|partition| {
             let key = self.keys().over_limit_or_in_debt(*partition);
             let (mut count, mut worst) = (redis::cmd("ZCOUNT"), redis::cmd(walk));
-            let (least, most) = if strain == Strain::Debt {
+            let (least, most) = if reason == IndexReason::Debt {
                 (low, high)
             } else {
                 (high, low)
@@ -204,7 +204,7 @@ impl Store {
         let names = highest(worst, rows);
         let ledger = |entry: &String| {
             let mut words = entry
-                .strip_prefix(strain.word())?
+                .strip_prefix(reason.word())?
                 .trim_start()
                 .splitn(3, ' ');
             let tenant = TenantId::parse(words.next()?)?;
@@ -216,7 +216,7 @@ impl Store {
         };
         let keys = names.iter().filter_map(ledger);
         let worst = self.sound_records(keys, fields).await?;
-        Ok(Strained { count, worst })
+        Ok(IndexedLedgers { count, worst })
     }
 
     /// The records of the `rows` subscriptions of these partitions with the most failures in a row, most first.

@@ -89,13 +89,13 @@ pub struct Figures {
     pub base_debt: i64,
     /// Whether it is over its limit.
     pub is_over_limit: bool,
-    /// What the index of strained ledgers has of it.
-    pub strained: Strained,
+    /// Its scores in the index of ledgers over their limit or in debt.
+    pub scores: IndexScores,
 }
 
-/// Scores of a ledger among the strained; see `lua/lib/strained.lua`.
+/// Scores of a ledger in the index; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Strained {
+pub struct IndexScores {
     /// For its debt.
     pub debt: Option<f64>,
     /// For being over its limit.
@@ -104,9 +104,9 @@ pub struct Strained {
 
 impl Figures {
     /// The scores that the index must have.
-    pub fn strain(&self) -> Strained {
+    pub fn expected_scores(&self) -> IndexScores {
         let debt = self.debt as f64;
-        Strained {
+        IndexScores {
             debt: (self.debt > 0).then_some(debt),
             over: self.is_over_limit.then_some(-debt - 1.0),
         }
@@ -288,14 +288,14 @@ fn figures(mut fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
             .get(index)
             .and_then(|text| text.as_ref()?.parse().ok())
     };
-    let strained = Strained {
+    let scores = IndexScores {
         debt: score(9),
         over: score(10),
     };
     let is_over_limit = fields.get(8).and_then(Option::as_deref) == Some("1");
     Ok(Some(Figures {
         is_over_limit,
-        strained,
+        scores,
         status: fields.swap_remove(0).unwrap_or_default(),
         allocated,
         spent,

@@ -154,7 +154,7 @@ impl<'a> Collector<'a> {
                 let detail = "remaining is not allocated minus spent, reserved and debt";
                 details.push(detail.to_owned());
             }
-            if figures.strained != figures.strain() {
+            if figures.scores != figures.expected_scores() {
                 let detail = "the index of ledgers over limit or in debt has it wrong";
                 details.push(detail.to_owned());
             }

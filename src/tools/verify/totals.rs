@@ -135,12 +135,12 @@ fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tools::verify::Strained;
+    use crate::store::tools::verify::IndexScores;
 
     fn ledger(reserved: i64, spent: i64, debt: i64) -> Figures {
         Figures {
             is_over_limit: false,
-            strained: Strained::default(),
+            scores: IndexScores::default(),
             status: "ACTIVE".to_owned(),
             allocated: 1_000,
             spent,
