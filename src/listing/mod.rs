@@ -1,8 +1,41 @@
-//! Lists: what is asked of one, and the page that answers it.
+//! Lists: what is asked of one, and the page that is the response.
 //!
 //! Along an index, a page costs in proportion to its rows ([`page_along`]). Any other order gathers all rows that match,
-//! within bounds, and sorts them ([`gather`]). What a list is made of is a [`Walk`]: it knows the index, reads the records
-//! and says which of them match.
+//! within bounds, and sorts them ([`gather`]). A list gives its [`Walk`], which takes steps along an index, reads the records
+//! and says which of them match; and its [`RowOrder`], which says where a row stands.
+//!
+//! ```ignore
+//! impl Walk for TenantWalk<'_> {
+//!     type Row = Tenant;
+//!     type Error = AdminError;
+//!
+//!     async fn step(&mut self) -> Result<Step<Tenant>, AdminError> {
+//!         let ids = self.store.directory_page(self.after.as_deref(), self.descending, self.rows).await?;
+//!         let complete = ids.len() < self.rows;
+//!         self.after = ids.last().cloned();
+//!         let rows = self.read(&ids).await?; // `None` for a record that is gone, damaged or does not match.
+//!         let entry = |(id, row)| Entry { position: Position::of_id(id), row };
+//!         Ok(Step::new(ids.into_iter().zip(rows).map(entry).collect(), complete))
+//!     }
+//! }
+//!
+//! impl RowOrder<Tenant> for TenantSort {
+//!     const ROWS: &'static str = "tenants";
+//!     const ADVICE: &'static str = "narrow the filters, or sort by tenant_id";
+//!
+//!     fn position(self, tenant: &Tenant) -> Position {
+//!         match self {
+//!             Self::TenantId => Position::of_id(&tenant.tenant_id),
+//!             Self::Name => Position::new(tenant.name.as_str(), &tenant.tenant_id),
+//!         }
+//!     }
+//! }
+//!
+//! match query.sort.by {
+//!     TenantSort::TenantId => page_along(&mut walk, query, TenantSort::TenantId, bounds).await,
+//!     TenantSort::Name => gather(&mut walk, query, bounds).await,
+//! }
+//! ```
 
 mod position;
 mod sorted;

@@ -10,7 +10,7 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::admin::logs as store;
+use crate::store::admin::logs::LogRange;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, Store};
 
@@ -82,7 +82,7 @@ impl TenantLogs {
     ) -> Result<LogStep, AdminError> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         let some: Vec<Day> = self.days.iter().take(LOG_DAYS).copied().collect();
-        let walk = store::LogWalk {
+        let range = LogRange {
             tenant: &self.tenant,
             scope: &self.scope,
             days: &some,
@@ -90,7 +90,7 @@ impl TenantLogs {
             bounds: (&self.low, &self.high),
             rows: if has_begun { ROWS } else { self.rows_first },
         };
-        let found = store.walk_logs(self.view, caller, &walk).await?;
+        let found = store.walk_logs(self.view, caller, &range).await?;
         *scope_filter = found.scope_filter;
         match found.rows.last() {
             Some((log, entry, _)) if !found.complete => {

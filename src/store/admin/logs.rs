@@ -44,9 +44,9 @@ signature! {
     writes "Nothing."
 }
 
-/// A step of a walk along the logs of a tenant.
+/// Some entries of the logs of a tenant.
 #[derive(Debug)]
-pub struct LogWalk<'a> {
+pub struct LogRange<'a> {
     /// Whose.
     pub tenant: &'a TenantId,
     /// A scope or the beginning of one that the caller's key must be allowed to see; may be empty.
@@ -61,19 +61,19 @@ pub struct LogWalk<'a> {
     pub rows: usize,
 }
 
-/// What a step came to.
+/// The entries that were found.
 #[derive(Debug)]
 pub struct LogRows {
     /// The restriction of the caller's key.
     pub scope_filter: ScopeFilter,
     /// Whether no entry is left.
     pub complete: bool,
-    /// Number of the log in the walk, entry and facts.
+    /// Place of the log in [`LogRange::days`], entry and facts.
     pub rows: Vec<(usize, EntryId, Record)>,
 }
 
 impl Store {
-    /// One step of a walk along the logs of a tenant: of events or of audit entries, as `view` says. `caller`: the holder of
+    /// Entries of the logs of a tenant: events or audit entries, as `view` says. `caller`: the holder of
     /// a tenant's key, who needs `events:read`; `None` where the admin key was found right.
     ///
     /// # Errors
@@ -82,21 +82,21 @@ impl Store {
         &self,
         view: View,
         caller: Option<&RuntimeCaller>,
-        walk: &LogWalk<'_>,
+        range: &LogRange<'_>,
     ) -> Result<LogRows, AdminError> {
-        let (partition, tenant) = (walk.tenant.partition(), walk.tenant.as_str());
+        let (partition, tenant) = (range.tenant.partition(), range.tenant.as_str());
         let log = |day: &Day| self.log_key(view, partition, tenant, *day);
         let call = WalkLogs {
             partition,
             key_id: caller.map_or("", |caller| caller.key_id.as_str()),
-            logs: walk.days.iter().map(log).collect(),
+            logs: range.days.iter().map(log).collect(),
             key_hash: caller.map_or("", |caller| caller.key_hash.as_str()),
             tenant,
-            scope: walk.scope,
-            direction: if walk.descending { "desc" } else { "asc" },
-            low: walk.bounds.0,
-            high: walk.bounds.1,
-            rows: walk.rows,
+            scope: range.scope,
+            direction: if range.descending { "desc" } else { "asc" },
+            low: range.bounds.0,
+            high: range.bounds.1,
+            rows: range.rows,
         };
         let WalkLogsReply::Listed {
             scope_filter,
