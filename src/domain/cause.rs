@@ -1,21 +1,21 @@
-//! What caused a change: who asked, through which request. Every event tells it, also when it is delivered much later.
+//! What caused a change: the actor and the request. Every event has it, also when it is delivered much later.
 
 use super::event::EventActorType;
 use super::ids::{RequestId, TraceId};
 use crate::domain::api_key::secret::KeyId;
 
-/// Who acts.
+/// The actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
     /// A tenant's API key.
     ApiKey(KeyId),
-    /// The holder of an API key that is nobody's.
+    /// The holder of an unknown API key.
     UnknownKey,
     /// The admin key, on an operation of its own.
     Admin,
     /// The admin key, on an operation that tenants have too.
     AdminOnBehalfOf,
-    /// The service itself: sweeps and dispatch.
+    /// The service itself: sweeps and dispatchers.
     System,
 }
 
@@ -39,9 +39,9 @@ impl Actor {
 /// The cause of an operation, as its events and audit entries carry it.
 #[derive(Debug, Clone)]
 pub struct Cause {
-    /// Which part of the service speaks; a word of the dialect.
+    /// Part of the service that acts; a word of the dialect.
     pub source: &'static str,
-    /// Who acts.
+    /// The actor.
     pub actor: Actor,
     /// The peer's address, or the one that a trusted proxy forwarded.
     pub source_ip: Option<String>,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Which vendor's names the wire carries.
+/// Whose names the API uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Dialect {
     /// Names with `Service`, as in `X-Service-API-Key`.
@@ -28,7 +28,7 @@ pub struct Words {
     pub tenant_header: &'static str,
     /// Response header of a tenant's close that goes on in the background.
     pub cascade_header: &'static str,
-    /// Response header that tells up to when a list over all tenants is complete.
+    /// Response header that says up to when a list over all tenants is complete.
     pub as_of_header: &'static str,
     /// Delivery header with the event's id.
     pub event_id_header: &'static str,

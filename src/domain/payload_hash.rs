@@ -17,7 +17,7 @@ text_id! {
     PayloadHash
 }
 
-/// A request with the digest that tells a replay of it from another request.
+/// A request with the digest that distinguishes a replay from another request.
 #[derive(Debug, Clone)]
 pub struct Hashed<T> {
     /// The request.

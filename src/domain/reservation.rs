@@ -10,7 +10,7 @@ use super::words::words;
 pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
 
 words! {
-    /// What has become of a reservation.
+    /// Status of a reservation.
     Status {
         /// Its hold stands.
         Active = "ACTIVE",

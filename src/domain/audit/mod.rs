@@ -1,7 +1,7 @@
-//! Audit entries: what a script appended, its place in the chain, and what an operator is shown of it.
+//! Audit entries: what a script appended, its place in the chain, and the response.
 //!
 //! Entries of a chain are numbered without gaps by the scripts that append them. Each is sealed with the hash of the one
-//! before it, which was taken over that one's own seal too: who changes, drops or inserts an entry breaks all that follow.
+//! before it, which was taken over that one's own seal too: changing, dropping or inserting one breaks all that follow.
 
 mod metadata;
 pub mod query;

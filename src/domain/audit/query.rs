@@ -28,7 +28,7 @@ words! {
 /// What entries must have to be shown. All of it must hold; an empty list asks nothing.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
-    /// Whose they are, exactly; perhaps no tenant's.
+    /// Their tenant, exactly; perhaps no tenant's.
     pub tenant: Option<String>,
     /// Exactly.
     pub key_id: Option<String>,
@@ -52,7 +52,7 @@ pub struct AuditFilter {
     pub status_max: Option<i64>,
     /// When they were appended.
     pub window: Window,
-    /// Whose resource id, own id, error code or operation contains this.
+    /// Text that resource id, own id, error code or operation contains.
     pub search: Option<Search>,
 }
 
@@ -93,7 +93,7 @@ impl AuditFilter {
             && self.search.is_none()
     }
 
-    /// Whether an entry may pass, as far as its place and time tell.
+    /// Whether an entry may pass, judged by its tenant and time.
     pub fn may_pass(&self, at_ms: i64, tenant: &str) -> bool {
         self.window.contains(at_ms) && self.tenant.as_ref().is_none_or(|wanted| wanted == tenant)
     }

@@ -51,7 +51,7 @@ impl TenantAction {
 /// A funding operation for many ledgers of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkFunding {
-    /// Whose ledgers.
+    /// Tenant of the ledgers.
     pub tenant: TenantId,
     /// What is done.
     pub operation: FundingOperation,
@@ -145,7 +145,7 @@ pub struct Bulk {
     pub filter: String,
     /// As the client sent it.
     pub idempotency_key: String,
-    /// Whose audit log tells of it: a tenant or a sentinel.
+    /// Owner of the audit log with its entry: a tenant or a sentinel.
     pub audit_tenant: String,
     /// The word for a row that is gone.
     pub gone_row: String,

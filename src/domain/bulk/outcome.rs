@@ -1,11 +1,11 @@
-//! What became of the rows of a bulk action.
+//! Outcomes of the rows of a bulk action.
 
 use serde::Serialize;
 
 use super::Bulk;
 use crate::domain::fields::object;
 
-/// What became of a row.
+/// Outcome of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It is as asked.
@@ -14,9 +14,9 @@ pub enum Outcome {
     SucceededInProgress,
     /// It could not be done.
     Failed {
-        /// The word of the error.
+        /// Error code.
         code: String,
-        /// For people.
+        /// Message.
         message: String,
     },
     /// There was nothing to do.

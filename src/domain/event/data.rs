@@ -147,7 +147,7 @@ impl Facts<'_> {
         Ok(data)
     }
 
-    /// The subject as it was sent, or as the scope path tells it where that says the same.
+    /// The subject as it was sent, or from the scope path where that is the same.
     fn subject(&self) -> Result<Member, RecordError> {
         if let Some(subject) = self.get("subject") {
             return raw(subject, "subject");

@@ -29,7 +29,7 @@ use types::{EventCategory, EventType};
 pub struct StoredEvent<'a> {
     /// Where the log lies.
     pub partition: Partition,
-    /// Whose log it is.
+    /// Tenant that owns the log.
     pub tenant: &'a str,
     /// Id of the entry in its stream, `<ms>-<sequence>`.
     pub entry: &'a str,
@@ -47,7 +47,7 @@ pub fn tenant_digest(tenant: &str) -> String {
 pub struct EventId {
     /// Where the log lies.
     pub partition: Partition,
-    /// Whose it is, as [`tenant_digest`] names it.
+    /// Its tenant, as [`tenant_digest`] names it.
     pub digest: String,
     /// The entry.
     pub entry: EntryId,
@@ -144,13 +144,13 @@ words! {
 
 impl StoredEvent<'_> {
     /// The event's id: it names the partition, the tenant by 96 bits of its digest, and the entry. The same entry always has
-    /// the same id, so a delivery that is repeated can be told, and an id leads back to its entry.
+    /// the same id, so receivers recognize repeated deliveries, and an id leads back to its entry.
     pub fn event_id(&self) -> String {
         let digest = tenant_digest(self.tenant);
         format!("evt_{}_{digest}_{}", self.partition, self.entry)
     }
 
-    /// Which events belong together with this one; `None` for one that is found by its request.
+    /// The same for events that belong together; `None` for one that is found by its request.
     ///
     /// # Errors
     /// [`RecordError`] names the fact that is missing or unreadable.

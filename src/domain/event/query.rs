@@ -29,7 +29,7 @@ words! {
 /// What events must have to be shown. All of it must hold.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
-    /// Whose they are, exactly; perhaps no tenant's.
+    /// Their tenant, exactly; perhaps no tenant's.
     pub tenant: Option<String>,
     /// Their type, exactly.
     pub event_type: Option<String>,
@@ -45,7 +45,7 @@ pub struct EventFilter {
     pub request_id: Option<String>,
     /// When they happened.
     pub window: Window,
-    /// Whose correlation id or scope contains this.
+    /// Text that correlation id or scope contains.
     pub search: Option<Search>,
     /// Only what tenants may see.
     pub tenants_alone: bool,
@@ -71,7 +71,7 @@ impl EventFilter {
                 .is_some_and(other_category)
     }
 
-    /// Whether an event may pass, as far as its time, type and tenant tell.
+    /// Whether an event may pass, judged by its time, type and tenant.
     pub fn may_pass(&self, at_ms: i64, event_type: &str, tenant: &str) -> bool {
         let category = category_of(event_type);
         self.window.contains(at_ms)
@@ -90,7 +90,7 @@ impl EventFilter {
                 .is_none_or(|scope| is_scope_of(scope, tenant))
     }
 
-    /// Whether the facts of an event must be read to tell.
+    /// Whether the facts of an event must be read to decide.
     pub fn asks_facts(&self) -> bool {
         let exactly = [&self.correlation_id, &self.trace_id, &self.request_id];
         self.scope.is_some() || self.search.is_some() || exactly.iter().any(|id| id.is_some())

@@ -1,4 +1,4 @@
-//! The macro that declares an object of the wire: its members, their bounds, their description and their reading, once.
+//! The macro that declares an object once: its members, their bounds and descriptions, how it is read and written.
 
 /// Declares a struct whose members are members of a JSON object.
 ///
@@ -64,10 +64,15 @@
 ///
 /// `ignore { member: Type }` before `check` names members that requests may have and that are not used.
 ///
-/// Further roles: `Recorded` reads the object from a record (`from_record`, `field_names`), and `Written` tells what becomes of
-/// the fields of a record (`fields`). A `Recorded + Nested` object is itself the type of a member, and its members are fields
-/// of the same record; a `Json` object lies in one field. `Open` describes the object as one that may get further members. `struct Name as "Published"` publishes the
-/// schema under another name than the struct's.
+/// Further roles:
+///
+/// - `Recorded` reads the object from a record (`from_record`), whose fields it names (`field_names`).
+/// - `Written` returns how the object changes the fields of a record (`fields`).
+/// - `Nested` makes a `Recorded` object the type of a member; its members are fields of the same record.
+/// - `Json` stores the object in one field.
+/// - `Open` describes an object that may get further members.
+///
+/// `struct Name as "Published"` publishes the schema under another name than the struct's.
 macro_rules! object {
     (
         $(#[doc = $doc:expr])*
@@ -88,6 +93,9 @@ macro_rules! object {
     (@roles [$($role:ident)+] $name:ident $body:tt $check:tt $ignored:tt) => {
         $($crate::domain::fields::object!(@$role $name $body $check $ignored);)+
     };
+    (@member $member:ident : $type:ty $({ $($option:ident : $value:expr),* $(,)? })?) => {
+        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
+    };
     (
         @struct [$($attributes:tt)*] $vis:vis $name:ident {
             $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
@@ -100,8 +108,7 @@ macro_rules! object {
     };
     (
         @Field $name:ident [$($about:tt)*] ($doc:expr) {
-            $($(#[doc = $member_doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $member_doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         }
     ) => {
         impl $crate::domain::fields::Field for $name {
@@ -115,7 +122,7 @@ macro_rules! object {
                 let described = $crate::domain::fields::Described::new(stringify!($name), $doc)$($about)*;
                 components.refer(described, |described, components| {
                     $(described.member(
-                        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?,
+                        $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?),
                         concat!($($member_doc, "\n"),*),
                         components,
                     );)*
@@ -129,15 +136,14 @@ macro_rules! object {
     };
     (
         @Read $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         } [$($check:expr)?] [$($ignored:ident : $ignored_type:ty),*]
     ) => {
         impl $crate::domain::fields::Read for $name {
             fn read(value: $crate::domain::fields::Value<'_>, _: &()) -> Option<Self> {
                 value.object(|object| {
                     $(let $member = object.read(
-                        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?,
+                        $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?),
                     );)*
                     $(object.read($crate::domain::fields::Member::<Option<$ignored_type>>::new(stringify!($ignored)));)*
                     let request = Self { $($member: $member?),* };
@@ -152,24 +158,21 @@ macro_rules! object {
     };
     (
         @Serialize $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         } $check:tt $ignored:tt
     ) => {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
-                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                    .serialize_into(&self.$member, &mut map)?;)*
+                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).serialize_into(&self.$member, &mut map)?;)*
                 map.end()
             }
         }
     };
     (
         @Recorded $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         } $check:tt $ignored:tt
     ) => {
         impl $name {
@@ -181,16 +184,14 @@ macro_rules! object {
                 record: &$crate::domain::record::Record,
             ) -> Result<Self, $crate::domain::record::RecordError> {
                 Ok(Self {
-                    $($member: $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                        .read_from(record)?,)*
+                    $($member: $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).read_from(record)?,)*
                 })
             }
 
             /// Names of the stored fields.
             pub fn field_names() -> Vec<&'static str> {
                 [
-                    $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                        .fields_of(),)*
+                    $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).fields_of(),)*
                 ]
                 .concat()
             }
@@ -198,24 +199,21 @@ macro_rules! object {
     };
     (
         @Written $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         } $check:tt $ignored:tt
     ) => {
         impl $name {
-            /// What becomes of the fields of the record. What is absent stays.
+            /// How the fields of the record change. An absent member changes nothing.
             pub fn fields(&self) -> Vec<$crate::domain::record::FieldChange> {
                 let mut changes = Vec::new();
-                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                    .write_to(&self.$member, concat!("metadata.", stringify!($member)), &mut changes);)*
+                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).write_to(&self.$member, concat!("metadata.", stringify!($member)), &mut changes);)*
                 changes
             }
         }
     };
     (
         @Nested $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty
-                $({ $($option:ident : $value:expr),* $(,)? })?),* $(,)?
+            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
         } $check:tt $ignored:tt
     ) => {
         impl $crate::domain::record::Recorded for $name {
@@ -237,16 +235,14 @@ macro_rules! object {
                 change: $crate::domain::record::FieldChange,
                 changes: &mut Vec<$crate::domain::record::FieldChange>,
             ) {
-                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                    .replace(&self.$member, change.clone(), changes);)*
+                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).replace(&self.$member, change.clone(), changes);)*
             }
 
             fn clear(
                 change: $crate::domain::record::FieldChange,
                 changes: &mut Vec<$crate::domain::record::FieldChange>,
             ) {
-                $($crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-                    .clear(change.clone(), changes);)*
+                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).clear(change.clone(), changes);)*
             }
         }
     };

@@ -113,27 +113,6 @@ impl<T> Patch<T> {
         }
     }
 
-    /// What it becomes, if it changes: nothing, or a value.
-    pub fn change(&self) -> Option<Option<&T>> {
-        match self {
-            Self::Keep => None,
-            Self::Clear => Some(None),
-            Self::Set(value) => Some(Some(value)),
-        }
-    }
-
-    /// What it becomes, if it changes, where clearing brings the default back.
-    pub fn or_default(self) -> Option<T>
-    where
-        T: Default,
-    {
-        match self {
-            Self::Keep => None,
-            Self::Clear => Some(T::default()),
-            Self::Set(value) => Some(value),
-        }
-    }
-
     /// What is set, if anything is.
     pub fn value(&self) -> Option<&T> {
         match self {

@@ -4,7 +4,7 @@
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::refusal::{BadKey, TooManyToSort};
 
-/// Why a request was refused. Nothing was changed, save that an audit entry may tell of it.
+/// Why a request was refused. Nothing was changed, but an audit entry may record it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdminRefusal {
     /// The API key is not good, or its tenant has no record.

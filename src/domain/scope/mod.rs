@@ -110,7 +110,7 @@ impl ScopePath {
             .map(|(end, _)| Self(self.0[..end].to_owned()))
     }
 
-    /// The segment that tells this scope from its parent: `workspace:prod` of `tenant:acme/workspace:prod`.
+    /// The segment below the parent: `workspace:prod` of `tenant:acme/workspace:prod`.
     pub fn last_segment(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
@@ -254,7 +254,7 @@ impl SegmentFilter {
         self.0.is_empty()
     }
 
-    /// Whether it tells the scopes of one tenant apart: all of them name that tenant.
+    /// Whether it only distinguishes scopes of one tenant: all of them name that tenant.
     pub fn is_within_tenant(&self) -> bool {
         self.0.iter().any(|(level, _)| *level != Level::Tenant)
     }

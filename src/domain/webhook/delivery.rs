@@ -6,7 +6,7 @@ use crate::domain::moment::Moment;
 use crate::domain::words::words;
 
 words! {
-    /// What has become of a delivery.
+    /// Status of a delivery.
     DeliveryStatus {
         /// Its first attempt is to come.
         Pending = "PENDING",

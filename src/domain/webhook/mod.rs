@@ -1,4 +1,4 @@
-//! Webhook subscriptions: who wants to be told of which events, where and how.
+//! Webhook subscriptions: which events are delivered, where and how.
 
 mod delivery;
 mod headers;
@@ -43,12 +43,12 @@ words! {
     }
 }
 
-/// Whose subscription it is.
+/// Owner of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
-    /// A tenant's: told of that tenant's events.
+    /// A tenant: gets its own events.
     Tenant(TenantId),
-    /// The operator's: told of every tenant's.
+    /// The operator: gets the events of all tenants.
     System,
 }
 

@@ -45,7 +45,7 @@ pub fn check_selectors(
 pub struct Seen<'a> {
     /// Its type.
     pub event_type: &'a str,
-    /// Whose event it is.
+    /// Tenant of the event.
     pub tenant: &'a str,
     /// Its scope, if it has one.
     pub scope: Option<&'a str>,
@@ -102,7 +102,7 @@ impl Subscription {
             && self.watches(event)
     }
 
-    /// The utilization thresholds that this subscription wants told beyond the usual ones, in millionths.
+    /// The utilization thresholds at which this subscription gets events besides the usual ones, in millionths.
     pub fn watched_millionths(&self) -> Vec<i64> {
         let crossed = EventType::BudgetThresholdCrossed.as_str();
         let selected = self.event_categories.contains(&EventCategory::Budget)

@@ -1,4 +1,4 @@
-//! How a subscription is delivered to, and from when on it is told of anomalies.
+//! How events are delivered to a subscription, and when anomalies emit events.
 
 use serde_json::json;
 
