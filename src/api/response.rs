@@ -22,6 +22,18 @@ pub struct CheckedNoContent;
 #[derive(Debug, Clone, Copy)]
 pub struct CallerChecked;
 
+impl<T> CheckedJson<T> {
+    /// 200.
+    pub fn ok(body: T) -> Self {
+        Self(StatusCode::OK, body)
+    }
+
+    /// 201.
+    pub fn created(body: T) -> Self {
+        Self(StatusCode::CREATED, body)
+    }
+}
+
 impl<T: Serialize> IntoResponse for CheckedJson<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.1) {

@@ -20,6 +20,8 @@ use crate::domain::payload_hash::PayloadHash;
 ///
 /// Checked in this order: the header of the key, the body, the target, and last a key in the body against the header.
 pub struct Change<T, S = ()> {
+    /// The services.
+    pub state: AppState,
     /// Caller.
     pub caller: Caller,
     /// Operation.
@@ -81,6 +83,7 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
         };
         drop(selected);
         Ok(Self {
+            state: state.clone(),
             caller,
             operation,
             body,

@@ -1,7 +1,6 @@
 //! Shows what there is, what needs care, and what happened lately.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::refusals::{ErrorContext, error_of};
 use crate::admin::AdminOverviewResponse;
@@ -18,8 +17,5 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 async fn get_overview(State(state): State<AppState>) -> Returns<AdminOverviewResponse> {
     let overview = state.admin.overview().await;
     let overview = overview.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson(
-        StatusCode::OK,
-        AdminOverviewResponse::clone(&overview),
-    ))
+    Ok(CheckedJson::ok(AdminOverviewResponse::clone(&overview)))
 }

@@ -8,7 +8,7 @@ use crate::domain::fields::{Components, Field, Schema};
 
 /// What an operation takes and returns, and its handler. Several operations may share one.
 ///
-/// `declare!(handler, "Summary").idempotent().takes::<Body>().returns::<Body>(201, "The new one.").refuses(&[409])`
+/// `declare!(handler, "Summary").takes_change::<Body>().returns::<Body>(201, "The new one.").refuses(&[409])`
 #[derive(Clone, Copy)]
 pub struct Declaration {
     /// What it does, in a sentence without a full stop.
@@ -65,6 +65,11 @@ impl Declaration {
             idempotent: true,
             ..self
         }
+    }
+
+    /// With a body that must be sent, and the header of the idempotency key.
+    pub const fn takes_change<T: Field<Rules = ()>>(self) -> Self {
+        self.idempotent().with_request::<T>(true)
     }
 
     /// With a body that must be sent.

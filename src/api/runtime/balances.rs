@@ -1,7 +1,6 @@
 //! What budgets hold and have left.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde_json::json;
 
 use super::own_tenant;
@@ -80,7 +79,7 @@ async fn get_balances(
     let page = state.ledger.balances(&caller, &wanted).await?;
     let next = list.next_cursor(&page, secret);
     let response = BalanceResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }
 
 #[cfg(test)]

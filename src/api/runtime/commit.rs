@@ -1,7 +1,6 @@
 //! Charges what an action cost and returns the rest.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{ReservationBody, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -17,8 +16,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     commit,
     "Charges what an action cost and returns the rest of its hold"
 )
-.idempotent()
-.takes::<CommitRequest>()
+.takes_change::<CommitRequest>()
 .returns::<CommitResponse>(200, "What was charged.")
 .refuses(&[404, 409, 410]);
 
@@ -29,5 +27,5 @@ async fn commit(
     ReservationBody(id, body): ReservationBody<CommitRequest>,
 ) -> Returns<CommitResponse> {
     let response = state.ledger.commit(&caller, &id, &body, &cause).await?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

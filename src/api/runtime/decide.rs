@@ -1,7 +1,6 @@
 //! Whether an action would be allowed, without holding anything.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{RuntimeJson, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -17,8 +16,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     decide,
     "Tells whether an action would be allowed, without holding anything"
 )
-.idempotent()
-.takes::<DecisionRequest>()
+.takes_change::<DecisionRequest>()
 .returns::<DecisionResponse>(200, "The decision, a denial included.")
 .refuses(&[409]);
 
@@ -29,5 +27,5 @@ async fn decide(
     RuntimeJson(body): RuntimeJson<DecisionRequest>,
 ) -> Returns<DecisionResponse> {
     let response = state.ledger.decide(&caller, &body, &cause).await?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

@@ -1,7 +1,6 @@
 //! Charges what was already used, without a reservation.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{RuntimeJson, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -17,8 +16,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_event,
     "Charges what was already spent, without a reservation"
 )
-.idempotent()
-.takes::<EventCreateRequest>()
+.takes_change::<EventCreateRequest>()
 .returns::<EventCreateResponse>(201, "What was charged.")
 .refuses(&[404, 409]);
 
@@ -29,5 +27,5 @@ async fn create_event(
     RuntimeJson(body): RuntimeJson<EventCreateRequest>,
 ) -> Returns<EventCreateResponse> {
     let response = state.ledger.charge(&caller, &body, &cause).await?;
-    Ok(CheckedJson(StatusCode::CREATED, response))
+    Ok(CheckedJson::created(response))
 }

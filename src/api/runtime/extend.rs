@@ -1,7 +1,6 @@
 //! Moves a reservation's deadline.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{ReservationBody, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -14,8 +13,7 @@ runtime_body!(ReservationExtendRequest);
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(extend, "Moves the deadline of a hold")
-        .idempotent()
-        .takes::<ReservationExtendRequest>()
+        .takes_change::<ReservationExtendRequest>()
         .returns::<ReservationExtendResponse>(200, "The new deadline.")
         .refuses(&[404, 409, 410]);
 
@@ -25,5 +23,5 @@ async fn extend(
     ReservationBody(id, body): ReservationBody<ReservationExtendRequest>,
 ) -> Returns<ReservationExtendResponse> {
     let response = state.ledger.extend(&caller, &id, &body).await?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

@@ -1,7 +1,6 @@
 //! Returns a hold without a charge.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{ReservationBody, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -15,8 +14,7 @@ runtime_body!(ReleaseRequest);
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(release, "Returns a hold without a charge")
-        .idempotent()
-        .takes::<ReleaseRequest>()
+        .takes_change::<ReleaseRequest>()
         .returns::<ReleaseResponse>(200, "What was returned.")
         .refuses(&[404, 409, 410]);
 
@@ -27,5 +25,5 @@ async fn release(
     ReservationBody(id, body): ReservationBody<ReleaseRequest>,
 ) -> Returns<ReleaseResponse> {
     let response = state.ledger.release(&caller, &id, &body, &cause).await?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

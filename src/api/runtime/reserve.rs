@@ -1,7 +1,6 @@
 //! Holds an amount before an action, or tells whether it could.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::{RuntimeJson, runtime_body};
 use crate::api::operation::{Declaration, declare};
@@ -17,8 +16,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     reserve,
     "Holds an amount on every budget that encloses the subject, or on none"
 )
-.idempotent()
-.takes::<ReservationCreateRequest>()
+.takes_change::<ReservationCreateRequest>()
 .returns::<ReservationCreateResponse>(200, "The hold, or the outcome of a dry run.")
 .refuses(&[404, 409]);
 
@@ -29,5 +27,5 @@ async fn reserve(
     RuntimeJson(body): RuntimeJson<ReservationCreateRequest>,
 ) -> Returns<ReservationCreateResponse> {
     let response = state.ledger.reserve(&caller, &body, &cause).await?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

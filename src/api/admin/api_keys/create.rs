@@ -1,14 +1,10 @@
 //! Creates an API key.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::ApiKeyCreateResponse;
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::api_key::ApiKeyCreateRequest;
 use crate::domain::ids::TenantId;
 
@@ -16,24 +12,24 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_api_key,
     "Creates an API key; the response is the only one that shows it"
 )
-.idempotent()
-.takes::<ApiKeyCreateRequest>()
+.takes_change::<ApiKeyCreateRequest>()
 .returns::<ApiKeyCreateResponse>(201, "The new key.")
 .refuses(&[409]);
 
 impl ChangeBody for ApiKeyCreateRequest {}
 
-async fn create_api_key(
-    State(state): State<AppState>,
-    change: Change<ApiKeyCreateRequest>,
-) -> Returns<ApiKeyCreateResponse> {
+async fn create_api_key(change: Change<ApiKeyCreateRequest>) -> Returns<ApiKeyCreateResponse> {
     let new = &change.body;
     let tenant = TenantId::parse(&new.tenant_id);
     let context = ErrorContext {
         tenant: &new.tenant_id,
         ..ErrorContext::default()
     };
-    let created = state.admin.create_api_key(new, &change.request()).await;
+    let created = change
+        .state
+        .admin
+        .create_api_key(new, &change.request())
+        .await;
     let created = created.map_err(|error| error_of(error, &context).about(tenant))?;
     let response = ApiKeyCreateResponse::new(
         &created.key,
@@ -42,5 +38,5 @@ async fn create_api_key(
         created.created_at,
         created.expires_at,
     );
-    Ok(CheckedJson(StatusCode::CREATED, response))
+    Ok(CheckedJson::created(response))
 }

@@ -1,7 +1,6 @@
 //! Lists API keys.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::{ApiKeyFilter, ApiKeySort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -54,10 +53,7 @@ async fn list_api_keys(
     let page = state.admin.list_api_keys(&list.query(secret)?).await;
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
-    Ok(CheckedJson(
-        StatusCode::OK,
-        ApiKeyListResponse::new(page.rows, next),
-    ))
+    Ok(CheckedJson::ok(ApiKeyListResponse::new(page.rows, next)))
 }
 
 #[cfg(test)]

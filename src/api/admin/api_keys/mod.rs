@@ -5,8 +5,6 @@ pub mod list;
 pub mod revoke;
 pub mod update;
 
-use axum::http::StatusCode;
-
 use crate::admin::AdminError;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
@@ -87,7 +85,7 @@ fn changed(changed: Result<ApiKey, AdminError>, key_id: &str, owner: TenantId) -
         ..ErrorContext::default()
     };
     let key = changed.map_err(|error| error_of(error, &context).about(Some(owner.clone())))?;
-    Ok(CheckedJson(StatusCode::OK, key))
+    Ok(CheckedJson::ok(key))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Revokes an API key.
 
-use axum::extract::State;
 use serde_json::json;
 
 use super::{changed, owner_of};
@@ -9,7 +8,6 @@ use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::query::Query;
 use crate::api::response::Returns;
-use crate::api::state::AppState;
 use crate::domain::api_key::ApiKey;
 use crate::domain::caller::Caller;
 
@@ -52,13 +50,11 @@ fn reason(query: &str) -> Result<Option<String>, ApiError> {
     Query::parse_admin(query).text("reason", 512)
 }
 
-async fn revoke_api_key(
-    State(state): State<AppState>,
-    change: Change<NoBody, RevokedKey>,
-) -> Returns<ApiKey> {
+async fn revoke_api_key(change: Change<NoBody, RevokedKey>) -> Returns<ApiKey> {
     let RevokedKey { key_id, reason } = &change.target;
-    let owner = owner_of(&state, key_id).await?;
-    let revoked = state
+    let owner = owner_of(&change.state, key_id).await?;
+    let revoked = change
+        .state
         .admin
         .revoke_api_key(key_id, &owner, reason.as_deref(), &change.request())
         .await;

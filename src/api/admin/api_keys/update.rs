@@ -1,20 +1,16 @@
 //! Changes an API key.
 
-use axum::extract::State;
-
 use super::{changed, owner_of};
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::Returns;
-use crate::api::state::AppState;
 use crate::domain::api_key::{ApiKey, ApiKeyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     update_api_key,
     "Changes an API key; its next use is judged by what it is then"
 )
-.idempotent()
-.takes::<ApiKeyUpdateRequest>()
+.takes_change::<ApiKeyUpdateRequest>()
 .returns::<ApiKey>(200, "The key as it is now.")
 .refuses(&[404, 409]);
 
@@ -22,13 +18,11 @@ impl ChangeBody for ApiKeyUpdateRequest {
     const NULL_REMOVES: bool = true;
 }
 
-async fn update_api_key(
-    State(state): State<AppState>,
-    change: Change<ApiKeyUpdateRequest, PathId>,
-) -> Returns<ApiKey> {
+async fn update_api_key(change: Change<ApiKeyUpdateRequest, PathId>) -> Returns<ApiKey> {
     let PathId(key_id) = &change.target;
-    let owner = owner_of(&state, key_id).await?;
-    let updated = state
+    let owner = owner_of(&change.state, key_id).await?;
+    let updated = change
+        .state
         .admin
         .update_api_key(key_id, &owner, &change.body, &change.request())
         .await;

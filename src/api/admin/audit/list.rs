@@ -1,7 +1,6 @@
 //! Lists audit entries.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::AuditLogListResponse;
@@ -36,6 +35,6 @@ async fn list_audit_logs(
         error_of(error, &ErrorContext::default()).about(tenant)
     })?;
     let next = list.next_cursor(&page, secret);
-    let response = CheckedJson(StatusCode::OK, AuditLogListResponse::new(page.rows, next));
+    let response = CheckedJson::ok(AuditLogListResponse::new(page.rows, next));
     Ok((as_of(&state, as_of_ms), response).into_response())
 }

@@ -1,8 +1,5 @@
 //! Creates a budget.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::check_unit;
 use super::requests::read_scope;
 use crate::api::admin::extract::{Change, ChangeBody};
@@ -11,28 +8,24 @@ use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use crate::domain::ids::TenantId;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(create_budget, "Creates a budget at a scope")
-        .idempotent()
-        .takes::<BudgetCreateRequest>()
+        .takes_change::<BudgetCreateRequest>()
         .returns::<BudgetLedger>(201, "The new budget.")
         .refuses(&[409]);
 
 impl ChangeBody for BudgetCreateRequest {}
 
-async fn create_budget(
-    State(state): State<AppState>,
-    change: Change<BudgetCreateRequest>,
-) -> Returns<BudgetLedger> {
+async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLedger> {
     let (caller, new) = (&change.caller, &change.body);
     check_units(new)?;
     let scope = read_scope(&new.scope)?;
     let tenant = target_tenant(caller, new.tenant_id.as_deref());
-    let created = state
+    let created = change
+        .state
         .admin
         .create_budget(caller, new, &scope, &change.request())
         .await;
@@ -44,7 +37,7 @@ async fn create_budget(
         ..ErrorContext::default()
     };
     let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::CREATED, created))
+    Ok(CheckedJson::created(created))
 }
 
 /// Whether all amounts count what the budget counts.

@@ -1,14 +1,11 @@
 //! Freezes a budget, or ends that.
 
-use axum::extract::State;
-
 use super::BudgetTarget;
 use super::target_parameters;
 use super::update::changed;
 use crate::api::admin::extract::{Change, ChangeBody, Presence};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::Returns;
-use crate::api::state::AppState;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::fields::object;
 use crate::domain::json::FreeObject;
@@ -56,21 +53,18 @@ pub mod unfreeze {
 
 type StatusChange = Change<BudgetStatusTransitionRequest, BudgetTarget>;
 
-async fn freeze_budget(state: State<AppState>, change: StatusChange) -> Returns<BudgetLedger> {
-    change_status(true, state, change).await
+async fn freeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(true, change).await
 }
 
-async fn unfreeze_budget(state: State<AppState>, change: StatusChange) -> Returns<BudgetLedger> {
-    change_status(false, state, change).await
+async fn unfreeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(false, change).await
 }
 
-async fn change_status(
-    frozen: bool,
-    State(state): State<AppState>,
-    change: StatusChange,
-) -> Returns<BudgetLedger> {
+async fn change_status(frozen: bool, change: StatusChange) -> Returns<BudgetLedger> {
     let (target, reason) = (&change.target, change.body.reason.as_deref());
-    let done = state
+    let done = change
+        .state
         .admin
         .freeze_budget(
             &target.scope,

@@ -1,8 +1,5 @@
 //! Changes what a budget has.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::{BudgetFundingRequest, BudgetFundingResponse, FundingTarget, target_parameters};
 use crate::admin::Funding;
 use crate::api::admin::extract::Change;
@@ -10,15 +7,13 @@ use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::parameters::{self, Parameter, text};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::amount::Amount;
 use crate::domain::ids::TenantId;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(fund_budget, "Changes what a budget has")
         .query(parameters)
-        .idempotent()
-        .takes::<BudgetFundingRequest>()
+        .takes_change::<BudgetFundingRequest>()
         .returns::<BudgetFundingResponse>(200, "The figures before and after.")
         .refuses(&[404, 409]);
 
@@ -33,7 +28,6 @@ fn parameters() -> Vec<Parameter> {
 }
 
 async fn fund_budget(
-    State(state): State<AppState>,
     change: Change<BudgetFundingRequest, FundingTarget>,
 ) -> Returns<BudgetFundingResponse> {
     let (caller, sent, target) = (&change.caller, &change.body, &change.target.budget);
@@ -49,7 +43,8 @@ async fn fund_budget(
     if let Err(mismatch) = sent.check_units(target) {
         // A key that is restricted to other scopes learns that first.
         let permission = change.operation.callers.permission();
-        let checked = state
+        let checked = change
+            .state
             .admin
             .check_access(caller, permission, Some(&target.scope))
             .await;
@@ -64,11 +59,12 @@ async fn fund_budget(
         spent: sent.spent.map(Amount::value),
         reason: sent.reason.clone(),
     };
-    let funded = state
+    let funded = change
+        .state
         .admin
         .fund_budget(caller, &funding, &change.request())
         .await;
     let funded = funded.map_err(refused)?;
     let response = BudgetFundingResponse::new(sent.operation, target.unit, &funded)?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

@@ -1,7 +1,6 @@
 //! Shows the budget of a scope and unit.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::{BudgetTarget, target_parameters};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -38,5 +37,5 @@ async fn lookup_budget(
     };
     let tenant = target_tenant(&caller, path.value(Level::Tenant));
     let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
-    Ok(CheckedJson(StatusCode::OK, found))
+    Ok(CheckedJson::ok(found))
 }

@@ -1,7 +1,6 @@
 //! Lists budgets.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::{BudgetFilter, BudgetSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -92,5 +91,5 @@ async fn list_budgets(
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
     let next = list.next_cursor(&page, secret);
     let response = BudgetListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

@@ -1,15 +1,11 @@
 //! Changes what an operator set on a budget.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::{BudgetTarget, check_unit, target_parameters};
 use crate::admin::AdminError;
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::ids::TenantId;
 use crate::domain::scope::Level;
@@ -17,24 +13,21 @@ use crate::domain::scope::Level;
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(update_budget, "Changes what an operator set on a budget")
         .query(target_parameters)
-        .idempotent()
-        .takes::<BudgetUpdateRequest>()
+        .takes_change::<BudgetUpdateRequest>()
         .returns::<BudgetLedger>(200, "The budget as it is now.")
         .refuses(&[404, 409]);
 
 impl ChangeBody for BudgetUpdateRequest {}
 
-async fn update_budget(
-    State(state): State<AppState>,
-    change: Change<BudgetUpdateRequest, BudgetTarget>,
-) -> Returns<BudgetLedger> {
+async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
     let (target, update) = (&change.target, &change.body);
     if let Some(limit) = update.overdraft_limit {
         let scope = target.scope.path().as_str();
         let checked = check_unit("overdraft_limit", limit, target.unit, scope);
         checked.map_err(|error| error.about(owner(target)))?;
     }
-    let updated = state
+    let updated = change
+        .state
         .admin
         .update_budget(&target.scope, target.unit, update, &change.request())
         .await;
@@ -54,7 +47,7 @@ pub(super) fn changed(
         ..ErrorContext::default()
     };
     let ledger = changed.map_err(|error| error_of(error, &context).about(owner(target)))?;
-    Ok(CheckedJson(StatusCode::OK, ledger))
+    Ok(CheckedJson::ok(ledger))
 }
 
 fn owner(target: &BudgetTarget) -> Option<TenantId> {

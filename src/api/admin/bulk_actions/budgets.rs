@@ -1,42 +1,26 @@
 //! Funds many budgets of a tenant.
 
-use axum::extract::State;
 use axum::response::Response;
 
 use super::{BudgetBulkActionRequest, BudgetBulkActionResponse, bulk_request, response_of};
 use crate::admin::BudgetFilter;
-use crate::api::admin::extract::{Change, ChangeBody};
+use crate::api::admin::extract::Change;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
-use crate::api::state::AppState;
 use crate::domain::amount::Amount;
 use crate::domain::bulk::BulkFunding;
-use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::ids::TenantId;
 
 use crate::domain::refusal::admin::AdminRefusal;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(bulk_action_budgets, "Funds up to 500 budgets of a tenant")
-        .idempotent()
-        .takes::<BudgetBulkActionRequest>()
+        .takes_change::<BudgetBulkActionRequest>()
         .returns::<BudgetBulkActionResponse>(200, "The outcome of each budget.")
         .refuses(&[404, 409]);
 
-impl ChangeBody for BudgetBulkActionRequest {
-    const HAS_KEY: bool = true;
-
-    fn idempotency_key(&self) -> Option<&IdempotencyKey> {
-        Some(&self.idempotency_key)
-    }
-
-    fn check(&self) -> Result<(), ApiError> {
-        self.check_units()
-    }
-}
-
 async fn bulk_action_budgets(
-    State(state): State<AppState>,
     change: Change<BudgetBulkActionRequest>,
 ) -> Result<Response, ApiError> {
     let sent = &change.body;
@@ -55,8 +39,17 @@ async fn bulk_action_budgets(
         spent: sent.spent.map(Amount::value),
         reason: sent.reason.clone().filter(|reason| !reason.is_empty()),
     };
-    let bulk = bulk_request(&state, change.request(), sent.expected_count, &sent.filter);
+    let bulk = bulk_request(
+        &change.state,
+        change.request(),
+        sent.expected_count,
+        &sent.filter,
+    );
     let filter = BudgetFilter::from(&sent.filter);
-    let done = state.admin.bulk_budgets(&filter, &funding, &bulk).await;
-    response_of(&state, done, Some(tenant))
+    let done = change
+        .state
+        .admin
+        .bulk_budgets(&filter, &funding, &bulk)
+        .await;
+    response_of(&change.state, done, Some(tenant))
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request};
+use crate::api::admin::extract::ChangeBody;
 use crate::api::admin::in_progress;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::{ApiError, Code};
@@ -195,8 +196,20 @@ impl From<&BudgetBulkFilter> for BudgetFilter {
 }
 
 macro_rules! responses {
-    ($($(#[doc = $doc:expr])* $name:ident: $action:ty,)*) => {
-        $(object! {
+    ($($(#[doc = $doc:expr])* $name:ident of $request:ty: $action:ty $(, after $check:ident)?;)*) => {
+        $(impl ChangeBody for $request {
+            const HAS_KEY: bool = true;
+
+            fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+                Some(&self.idempotency_key)
+            }
+
+            $(fn check(&self) -> Result<(), ApiError> {
+                self.$check()
+            })?
+        }
+
+        object! {
             $(#[doc = $doc])*
             #[derive(Debug)]
             pub struct $name: Serialize {
@@ -219,11 +232,11 @@ macro_rules! responses {
 
 responses! {
     /// The outcome of each tenant.
-    TenantBulkActionResponse: TenantAction,
+    TenantBulkActionResponse of TenantBulkActionRequest: TenantAction;
     /// The outcome of each webhook subscription.
-    WebhookBulkActionResponse: WebhookAction,
+    WebhookBulkActionResponse of WebhookBulkActionRequest: WebhookAction;
     /// The outcome of each budget.
-    BudgetBulkActionResponse: FundingOperation,
+    BudgetBulkActionResponse of BudgetBulkActionRequest: FundingOperation, after check_units;
 }
 
 fn bulk_request<'a>(
@@ -253,7 +266,7 @@ fn response_of(
     let done = done.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
     let body = RawValue::from_string(done.body).map_err(ApiError::internal)?;
     let in_progress = done.in_progress.then(|| in_progress(state));
-    Ok((in_progress, CheckedJson(StatusCode::OK, body)).into_response())
+    Ok((in_progress, CheckedJson::ok(body)).into_response())
 }
 
 #[cfg(test)]

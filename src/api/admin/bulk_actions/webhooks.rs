@@ -1,15 +1,12 @@
 //! Does the same to many webhook subscriptions.
 
-use axum::extract::State;
 use axum::response::Response;
 
 use super::{WebhookBulkActionRequest, WebhookBulkActionResponse, bulk_request, response_of};
 use crate::admin::webhooks::{OwnerFilter, WebhookFilter};
-use crate::api::admin::extract::{Change, ChangeBody};
+use crate::api::admin::extract::Change;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
-use crate::api::state::AppState;
-use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::Search;
 use crate::domain::webhook::Owner;
 
@@ -17,21 +14,11 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     bulk_action_webhooks,
     "Pauses, resumes or deletes up to 500 webhook subscriptions"
 )
-.idempotent()
-.takes::<WebhookBulkActionRequest>()
+.takes_change::<WebhookBulkActionRequest>()
 .returns::<WebhookBulkActionResponse>(200, "The outcome of each subscription.")
 .refuses(&[409]);
 
-impl ChangeBody for WebhookBulkActionRequest {
-    const HAS_KEY: bool = true;
-
-    fn idempotency_key(&self) -> Option<&IdempotencyKey> {
-        Some(&self.idempotency_key)
-    }
-}
-
 async fn bulk_action_webhooks(
-    State(state): State<AppState>,
     change: Change<WebhookBulkActionRequest>,
 ) -> Result<Response, ApiError> {
     let sent = &change.body;
@@ -44,7 +31,15 @@ async fn bulk_action_webhooks(
         event_type: event_type.map(|name| name.as_str().to_owned()),
         search: sent.filter.search.as_deref().map(Search::new),
     };
-    let bulk = bulk_request(&state, change.request(), sent.expected_count, &sent.filter);
-    let done = state.admin.bulk_webhooks(&filter, sent.action, &bulk);
-    response_of(&state, done.await, tenant)
+    let bulk = bulk_request(
+        &change.state,
+        change.request(),
+        sent.expected_count,
+        &sent.filter,
+    );
+    let done = change
+        .state
+        .admin
+        .bulk_webhooks(&filter, sent.action, &bulk);
+    response_of(&change.state, done.await, tenant)
 }

@@ -1,7 +1,6 @@
 //! Tells who the caller is, and what a dashboard may offer them.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::Granted;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -174,7 +173,7 @@ async fn introspect(
             AuthIntrospectResponse::tenant(tenant, &granted)
         }
     };
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }
 
 #[cfg(test)]

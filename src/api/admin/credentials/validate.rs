@@ -1,7 +1,6 @@
 //! Tells whether an API key is valid: 200 whatever is wrong with the key.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
@@ -98,7 +97,7 @@ async fn validate_api_key(
         };
         count(&state, &validated, reason, cause);
     }
-    Ok(CheckedJson(StatusCode::OK, validated.into()))
+    Ok(CheckedJson::ok(validated.into()))
 }
 
 /// Counts an invalid key as if it had been used: at most one event a minute.

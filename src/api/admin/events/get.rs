@@ -1,7 +1,6 @@
 //! Shows an event.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::admin::extract::PathId;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -24,5 +23,5 @@ async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns
     let event = state.events.get(&id).await;
     let event = event.map_err(|error| error_of(error, &context))?;
     let event = Rendered::new(event).map_err(ApiError::internal)?;
-    Ok(CheckedJson(StatusCode::OK, event))
+    Ok(CheckedJson::ok(event))
 }

@@ -1,7 +1,6 @@
 //! Lists events, of one tenant or of all.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::queries::AllEvents;
@@ -36,6 +35,6 @@ async fn list_events(
         error_of(error, &ErrorContext::default()).about(tenant)
     })?;
     let next = list.next_cursor(&page, secret);
-    let response = CheckedJson(StatusCode::OK, response(page.rows, next)?);
+    let response = CheckedJson::ok(response(page.rows, next)?);
     Ok((as_of(&state, as_of_ms), response).into_response())
 }

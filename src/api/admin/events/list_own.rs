@@ -1,7 +1,6 @@
 //! Lists the events of the key's own tenant.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::queries::TenantEvents;
 use super::{EventListResponse, response};
@@ -36,5 +35,5 @@ async fn list_own_events(
         listed.map_err(|error| error_of(error, &ErrorContext::default()).about(Some(tenant)))?;
     let next = list.next_cursor(&listed.page, secret);
     let response = response(listed.page.rows, next)?;
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

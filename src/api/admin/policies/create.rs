@@ -1,15 +1,11 @@
 //! Creates a policy.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::fields::Problems;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyCreateRequest, ScopePattern};
@@ -18,17 +14,13 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_policy,
     "Creates a policy, which counts from the next request on"
 )
-.idempotent()
-.takes::<PolicyCreateRequest>()
+.takes_change::<PolicyCreateRequest>()
 .returns::<Policy>(201, "The new policy.")
 .refuses(&[409]);
 
 impl ChangeBody for PolicyCreateRequest {}
 
-async fn create_policy(
-    State(state): State<AppState>,
-    change: Change<PolicyCreateRequest>,
-) -> Returns<Policy> {
+async fn create_policy(change: Change<PolicyCreateRequest>) -> Returns<Policy> {
     let (caller, new) = (&change.caller, &change.body);
     let scope_pattern = read_pattern(&new.scope_pattern)?;
     let tenant = target_tenant(caller, new.tenant_id.as_deref());
@@ -39,12 +31,13 @@ async fn create_policy(
         name: &new.name,
         ..ErrorContext::default()
     };
-    let created = state
+    let created = change
+        .state
         .admin
         .create_policy(caller, new, &scope_pattern, &change.request())
         .await;
     let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::CREATED, created))
+    Ok(CheckedJson::created(created))
 }
 
 /// The pattern, read by its grammar.

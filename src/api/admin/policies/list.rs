@@ -1,7 +1,6 @@
 //! Lists the policies of a tenant.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::PolicyFilter;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -84,5 +83,5 @@ async fn list_policies(
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
     let next = list.next_cursor(&page, secret);
     let response = PolicyListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

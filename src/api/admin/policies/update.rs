@@ -1,21 +1,16 @@
 //! Changes a policy.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(update_policy, "Changes a policy from the next request on")
-        .idempotent()
-        .takes::<PolicyUpdateRequest>()
+        .takes_change::<PolicyUpdateRequest>()
         .returns::<Policy>(200, "The policy as it is now.")
         .refuses(&[404, 409]);
 
@@ -23,10 +18,7 @@ impl ChangeBody for PolicyUpdateRequest {
     const NULL_REMOVES: bool = true;
 }
 
-async fn update_policy(
-    State(state): State<AppState>,
-    change: Change<PolicyUpdateRequest, PathId>,
-) -> Returns<Policy> {
+async fn update_policy(change: Change<PolicyUpdateRequest, PathId>) -> Returns<Policy> {
     let (caller, PathId(policy_id), update) = (&change.caller, &change.target, &change.body);
     let context = ErrorContext {
         policy: policy_id,
@@ -35,11 +27,12 @@ async fn update_policy(
     let tenant = match caller {
         Caller::Tenant(caller) => Some(caller.tenant.clone()),
         Caller::Admin(_) => {
-            let found = state.admin.owner_of_policy(policy_id).await;
+            let found = change.state.admin.owner_of_policy(policy_id).await;
             found.map_err(|error| error_of(error, &context))?
         }
     };
-    let updated = state
+    let updated = change
+        .state
         .admin
         .update_policy(
             caller,
@@ -55,5 +48,5 @@ async fn update_policy(
         ..context
     };
     let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    Ok(CheckedJson(StatusCode::OK, updated))
+    Ok(CheckedJson::ok(updated))
 }

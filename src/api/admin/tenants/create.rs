@@ -1,30 +1,28 @@
 //! Creates a tenant.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Creates a tenant")
-    .idempotent()
-    .takes::<TenantCreateRequest>()
+    .takes_change::<TenantCreateRequest>()
     .returns::<Tenant>(200, "The tenant of that id and name, which exists already.")
     .returns::<Tenant>(201, "The new tenant.")
     .refuses(&[409]);
 
 impl ChangeBody for TenantCreateRequest {}
 
-async fn create_tenant(
-    State(state): State<AppState>,
-    change: Change<TenantCreateRequest>,
-) -> Returns<Tenant> {
+async fn create_tenant(change: Change<TenantCreateRequest>) -> Returns<Tenant> {
     let new = &change.body;
-    let created = state.admin.create_tenant(new, &change.request()).await;
+    let created = change
+        .state
+        .admin
+        .create_tenant(new, &change.request())
+        .await;
     let context = ErrorContext {
         tenant: new.tenant_id.as_str(),
         ..ErrorContext::default()

@@ -1,7 +1,6 @@
 //! Shows a tenant.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::admin::extract::PathId;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -27,5 +26,5 @@ async fn get_tenant(State(state): State<AppState>, PathId(id): PathId) -> Return
         None => Err(AdminRefusal::TenantNotFound.into()),
     };
     let found = found.map_err(|error| error_of(error, &context).about(tenant))?;
-    Ok(CheckedJson(StatusCode::OK, found))
+    Ok(CheckedJson::ok(found))
 }

@@ -1,7 +1,6 @@
 //! Lists tenants.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::{TenantFilter, TenantSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -60,7 +59,7 @@ async fn list_tenants(
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
     let response = TenantListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }
 
 #[cfg(test)]

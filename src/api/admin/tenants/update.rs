@@ -1,8 +1,6 @@
 //! Changes, suspends or closes a tenant.
 
 use axum::Extension;
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -15,30 +13,29 @@ use crate::api::auth::audit::AlreadyAudited;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedJson;
-use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(update_tenant, "Changes, suspends or closes a tenant")
-        .idempotent()
-        .takes::<TenantUpdateRequest>()
+        .takes_change::<TenantUpdateRequest>()
         .returns::<Tenant>(200, "The tenant as it is now.")
         .refuses(&[404, 409]);
 
 impl ChangeBody for TenantUpdateRequest {}
 
-async fn update_tenant(
-    State(state): State<AppState>,
-    change: Change<TenantUpdateRequest, PathId>,
-) -> Result<Response, ApiError> {
+async fn update_tenant(change: Change<TenantUpdateRequest, PathId>) -> Result<Response, ApiError> {
     let PathId(id) = &change.target;
     let tenant = TenantId::parse(id);
     let updated = match &tenant {
         Some(tenant) => {
             let (update, request) = (&change.body, change.request());
-            state.admin.update_tenant(tenant, update, &request).await
+            change
+                .state
+                .admin
+                .update_tenant(tenant, update, &request)
+                .await
         }
         None => Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
     };
@@ -47,11 +44,11 @@ async fn update_tenant(
         ..ErrorContext::default()
     };
     let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
-    let response = CheckedJson(StatusCode::OK, updated.tenant);
+    let response = CheckedJson::ok(updated.tenant);
     match updated.close {
         None | Some(CloseProgress::Closed) => Ok(response.into_response()),
         Some(CloseProgress::Paused | CloseProgress::Fenced) => {
-            Ok((in_progress(&state), response).into_response())
+            Ok((in_progress(&change.state), response).into_response())
         }
         Some(CloseProgress::Incomplete { failed, .. }) => {
             let error = ApiError::internal(format!(

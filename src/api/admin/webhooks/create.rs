@@ -1,13 +1,9 @@
 //! Creates a webhook subscription: for the operator or any tenant, or for the API key's tenant.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::{WebhookCreateResponse, error_of};
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::webhook::{Owner, WebhookCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
@@ -18,8 +14,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     let owner = "Owner. Absent: the operator, for events of all tenants.";
     vec![parameters::query("tenant_id", owner, parameters::text())]
 })
-.idempotent()
-.takes::<WebhookCreateRequest>()
+.takes_change::<WebhookCreateRequest>()
 .returns::<WebhookCreateResponse>(201, "The new subscription.")
 .refuses(&[404, 409]);
 
@@ -29,22 +24,22 @@ pub mod own {
         Declaration, WebhookCreateRequest, WebhookCreateResponse, create_webhook, declare,
     };
 
-    pub(in crate::api) const DECLARATION: Declaration = declare!(create_webhook, "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret").idempotent().takes::<WebhookCreateRequest>().returns::<WebhookCreateResponse>(201, "The new subscription.").refuses(&[409]);
+    pub(in crate::api) const DECLARATION: Declaration = declare!(create_webhook, "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret").takes_change::<WebhookCreateRequest>().returns::<WebhookCreateResponse>(201, "The new subscription.").refuses(&[409]);
 }
 
 impl ChangeBody for WebhookCreateRequest {}
 
 async fn create_webhook(
-    State(state): State<AppState>,
     change: Change<WebhookCreateRequest, Owner>,
 ) -> Returns<WebhookCreateResponse> {
     let owner = &change.target;
     let (operation, request) = (change.operation.name, change.request());
-    let created = state
+    let created = change
+        .state
         .webhooks
         .create(&change.caller, owner, &change.body, operation, &request)
         .await;
     let created = created.map_err(|error| error_of(error, owner.as_str(), ""))?;
     let response = WebhookCreateResponse::new(created.subscription, &created.signing_secret);
-    Ok(CheckedJson(StatusCode::CREATED, response))
+    Ok(CheckedJson::created(response))
 }

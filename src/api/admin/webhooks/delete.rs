@@ -1,13 +1,10 @@
 //! Deletes a webhook subscription.
 
-use axum::extract::State;
-
 use super::error_of;
 use crate::api::admin::extract::{Change, NoBody, PathId};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedNoContent;
-use crate::api::state::AppState;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     delete_webhook,
@@ -17,13 +14,11 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns_nothing("It is gone.")
 .refuses(&[404, 409]);
 
-async fn delete_webhook(
-    State(state): State<AppState>,
-    change: Change<NoBody, PathId>,
-) -> Result<CheckedNoContent, ApiError> {
+async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<CheckedNoContent, ApiError> {
     let (PathId(id), request) = (&change.target, change.request());
     let operation = change.operation.name;
-    let deleted = state
+    let deleted = change
+        .state
         .webhooks
         .delete(&change.caller, id, operation, &request)
         .await;

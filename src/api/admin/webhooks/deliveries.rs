@@ -1,7 +1,6 @@
 //! Lists the deliveries to a webhook subscription.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::queries::Deliveries;
 use super::{WebhookDeliveryListResponse, error_of};
@@ -35,5 +34,5 @@ async fn list_deliveries(
     let page = page.map_err(|error| error_of(error, "", &id))?;
     let next = list.next_cursor(&page, secret);
     let response = WebhookDeliveryListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

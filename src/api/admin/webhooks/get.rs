@@ -1,7 +1,6 @@
 //! Shows a webhook subscription.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::error_of;
 use crate::api::admin::extract::PathId;
@@ -23,5 +22,5 @@ async fn get_webhook(
 ) -> Returns<Subscription> {
     let found = state.webhooks.get(&caller, &id).await;
     let found = found.map_err(|error| error_of(error, "", &id))?;
-    Ok(CheckedJson(StatusCode::OK, found))
+    Ok(CheckedJson::ok(found))
 }

@@ -1,7 +1,6 @@
 //! Lists webhook subscriptions, of one owner or of all.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::WebhookListResponse;
 use super::queries::AllWebhooks;
@@ -27,5 +26,5 @@ async fn list_webhooks(
     let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
     let next = list.next_cursor(&page, secret);
     let response = WebhookListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

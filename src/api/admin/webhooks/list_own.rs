@@ -1,7 +1,6 @@
 //! Lists a tenant's webhook subscriptions.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::queries::{TenantWebhooks, listed_tenant};
 use super::{WebhookListResponse, error_of};
@@ -27,7 +26,7 @@ async fn list_own_webhooks(
     // A tenant that cannot exist has nothing.
     let Some(tenant) = TenantId::parse(&listed_tenant(&list.filter, &caller)?) else {
         let nothing = WebhookListResponse::new(Vec::new(), None);
-        return Ok(CheckedJson(StatusCode::OK, nothing));
+        return Ok(CheckedJson::ok(nothing));
     };
     list.bind("tenant", &tenant);
     let secret = state.store.secret().await?;
@@ -39,5 +38,5 @@ async fn list_own_webhooks(
     let page = page.map_err(|error| error_of(error, tenant.as_str(), ""))?;
     let next = list.next_cursor(&page, secret);
     let response = WebhookListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }

@@ -1,7 +1,6 @@
 //! Sends a test event to a webhook subscription.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use super::error_of;
 use crate::admin::webhooks::WebhookTestResponse;
@@ -31,5 +30,5 @@ async fn test_webhook(
         .test(&caller, &id, operation.name, &cause)
         .await;
     let outcome = tested.map_err(|error| error_of(error, "", &id))?;
-    Ok(CheckedJson(StatusCode::OK, outcome))
+    Ok(CheckedJson::ok(outcome))
 }

@@ -1,19 +1,14 @@
 //! Changes a webhook subscription.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-
 use super::error_of;
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::webhook::{Subscription, WebhookUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(update_webhook, "Changes a webhook subscription")
-        .idempotent()
-        .takes::<WebhookUpdateRequest>()
+        .takes_change::<WebhookUpdateRequest>()
         .returns::<Subscription>(200, "The subscription after the change.")
         .refuses(&[404, 409]);
 
@@ -21,16 +16,14 @@ impl ChangeBody for WebhookUpdateRequest {
     const NULL_REMOVES: bool = true;
 }
 
-async fn update_webhook(
-    State(state): State<AppState>,
-    change: Change<WebhookUpdateRequest, PathId>,
-) -> Returns<Subscription> {
+async fn update_webhook(change: Change<WebhookUpdateRequest, PathId>) -> Returns<Subscription> {
     let (PathId(id), request) = (&change.target, change.request());
     let operation = change.operation.name;
-    let updated = state
+    let updated = change
+        .state
         .webhooks
         .update(&change.caller, id, &change.body, operation, &request)
         .await;
     let updated = updated.map_err(|error| error_of(error, "", id))?;
-    Ok(CheckedJson(StatusCode::OK, updated))
+    Ok(CheckedJson::ok(updated))
 }

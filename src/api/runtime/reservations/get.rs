@@ -1,7 +1,6 @@
 //! Shows a reservation.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::api::extract::PathReservation;
 use crate::api::operation::{Declaration, declare};
@@ -21,5 +20,5 @@ async fn get_reservation(
     PathReservation(id): PathReservation,
 ) -> Returns<Reservation> {
     let reservation = state.ledger.get(&caller, &id).await?;
-    Ok(CheckedJson(StatusCode::OK, reservation))
+    Ok(CheckedJson::ok(reservation))
 }

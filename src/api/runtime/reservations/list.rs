@@ -1,7 +1,6 @@
 //! Lists reservations.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde_json::json;
 
 use crate::api::errors::ApiError;
@@ -115,7 +114,7 @@ async fn list_reservations(
     let named = list.filter.tenant.as_deref();
     let Some(tenant) = tenant_of(&caller, named)? else {
         let nothing = ReservationListResponse::new(Vec::new(), None);
-        return Ok(CheckedJson(StatusCode::OK, nothing));
+        return Ok(CheckedJson::ok(nothing));
     };
     if let Caller::Tenant(caller) = &caller {
         own_tenant(&state, caller, named).await?;
@@ -131,7 +130,7 @@ async fn list_reservations(
     let page = state.ledger.list(&caller, &tenant, &wanted?).await?;
     let next = list.next_cursor(&page, secret);
     let response = ReservationListResponse::new(page.rows, next);
-    Ok(CheckedJson(StatusCode::OK, response))
+    Ok(CheckedJson::ok(response))
 }
 
 /// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.

@@ -1,7 +1,6 @@
 //! Shows the rules for addresses of webhooks.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -16,5 +15,5 @@ pub(in crate::api) const DECLARATION: Declaration =
 async fn get_security(State(state): State<AppState>) -> Returns<WebhookSecurityConfig> {
     let settings = state.webhooks.security().await;
     let settings = settings.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson(StatusCode::OK, settings))
+    Ok(CheckedJson::ok(settings))
 }

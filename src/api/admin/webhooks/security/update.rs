@@ -1,7 +1,6 @@
 //! Replaces the rules for addresses of webhooks.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 
 use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::extract::AdminJson;
@@ -25,5 +24,5 @@ async fn update_security(
 ) -> Returns<WebhookSecurityConfig> {
     let stored = state.webhooks.put_security(&settings, &cause).await;
     stored.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson(StatusCode::OK, settings))
+    Ok(CheckedJson::ok(settings))
 }
