@@ -238,7 +238,7 @@ async fn a_service_without_admin_keys_says_so_at_its_start_and_refuses() {
     let open = Service::start(&shared().url(), &prefix, &["--admin-keys", ADMIN_KEYS[0]]);
     closed.ready().await;
     open.ready().await;
-    let warning = "the admin plane refuses everybody";
+    let warning = "the admin plane refuses every request";
     let log = closed.log();
     let line = log.lines().find(|line| line.contains(warning));
     assert!(line.is_some_and(|line| line.contains("\"WARN\"")), "{log}");
