@@ -96,9 +96,15 @@ class Tenant:
         body = {"operation": operation, "amount": {"unit": "TOKENS", "amount": amount}, **more}
         admin("POST", f"/v1/admin/budgets/fund?tenant_id={self.name}&scope={self.scope}&unit=TOKENS", body)
 
+    def journal(self):
+        """The folder in which the clients of this tenant keep what they could not send."""
+        folder = os.path.join(JOURNAL, self.name)
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
     def config(self, key=None, **more):
         # The library's own bounds in seconds: with short ones its heartbeat begins early.
-        bounds = {"connect_timeout": 2.0, "read_timeout": 10.0, "journal_dir": JOURNAL, "retry_initial_delay": 0.05}
+        bounds = {"connect_timeout": 2.0, "read_timeout": 10.0, "retry_initial_delay": 0.05, "journal_dir": self.journal()}
         return CyclesConfig(base_url=URL, api_key=key or self.key, tenant=self.name, **{**bounds, **more})
 
     def client(self, key=None, **more):

@@ -15,7 +15,7 @@ from runcycles import (
     cycles,
     get_cycles_context,
 )
-from service import ACTION, JOURNAL, Tenant, fresh, tokens
+from service import ACTION, Tenant, fresh, tokens
 
 # With these bounds the heartbeat first extends a lease of 19 seconds after two.
 EAGER = {"connect_timeout": 1.0, "read_timeout": 2.0}
@@ -144,7 +144,7 @@ class Streamed(unittest.TestCase):
             body = ReleaseRequest(idempotency_key=fresh())
             self.assertEqual(self.client.release_reservation(reservation.reservation_id, body).status, 200)
             reservation.usage.set_actual_cost(30)
-        eventually(lambda: not list(Path(JOURNAL).rglob("*.json")))
+        eventually(lambda: not list(Path(self.tenant.journal()).rglob("*.json")))
         self.assertEqual(self.tenant.figures(), (10_000, 0, 0, 0))
 
 
