@@ -1,6 +1,7 @@
 //! What the handlers of the admin plane take as arguments.
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::Method;
 use axum::http::request::Parts;
 
 use crate::admin;
@@ -77,7 +78,8 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
             key = idempotency_key(&parts.headers, body.idempotency_key())?;
         }
         let selected = target.selected();
-        let payload_hash = match T::NULL_REMOVES {
+        // In a change of a record, `null` removes a member, so it is not the same as absent.
+        let payload_hash = match operation.method == Method::PATCH {
             true => PayloadHash::of_patch_and_target(&sent, &selected),
             false => PayloadHash::of_body_and_target(&sent, &selected),
         };
@@ -99,8 +101,6 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
 pub trait ChangeBody: Read {
     /// Whether it must be sent.
     const PRESENCE: Presence = Presence::Required;
-    /// Whether `null` removes a member, so that it is not the same as absent.
-    const NULL_REMOVES: bool = false;
     /// Whether it has a member for the idempotency key.
     const HAS_KEY: bool = false;
 

@@ -295,3 +295,26 @@ async fn funding_repeats_word_for_word_under_its_key() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_change_that_removes_a_member_is_not_one_that_leaves_it() {
+    let app = umbra().await;
+    let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "n1")];
+    for (path, removes, leaves) in [
+        (
+            format!("{TENANTS}/umbra"),
+            json!({"name": "Umbra", "metadata": null}),
+            json!({"name": "Umbra"}),
+        ),
+        (
+            format!("{BUDGETS}?scope=tenant:umbra&unit=TOKENS"),
+            json!({"overdraft_limit": tokens(5), "metadata": null}),
+            json!({"overdraft_limit": tokens(5)}),
+        ),
+    ] {
+        let change = |body| app.call(Method::PATCH, &path, &headers, body);
+        let first = change(&removes).await.expect(200);
+        assert_eq!(change(&removes).await.body, first.body, "{path}");
+        change(&leaves).await.refused(409, "IDEMPOTENCY_MISMATCH");
+    }
+}

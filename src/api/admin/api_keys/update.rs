@@ -14,9 +14,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<ApiKey>(200, "The key as it is now.")
 .refuses(&[404, 409]);
 
-impl ChangeBody for ApiKeyUpdateRequest {
-    const NULL_REMOVES: bool = true;
-}
+impl ChangeBody for ApiKeyUpdateRequest {}
 
 async fn update_api_key(change: Change<ApiKeyUpdateRequest, PathId>) -> Returns<ApiKey> {
     let PathId(key_id) = &change.target;

@@ -14,9 +14,7 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<Policy>(200, "The policy as it is now.")
         .refuses(&[404, 409]);
 
-impl ChangeBody for PolicyUpdateRequest {
-    const NULL_REMOVES: bool = true;
-}
+impl ChangeBody for PolicyUpdateRequest {}
 
 async fn update_policy(change: Change<PolicyUpdateRequest, PathId>) -> Returns<Policy> {
     let (caller, PathId(policy_id), update) = (&change.caller, &change.target, &change.body);

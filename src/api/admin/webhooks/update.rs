@@ -12,9 +12,7 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<Subscription>(200, "The subscription after the change.")
         .refuses(&[404, 409]);
 
-impl ChangeBody for WebhookUpdateRequest {
-    const NULL_REMOVES: bool = true;
-}
+impl ChangeBody for WebhookUpdateRequest {}
 
 async fn update_webhook(change: Change<WebhookUpdateRequest, PathId>) -> Returns<Subscription> {
     let (PathId(id), request) = (&change.target, change.request());
