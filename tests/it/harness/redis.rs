@@ -17,7 +17,9 @@ use super::eventually_blocking;
 /// One server that all tests may share; each takes a key prefix of its own.
 pub fn shared() -> &'static RedisServer {
     static SHARED: LazyLock<RedisServer> = LazyLock::new(|| {
-        let server = RedisServer::start_with(&["--appendonly", "no"]);
+        // Records stay lists, as the service advises: the `DUMP` of a hash table depends on its history.
+        let settings = ["--appendonly", "no", "--hash-max-listpack-value", "1024"];
+        let server = RedisServer::start_with(&settings);
         // Nothing drops a static, and this server writes no file.
         let _ = fs::remove_dir_all(server.folder.path());
         server
