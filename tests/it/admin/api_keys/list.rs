@@ -74,6 +74,9 @@ async fn crowd(app: &TestApp) -> Vec<(String, String)> {
             // With a character that no id has: a search looks at ids as well.
             let name = format!("{}-{turn}", &id[..1]);
             keys.push((name.clone(), key(app, id, &name).await));
+            // Keys of one millisecond stand in the order of their ids.
+            let made_ms = app.now_ms().await;
+            while app.now_ms().await == made_ms {}
         }
     }
     keys
