@@ -36,7 +36,7 @@ local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, r
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
 -- @include ledger/budgets_of_record, ledger/reservation
 local EXTENSIONS_MAX = 10000
--- Lists look back 42 days before what retention keeps (src/ledger/walk.rs). One day less: a sweep may be late.
+-- Lists look back 42 days before what retention keeps (src/ledger/list/walk.rs). One day less: a sweep may be late.
 local LIFE_MS_USUAL = 41 * 86400000
 
 -- Refusals: read only.

@@ -73,7 +73,7 @@
 //! }
 //! ```
 //!
-//! and in `lua/fixture/end.lua`, between markers, the header and
+//! and in the script, between markers, the header and
 //!
 //! ```lua
 //! local api_key, tenant_key, reservation, event_log, idempotency = unpack(KEYS)
