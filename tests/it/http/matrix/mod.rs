@@ -2,6 +2,7 @@
 //! refused. The operations and their callers come from the index, so that what is declared is what holds.
 
 mod anywhere;
+mod callers;
 mod closing;
 mod rows;
 mod victim;

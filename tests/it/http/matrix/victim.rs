@@ -60,6 +60,24 @@ pub enum Fate {
     Closed,
 }
 
+/// A new key of a tenant: its id and secret.
+async fn new_key(
+    app: &TestApp,
+    tenant: &str,
+    permissions: &[&str],
+    filter: Value,
+) -> (String, String) {
+    let body = json!({
+        "tenant_id": tenant, "name": "k", "permissions": permissions, "scope_filter": filter,
+    });
+    let key = app
+        .as_admin(Method::POST, "/v1/admin/api-keys", &body)
+        .await
+        .expect(201);
+    let text = |member| key.text(member).to_owned();
+    (text("/key_id"), text("/key_secret"))
+}
+
 impl Victim {
     /// A new tenant with a ledger, a hold, a policy, a subscription and keys.
     pub async fn new(app: &TestApp, fate: Fate) -> Self {
@@ -83,16 +101,8 @@ impl Victim {
         let policy = post("/v1/admin/policies", policy).await;
         let hook = json!({"url": "https://hooks.example/in", "event_types": ["budget.funded"]});
         let hook = post(&format!("/v1/admin/webhooks?tenant_id={name}"), hook).await;
-        let key = async |permissions: &[&str], filter: Value| {
-            let body = json!({
-                "tenant_id": name, "name": "k", "permissions": permissions, "scope_filter": filter,
-            });
-            let response = post("/v1/admin/api-keys", body).await;
-            (
-                response.text("/key_id").to_owned(),
-                response.text("/key_secret").to_owned(),
-            )
-        };
+        let key =
+            async |permissions: &[&str], filter| new_key(app, &name, permissions, filter).await;
         let (key_id, owner) = key(&ALL, json!([])).await;
         let (revoked_id, revoked) = key(&ALL, json!([])).await;
         let (expired_id, expired) = key(&ALL, json!([])).await;
@@ -146,6 +156,11 @@ impl Victim {
             revoked,
             expired,
         }
+    }
+
+    /// A new key of the tenant with these permissions; its secret.
+    pub async fn key(&self, app: &TestApp, permissions: &[&str]) -> String {
+        new_key(app, &self.name, permissions, json!([])).await.1
     }
 
     pub fn scope(&self) -> String {
