@@ -49,6 +49,9 @@ use crate::driver::url::Topology;
 use crate::store::deployment::{META, Meta};
 use crate::store::signature::{Refused, ScriptCall};
 
+/// How often a call is repeated with another day. Once may not do around midnight: the day can end between two calls.
+const DAY_REPEATS: usize = 3;
+
 /// A name and its value.
 pub type Pair = (&'static str, String);
 
@@ -173,27 +176,22 @@ impl Store {
         self.deployment().await.map(Deployment::secret)
     }
 
-    /// Runs a script on a lane. One that answers that its clock is in another day is called once more, with that day.
+    /// Runs a script on a lane. One that replies that its clock is in another day is called again, with that day.
     pub(crate) async fn run_on<C: ScriptCall>(
         &self,
         lane: Lane,
         call: &C,
     ) -> Result<Result<C::Outcome, Refused>, StoreError> {
-        let first = self.run_once(lane, call, self.today()).await?;
-        let Err(Refused::Clock { now_ms }) = first else {
-            return Ok(first);
-        };
-        self.run_once(lane, call, Day::of_ms(now_ms)).await
-    }
-
-    async fn run_once<C: ScriptCall>(
-        &self,
-        lane: Lane,
-        call: &C,
-        day: Day,
-    ) -> Result<Result<C::Outcome, Refused>, StoreError> {
-        let call = call.on(self.keys(), day);
-        C::read(self.send_on(lane, &call).await?)
+        let (mut day, mut repeats) = (self.today(), 0..DAY_REPEATS);
+        loop {
+            let on_day = call.on(self.keys(), day);
+            match C::read(self.send_on(lane, &on_day).await?)? {
+                Err(Refused::Clock { now_ms }) if repeats.next().is_some() => {
+                    day = Day::of_ms(now_ms);
+                }
+                outcome => return Ok(outcome),
+            }
+        }
     }
 
     /// Runs a script on the request path, see [`Store::run_on`].

@@ -1,0 +1,129 @@
+//! Calls around midnight: a script takes the keys of a day only on that day of its clock.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use budget_authority::domain::ids::TenantId;
+use budget_authority::store::runtime::expire::Expired;
+use budget_authority::store::{Lane, Store, StoreError};
+
+use crate::harness::store;
+
+const MIDNIGHT_MS: i64 = 1_709_251_200_000;
+
+/// A server that says what Redis says when its day ends between two calls.
+#[derive(Clone)]
+struct ServerAtMidnight {
+    /// The times of its clock at the next calls; at other calls it shows the day that it is asked for.
+    times_ms: Arc<Mutex<VecDeque<i64>>>,
+    /// The days that it was asked for.
+    days: Arc<Mutex<Vec<String>>>,
+}
+
+impl ServerAtMidnight {
+    /// A store whose clock has just passed midnight, on a server whose clock shows `times_ms`.
+    fn start(times_ms: &[i64]) -> (Self, Store) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let server = Self {
+            times_ms: Arc::new(Mutex::new(times_ms.iter().copied().collect())),
+            days: Arc::default(),
+        };
+        let serving = server.clone();
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let serving = serving.clone();
+                std::thread::spawn(move || serving.serve(connection));
+            }
+        });
+        (server, store(&format!("redis://127.0.0.1:{port}")))
+    }
+
+    fn serve(&self, mut connection: TcpStream) {
+        let mut requests = BufReader::new(connection.try_clone().expect("a second handle"));
+        while let Some(words) = request(&mut requests) {
+            let reply = self.reply(&words);
+            connection.write_all(reply.as_bytes()).expect("it is sent");
+        }
+    }
+
+    fn reply(&self, words: &[String]) -> String {
+        match words[0].as_str() {
+            "TIME" => texts(&[&(MIDNIGHT_MS / 1000).to_string(), "0"]),
+            "EVALSHA" if words[3].ends_with(":meta") => {
+                let secret = "A".repeat(43);
+                texts(&["meta", "1", "1024", &secret, "service"])
+            }
+            "EVALSHA" => {
+                let keys: usize = words[2].parse().expect("a number of keys");
+                self.days
+                    .lock()
+                    .expect("days")
+                    .push(words[3 + keys].clone());
+                match self.times_ms.lock().expect("times").pop_front() {
+                    Some(now_ms) => format!("*2\r\n$5\r\nclock\r\n:{now_ms}\r\n"),
+                    None => texts(&["expired", "0", "7", "0", ""]),
+                }
+            }
+            _ => "+OK\r\n".to_owned(),
+        }
+    }
+
+    fn days(&self) -> Vec<String> {
+        self.days.lock().expect("days").clone()
+    }
+}
+
+/// The words of the next request; `None` at the end of the connection.
+fn request(from: &mut impl BufRead) -> Option<Vec<String>> {
+    let number = |from: &mut _| {
+        let mut line = String::new();
+        BufRead::read_line(from, &mut line).ok()?;
+        line.trim_end().get(1..)?.parse::<usize>().ok()
+    };
+    let mut words = Vec::new();
+    for _ in 0..number(from)? {
+        let mut word = vec![0; number(from)? + 2];
+        from.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8_lossy(&word).into_owned());
+    }
+    Some(words)
+}
+
+fn texts(texts: &[&str]) -> String {
+    let bulk = |text: &&str| format!("${}\r\n{text}\r\n", text.len());
+    format!(
+        "*{}\r\n{}",
+        texts.len(),
+        texts.iter().map(bulk).collect::<String>()
+    )
+}
+
+async fn expire(store: &Store) -> Result<Expired, StoreError> {
+    // Connects, by which the store learns the time.
+    store.deployment().await?;
+    let tenant = TenantId::parse("acme").expect("an id");
+    store.expire(Lane::Request, &tenant, "", None, None).await
+}
+
+#[tokio::test]
+async fn a_day_that_ends_between_two_calls_costs_a_third() {
+    let (server, store) = ServerAtMidnight::start(&[MIDNIGHT_MS - 1, MIDNIGHT_MS]);
+    let expired = expire(&store).await.expect("the day is found");
+    assert!(
+        matches!(expired, Expired::Page { count: 7, .. }),
+        "{expired:?}"
+    );
+    assert_eq!(server.days(), ["20240301", "20240229", "20240301"]);
+}
+
+#[tokio::test]
+async fn a_clock_that_never_agrees_ends_a_call() {
+    let (server, store) = ServerAtMidnight::start(&[0; 10]);
+    let error = expire(&store).await.expect_err("no day is found");
+    assert!(error.to_string().contains("`clock`"), "{error}");
+    assert_eq!(server.days().len(), 4);
+}
