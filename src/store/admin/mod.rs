@@ -21,6 +21,8 @@ pub mod webhook_replays;
 pub mod webhook_security;
 pub mod webhooks;
 
+use std::fmt;
+
 use super::signature::{FlatRecord, Refused, ScriptCall, signature};
 use super::{Pair, Store};
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
@@ -268,7 +270,7 @@ pub(crate) fn creation_refused(caller: &Caller, refused: Refused) -> AdminError 
 }
 
 /// A caller as scripts judge it. All is empty for trusted readers, whom they do not judge.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct CallerWords<'a> {
     /// Id of the API key.
     pub key_id: &'a str,
@@ -276,6 +278,12 @@ pub struct CallerWords<'a> {
     pub key_hash: &'a str,
     /// Tenant of the API key.
     pub tenant: &'a str,
+}
+
+impl fmt::Debug for CallerWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallerWords({}, redacted)", self.key_id)
+    }
 }
 
 impl<'a> From<Reader<'a>> for CallerWords<'a> {

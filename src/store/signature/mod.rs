@@ -158,11 +158,17 @@ macro_rules! signature {
         };
 
         $(#[doc = $summary])+
-        #[derive(Debug)]
         pub(crate) struct $call<'a> {
             $($($(pub $name: $name_type,)?)*)?
             $(pub $list: $crate::store::signature::signature!(@keys $($list_key)+),)?
             $($(pub $arg: $type,)?)*
+        }
+
+        /// The name alone: some arguments are secrets.
+        impl std::fmt::Debug for $call<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($call))
+            }
         }
 
         impl<'a> $call<'a> {
@@ -212,10 +218,18 @@ macro_rules! signature {
         }
 
         /// What the script answers.
-        #[derive(Debug)]
         #[allow(dead_code, reason = "a declaration names all that a script answers")]
         pub(crate) enum $outcome {
             $($($variant $({ $($field: $field_type),* })?,)?)*
+        }
+
+        /// The word alone: some fields are secrets.
+        impl std::fmt::Debug for $outcome {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $($(Self::$variant $({ $($field: _),* })? => stringify!($variant),)?)*
+                })
+            }
         }
 
         impl $crate::store::signature::Outcome for $outcome {
@@ -309,3 +323,58 @@ macro_rules! signature {
     };
 }
 pub(crate) use signature;
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::ids::Partition;
+    use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
+    use crate::store::admin::{CallerWords, Change};
+    use crate::store::deployment::{Meta, MetaReply};
+    use crate::store::signature::Counted;
+
+    const SECRET: &str = "nobody-reads-this";
+
+    #[test]
+    fn a_debug_print_of_a_call_or_reply_shows_no_secret() {
+        let change = Change {
+            context: "",
+            audit: &Vec::new(),
+            payload_hash: "",
+            digest: None,
+        };
+        let create = CreateApiKey {
+            partition: Partition::FIRST,
+            change: &change,
+            tenant: "acme",
+            key_id: "key_000_abcdefghij12",
+            key_hash: SECRET,
+            requested_expires_at_ms: None,
+            name: "",
+            permissions: "",
+            sealed: SECRET,
+            registered_ms: 0,
+            fields: Counted(&[("signing_secret", SECRET.to_owned())]),
+        };
+        let meta = Meta {
+            layout: 1,
+            partitions: 1024,
+            secret: SECRET,
+            dialect: "service",
+        };
+        let stored = MetaReply::Meta {
+            layout: None,
+            partitions: None,
+            secret: Some(SECRET.to_owned()),
+            dialect: None,
+        };
+        let caller = CallerWords {
+            key_id: "key_000_abcdefghij12",
+            key_hash: SECRET,
+            tenant: "acme",
+        };
+        let replayed = CreateApiKeyReply::Taken;
+        let printed = format!("{create:?} {meta:?} {stored:?} {caller:?} {replayed:?}");
+        assert!(!printed.contains(SECRET), "{printed}");
+        assert!(printed.starts_with("CreateApiKey Meta Meta "), "{printed}");
+    }
+}
