@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/mod.rs.
 Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
 
 KEYS[1]  read  api_key     hash  apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/mod.rs.
 Writes the audit entry of a refused admin request: with the tenant that it was to act on, if that tenant has a record,
 else with the sentinel of the partition.
 

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/events.rs.
 Reads one event by what its id says.
 
 KEYS[1]  read  tenant_ids  hash    tenantids

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/mod.rs.
 Reads one record of the admin plane.
 
 KEYS[1]  read  record  hash  tenant:<tenant>  (if tenant)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/logs.rs.
 Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
 key alone.
 

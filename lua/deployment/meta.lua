@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/deployment.rs.
 Starts a deployment, or reads how it was started. The values of the first caller stay.
 
 KEYS[1]  write  meta  hash  meta

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/auth_failed.rs.
 Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
 failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
 has a fencing token and no failures to add. The event describes the first failure that it counts.

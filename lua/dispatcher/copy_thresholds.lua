@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/thresholds.rs.
 Brings the thresholds that the operator's subscriptions watch to the tenants of one partition, some at a time. Repeating
 it is harmless, and an older version changes nothing.
 

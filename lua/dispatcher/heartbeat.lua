@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/lease.rs.
 Records that a dispatcher is alive, and returns all that are, in the order of their times. A silent dispatcher drops out
 by itself.
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/lease.rs.
 Makes one dispatcher the owner of a partition for a while, or renews its lease.
 
 A lease lapses with its time or its owner, so it may last long and be renewed rarely. The token rises with each new

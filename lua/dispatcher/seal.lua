@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/audit_chain.rs.
 Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of
 each the hash of the entry before it. When all of the chain is sealed, its name leaves the list of those to be sealed.
 

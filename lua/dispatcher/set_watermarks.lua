@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/views.rs.
 Records how far some partitions are in a view over all tenants. What was further stays.
 
 A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/read.rs.
 Checks an API key, for a request that failed before its own script.
 
 KEYS[1]  read  api_key  hash  apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/commit.rs.
 Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond the
 hold is charged as the overage policy of the reservation allows.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/decide.rs.
 Decides whether an estimate could be held now; holds nothing. Serves decide and the dry run of a create, whose outcome
 is kept under the key of the reservation that it does not make.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/extend.rs.
 Moves the expiry of an active reservation outward, from its expiry and not from now.
 
 An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are EXTENSIONS_MAX of

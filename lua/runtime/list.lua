@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/read.rs.
 Reads up to a number of a tenant's reservations in the order of indexes, from a position on.
 
 Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/release.rs.
 Ends an active reservation without a charge; its hold returns to the ledgers.
 
 KEYS[1]   read   api_key      hash    apikey:<key_id>

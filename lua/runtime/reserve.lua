@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/reserve.rs.
 Holds an estimate on every budgeted scope of a subject, or on none.
 
 KEYS[1]           read   api_key         hash    apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/read.rs.
 Reads fields of reservations of one partition: of as many as a number of bytes allows, but of one at least. The fields
 of a row are an empty array where the key holds no hash.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/usage_event.rs.
 Charges what was already used, without a reservation, to every budgeted scope of a subject.
 
 KEYS[1]     read   api_key                hash    apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/tools/verify.rs.
 Reads ledgers of one partition at one moment of the store's clock.
 
 The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit, and its

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/tools/verify.rs.
 Reads records of one tenant at one moment, each with its place in the indexes of what is due.
 
 A row: due time, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged

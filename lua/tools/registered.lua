@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/tools/verify.rs.
 Finds the days of a tenant that have records and that retention does not know.
 
 KEYS[1]    read  days     zset  days

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
 idempotency key, the sealed text of the key, for a replay.
 

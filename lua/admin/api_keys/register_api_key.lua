@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Enters an API key into the directory before it is recorded, and chooses its creation time, so that the directory is in
 the order of these times, whatever the clocks of other nodes say.
 

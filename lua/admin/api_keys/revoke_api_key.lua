@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Revokes an API key for good; its next use is refused.
 
 KEYS[1]  write  api_key      hash    apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Changes an API key that is still good; its next use is judged by what it is then.
 
 KEYS[1]  write  api_key      hash    apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/api_key_checks.rs.
 Judges an API key for an operator who was given it, and finds its owner.
 
 reason is '' for a good key, else the first that applies: KEY_NOT_FOUND, INVALID_KEY, KEY_REVOKED, KEY_EXPIRED,

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/budgets.rs.
 Opens the ledger of one scope and unit.
 
 KEYS[1]   read   api_key      hash    apikey:<key_id>

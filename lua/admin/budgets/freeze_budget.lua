@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/budgets.rs.
 Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
 already can be committed.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/budgets.rs.
 Moves what a ledger has been allocated, has spent or owes.
 
 KEYS[1]   read   api_key                hash    apikey:<key_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/budget_lists.rs.
 Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
 
 The fields of a ledger are an empty array where the key holds no hash.

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/budgets.rs.
 Changes what an operator set on a ledger, and computes anew whether it is over its limit.
 
 KEYS[1]   write  tenant_key             hash    tenant:<tenant>

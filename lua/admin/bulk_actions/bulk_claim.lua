@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/bulk.rs.
 Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
 hash. The holder of its lease does the rows; when the lease is over, any process may take it and resume.
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/bulk.rs.
 Ends a bulk action whose rows all have an outcome: keeps the response for those who ask again, and writes the audit
 entry, in one step and once. The response may be another's, if that ended the action before.
 

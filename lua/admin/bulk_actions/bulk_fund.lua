@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/bulk_rows.rs.
 Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
 outcome is left alone.
 

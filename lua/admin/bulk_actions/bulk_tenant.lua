@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/bulk_rows.rs.
 Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps
 that it has begun: its outcome is known later. A row that has an outcome is left alone.
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/bulk_rows.rs.
 Pauses, resumes or deletes some subscriptions of one owner for a bulk action, and keeps the outcome of each. A row that
 has an outcome is left alone.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Records a policy of a tenant. The requests that come after it are under it.
 
 KEYS[1]   read   api_key       hash    apikey:<key_id>

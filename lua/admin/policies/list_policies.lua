@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
 at.
 

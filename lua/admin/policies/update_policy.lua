@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Changes a policy of a tenant. A field that is sent as it is stored is no change.
 
 KEYS[1]   read   api_key       hash    apikey:<key_id>

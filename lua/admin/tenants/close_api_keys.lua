@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/closing.rs.
 Takes a step of a tenant's close: revokes up to a number of its API keys. One that has expired or was revoked before
 stays as it is.
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/closing.rs.
 Takes a step of a tenant's close: closes up to a number of its ledgers. What a ledger still holds belongs to records in
 quarantine, and returns as well.
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/closing.rs.
 Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
 and add to what the event of each ledger says that it got back.
 

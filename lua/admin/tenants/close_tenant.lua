@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/closing.rs.
 Ends a process's work on a tenant's close. After the last phase it emits tenant.closed, once, and removes the intent;
 where something could not be closed, all is tried again later.
 

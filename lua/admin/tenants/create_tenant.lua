@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/tenants.rs.
 Records a tenant, once. The same id and name again find the tenant as it is.
 
 KEYS[1]   read   thresholds   hash    thresholds

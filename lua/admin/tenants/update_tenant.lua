@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/tenants.rs.
 Changes a tenant's settings or its status. To close it is to flip its status, from which moment on nothing that it owns
 can be changed; what ends all that follows the intent that is stored in the same step.
 

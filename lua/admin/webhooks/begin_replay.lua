@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_replays.rs.
 Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
 
 KEYS[1]  write  replay_lock  string  replaylock:<subscription_id>

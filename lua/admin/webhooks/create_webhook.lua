@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
 Records a subscription of a tenant or of the operator.
 
 mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_replays.rs.
 Gives a claim back of which nothing came.
 
 KEYS[1]  write  replay_lock  string  replaylock:<subscription_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_deliveries.rs.
 Reads the deliveries to a subscription, newest first.
 
 last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash

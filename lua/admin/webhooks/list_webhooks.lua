@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_lists.rs.
 Reads the subscriptions of one tenant in the order of their ids, without their secrets.
 
 last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.

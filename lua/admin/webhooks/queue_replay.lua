@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_replays.rs.
 Keeps the events to be delivered again, in their order, for the dispatcher, and ends the claim.
 
 KEYS[1]   read   webhook        hash    webhook:<subscription_id>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
 Reads a subscription with its secrets, for what the replica must do before it can change or use it; and whether its
 owner can change it.
 

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
 Writes what was computed from a subscription as it was read; nothing if it is another by now.
 
 watched: a version and a union of thresholds, empty unless every partition must copy them.

@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
 Counts a test delivery of a subscription against its limit, in UTC minutes.
 
 KEYS[1]  write  webhook_tests  hash  webhooktests:<subscription_id>

@@ -8,6 +8,8 @@ use crate::store::keys::Key;
 pub struct Signature {
     /// The script.
     pub script: Script,
+    /// The Rust file with the declaration.
+    pub file: &'static str,
     /// What it does.
     pub summary: &'static str,
     /// Of Redis, in its first line.

@@ -135,6 +135,7 @@ macro_rules! signature {
                 $crate::store::fragments::FRAGMENTS,
                 !<[&str]>::is_empty(&[$($(stringify!($($built)+)),+)?]),
             ),
+            file: file!(),
             summary: concat!($($summary, "\n"),+),
             flags: concat!($($flags)?),
             keys: &[$($($crate::store::signature::KeyUse {

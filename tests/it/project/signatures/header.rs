@@ -16,7 +16,8 @@ pub(super) fn header(signature: &Signature, body: &str) -> String {
         flags => format!(" flags={flags}"),
     };
     let mut text = format!(
-        "#!lua{flags}\n--[[ Written by `make signatures`, from the declaration in src/store.\n"
+        "#!lua{flags}\n--[[ Written by `make signatures`, from the declaration in {}.\n",
+        signature.file
     );
     paragraphs(&mut text, signature.summary);
     text.push('\n');
