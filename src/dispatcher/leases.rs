@@ -119,22 +119,16 @@ struct LastRenewal {
 }
 
 impl LeaseKeeper {
-    /// A keeper under a name that no other dispatcher has.
-    pub fn new(store: Store, name: String, metrics: LeaseMetrics) -> Self {
+    /// A keeper under a name that no other dispatcher has, of leases that lapse `lease` after their last renewal.
+    pub fn new(store: Store, name: String, lease: Duration, metrics: LeaseMetrics) -> Self {
         Self {
             store,
             name,
             leases: Leases::default(),
             metrics,
-            lease: LEASE,
+            lease,
             last: Mutex::default(),
         }
-    }
-
-    /// Sets the duration of leases, for tests that wait until one lapses.
-    pub fn with_lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
     }
 
     /// The leases that it keeps.

@@ -118,5 +118,5 @@ fn keeper(store: Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeep
     let process = std::process::id();
     let name = format!("{host}-{process}-{:08x}", rand::random::<u32>());
     let metrics = LeaseMetrics::register(registry)?;
-    Ok(Arc::new(LeaseKeeper::new(store, name, metrics)))
+    Ok(Arc::new(LeaseKeeper::new(store, name, LEASE, metrics)))
 }

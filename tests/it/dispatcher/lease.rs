@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics};
+use budget_authority::dispatcher::{LEASE, LeaseKeeper, LeaseMetrics};
 use budget_authority::domain::ids::Partition;
 use budget_authority::store::Store;
 
@@ -12,8 +12,13 @@ use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::{eventually, store};
 
 fn keeper(store: &Store, name: &str) -> LeaseKeeper {
+    keeper_with(store, name, LEASE)
+}
+
+/// One whose leases last for a time of the test's choice.
+fn keeper_with(store: &Store, name: &str, lease: Duration) -> LeaseKeeper {
     let metrics = LeaseMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
-    LeaseKeeper::new(store.clone(), name.to_owned(), metrics)
+    LeaseKeeper::new(store.clone(), name.to_owned(), lease, metrics)
 }
 
 /// Lets everyone renew; answers who holds what. Panics when a partition has two owners.
@@ -70,7 +75,7 @@ async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
 async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_token() {
     let store = store(&shared().url());
     // Longer than a busy machine takes for the lines below.
-    let dead = keeper(&store, "dead").with_lease(Duration::from_secs(3));
+    let dead = keeper_with(&store, "dead", Duration::from_secs(3));
     let heir = keeper(&store, "heir");
     assert_eq!(counts(&renew(&[&dead]).await, 1), [1024]);
     let token = dead.leases().current()[0].token;
@@ -94,7 +99,7 @@ async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_to
 #[tokio::test]
 async fn renewals_keep_the_token() {
     let store = store(&shared().url());
-    let keeper = keeper(&store, "steady").with_lease(Duration::from_millis(900));
+    let keeper = keeper_with(&store, "steady", Duration::from_millis(900));
     renew(&[&keeper]).await;
     let before = keeper.leases().current();
     for _ in 0..3 {
@@ -109,8 +114,7 @@ async fn renewals_keep_the_token() {
 async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_lapse() {
     let store = store(&shared().url());
     let lease = Duration::from_millis(2_000);
-    let (silent, heir) = (keeper(&store, "silent"), keeper(&store, "heir"));
-    let (silent, heir) = (silent.with_lease(lease), heir.with_lease(lease));
+    let [silent, heir] = ["silent", "heir"].map(|name| keeper_with(&store, name, lease));
     renew(&[&silent]).await;
     let lost = silent.leases().current();
     store.end_heartbeat("silent").await.expect("Redis answers");

@@ -39,8 +39,12 @@ impl Workers {
             outbox: DAY,
         };
         Self {
-            keeper: LeaseKeeper::new(store.clone(), "d".to_owned(), leases)
-                .with_lease(Duration::from_secs(4)),
+            keeper: LeaseKeeper::new(
+                store.clone(),
+                "d".to_owned(),
+                Duration::from_secs(4),
+                leases,
+            ),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
             retention: Retention::new(store.clone(), clock, periods, retention),
             denials: Rollups::new(store.clone(), "test", &registry).expect("fresh"),
