@@ -3,7 +3,7 @@
 //! What one tenant's logs tell is always current. A list over all tenants shows what the view over all of them holds, up to
 //! the time that the view has reached, and says which that is.
 
-use super::log_walk::{LogEntry, LogWalk, ROWS, Route, ViewedPage, read_facts};
+use super::log_walk::{LogEntry, LogWalk, ROWS, Route, read_facts};
 use super::{AdminError, refuse};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::event::query::{EventFilter, EventSort, category_of};
@@ -14,7 +14,8 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Position, RowOrder, SortKey, Step, Walk, gather, page_along, readable,
+    Bounds, Entry, ListQuery, Page, Position, RowOrder, SortKey, Step, Walk, gather, page_along,
+    readable,
 };
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
@@ -57,7 +58,7 @@ impl RowOrder<LogEntry> for EventSort {
 /// What is asked of the list of events.
 pub type EventQuery = ListQuery<EventFilter, EventSort>;
 /// A page of events: the JSON of each.
-pub type EventPage = ViewedPage<String, EventSort>;
+pub type EventPage = Page<String, EventSort>;
 
 impl Events {
     /// Over a store. `retention_days`: how long events are kept.
@@ -102,8 +103,7 @@ impl Events {
         let (store, filter) = (&self.store, &query.filter);
         if filter.is_void() {
             self.check_key(caller, query).await?;
-            let (page, as_of_ms) = (query.empty_page(), None);
-            return Ok(EventPage { page, as_of_ms });
+            return Ok(query.empty_page());
         }
         let route = route(query);
         let (by, caller) = (query.sort.by, key_of(caller));
@@ -120,10 +120,8 @@ impl Events {
             _ => gather(&mut walk, query, self.bounds).await?,
         };
         read_facts(store, View::Events, page.rows.iter_mut()).await?;
-        Ok(EventPage {
-            as_of_ms: walk.log.as_of_ms,
-            page: page.filter_map(|entry| entry.envelope()),
-        })
+        page.as_of_ms = walk.log.as_of_ms;
+        Ok(page.filter_map(|entry| entry.envelope()))
     }
 
     /// For a list that is empty whatever happened: a tenant's key is checked all the same.

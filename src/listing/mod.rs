@@ -94,11 +94,7 @@ impl<F, K: SortKey> ListQuery<F, K> {
 
     /// The page without any row.
     pub fn empty_page<T>(&self) -> Page<T, K> {
-        Page {
-            rows: Vec::new(),
-            sort: self.sort,
-            next: None,
-        }
+        Page::new(Vec::new(), self.sort, None)
     }
 }
 
@@ -111,15 +107,28 @@ pub struct Page<T, K> {
     pub sort: Sort<K>,
     /// After which position the next page starts; `None` on the last page. The next page may turn out to be empty.
     pub next: Option<Position>,
+    /// For a list that is taken from a view: all that happened before this time, in milliseconds, could be shown.
+    pub as_of_ms: Option<i64>,
 }
 
 impl<T, K> Page<T, K> {
+    /// A page that is not taken from a view.
+    pub fn new(rows: Vec<T>, sort: Sort<K>, next: Option<Position>) -> Self {
+        Self {
+            rows,
+            sort,
+            next,
+            as_of_ms: None,
+        }
+    }
+
     /// The same page of other rows; rows without a counterpart are left out.
     pub fn filter_map<U>(self, row: impl FnMut(T) -> Option<U>) -> Page<U, K> {
         Page {
             rows: self.rows.into_iter().filter_map(row).collect(),
             sort: self.sort,
             next: self.next,
+            as_of_ms: self.as_of_ms,
         }
     }
 }

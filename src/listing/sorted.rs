@@ -58,11 +58,8 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
     }
 
     fn page(self, next: Option<Position>) -> Page<T, K> {
-        Page {
-            rows: self.rows.into_iter().map(|(_, row)| row).collect(),
-            sort: self.query.sort,
-            next,
-        }
+        let rows = self.rows.into_iter().map(|(_, row)| row);
+        Page::new(rows.collect(), self.query.sort, next)
     }
 }
 

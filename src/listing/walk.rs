@@ -93,11 +93,7 @@ pub async fn page_along<W: Walk, F, K: SortKey>(
     bounds: Bounds,
 ) -> Result<Page<W::Row, K>, W::Error> {
     let descending = query.sort.descending;
-    let mut page = Page {
-        rows: Vec::new(),
-        sort: Sort { by, descending },
-        next: None,
-    };
+    let mut page = Page::new(Vec::new(), Sort { by, descending }, None);
     let (mut last, mut examined) = (query.after.clone(), 0);
     loop {
         let step = walk.step().await?;

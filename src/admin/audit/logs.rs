@@ -5,13 +5,14 @@
 //! that is.
 
 use crate::admin::AdminError;
-use crate::admin::log_walk::{LogEntry, LogWalk, ROWS, Route, ViewedPage, read_facts};
+use crate::admin::log_walk::{LogEntry, LogWalk, ROWS, Route, read_facts};
 use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Position, RowOrder, SortKey, Step, Walk, gather, page_along, readable,
+    Bounds, Entry, ListQuery, Page, Position, RowOrder, SortKey, Step, Walk, gather, page_along,
+    readable,
 };
 use crate::store::Store;
 use crate::store::dispatcher::view_rows::ViewIndex;
@@ -51,7 +52,7 @@ impl RowOrder<AuditLogEntry> for AuditSort {
 /// What is asked of the audit log.
 pub type AuditQuery = ListQuery<AuditFilter, AuditSort>;
 /// A page of entries.
-pub type AuditPage = ViewedPage<AuditLogEntry, AuditSort>;
+pub type AuditPage = Page<AuditLogEntry, AuditSort>;
 
 impl AuditLogs {
     /// Over a store. `retention_days`: how long entries are kept.
@@ -75,8 +76,7 @@ impl AuditLogs {
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, AdminError> {
         let (store, filter, by) = (&self.store, &query.filter, query.sort.by);
         if filter.is_void() {
-            let (page, as_of_ms) = (query.empty_page(), None);
-            return Ok(AuditPage { page, as_of_ms });
+            return Ok(query.empty_page());
         }
         let route = route(query);
         let log = LogWalk::new(store, None, self.retention_days, route).await?;
@@ -86,7 +86,7 @@ impl AuditLogs {
             _ => gather(&mut walk, query, self.bounds).await?,
         };
         let as_of_ms = walk.log.as_of_ms;
-        Ok(AuditPage { page, as_of_ms })
+        Ok(AuditPage { as_of_ms, ..page })
     }
 }
 

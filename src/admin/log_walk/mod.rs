@@ -12,7 +12,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::listing::{Page, Position};
+use crate::listing::Position;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, ExtraTrip, Store};
@@ -21,15 +21,6 @@ use view::ViewDays;
 
 /// Entries that one step reads, with their facts.
 pub(super) const ROWS: usize = 200;
-
-/// A page of a list that may be taken from a view.
-#[derive(Debug)]
-pub struct ViewedPage<T, K> {
-    /// The page.
-    pub page: Page<T, K>,
-    /// For a list that is taken from the view: all that happened before this time, in milliseconds, could be shown.
-    pub as_of_ms: Option<i64>,
-}
 
 /// An event or audit entry on the way.
 #[derive(Debug)]

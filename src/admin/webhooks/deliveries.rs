@@ -41,11 +41,8 @@ impl Webhooks {
             rows: query.limit,
         };
         let listed = self.store.list_deliveries(caller, &walk).await?;
-        let page = Page {
-            rows: listed.rows,
-            sort: query.sort,
-            next: listed.last.map(|(at_ms, id)| Position::new(at_ms, id)),
-        };
+        let next = listed.last.map(|(at_ms, id)| Position::new(at_ms, id));
+        let page = Page::new(listed.rows, query.sort, next);
         Ok(page.filter_map(|(id, record)| {
             let record = record.with("delivery_id", &*id);
             readable("delivery", &id, Delivery::from_record(&record))

@@ -148,11 +148,8 @@ impl Webhooks {
             .store
             .list_webhooks(caller, tenant, after, query.limit, status);
         let listed = listed.await?;
-        let page = Page {
-            rows: listed.records,
-            sort: query.sort,
-            next: listed.last.map(Position::of_id),
-        };
+        let next = listed.last.map(Position::of_id);
+        let page = Page::new(listed.records, query.sort, next);
         Ok(page.filter_map(|record| {
             let id = record.get("subscription_id").unwrap_or_default();
             readable("webhook", id, Subscription::from_record(&record))

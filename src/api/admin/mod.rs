@@ -18,7 +18,6 @@ use axum::http::{HeaderName, HeaderValue, header};
 use super::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::moment::Moment;
 
 /// The tenant that a request acts upon: the API key's, or the one that the holder of the admin key names.
 fn target_tenant(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
@@ -43,11 +42,4 @@ fn in_progress(state: &AppState) -> [(HeaderName, HeaderValue); 2] {
         (cascade, HeaderValue::from_static("in_progress")),
         (header::RETRY_AFTER, HeaderValue::from_static("1")),
     ]
-}
-
-/// The header of a list over all tenants: the time up to which it is complete.
-fn as_of(state: &AppState, as_of_ms: Option<i64>) -> Option<[(HeaderName, HeaderValue); 1]> {
-    let as_of = as_of_ms.and_then(Moment::from_ms)?;
-    let value = HeaderValue::from_str(&as_of.to_string()).ok()?;
-    Some([(state.access.dialect().header_names().as_of.clone(), value)])
 }

@@ -1,5 +1,5 @@
 //! Lists over HTTP. A list declares its filters once: from that follow the reading of its query string, the parameters of
-//! the description, and what its cursors are bound to.
+//! the description, and what its cursors are bound to. One handler serves all lists.
 //!
 //! ```ignore
 //! struct Tenants;
@@ -8,6 +8,7 @@
 //!     const NAME: &'static str = "tenants";
 //!     type Filter = TenantFilter;
 //!     type Sort = TenantSort;
+//!     type Response = TenantListResponse;
 //!
 //!     fn filter(parameters: &mut Parameters<'_>) -> Result<TenantFilter, ApiError> {
 //!         Ok(TenantFilter {
@@ -23,22 +24,36 @@
 //! keeps name, description and schema of each parameter, then those of `sort_by`, `sort_dir`, `limit` and `cursor`.
 
 mod cursor;
+mod operation;
 mod parameters;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
+use crate::domain::fields::Field;
 use crate::domain::ids::DeploymentSecret;
+use crate::domain::words::Word;
 use crate::listing::{ListQuery, Page, Position, Sort, SortKey};
 use cursor::{Binding, CursorError};
+pub use operation::{ListCall, ReturnsPage, list};
 pub use parameters::{Limit, Parameters};
+
+/// The body of a list's response.
+pub trait ListResponse: Serialize + Field<Rules = ()> {
+    /// What the list is made of.
+    type Row: Send;
+
+    /// With a cursor there is more; without one there is not.
+    fn new(rows: Vec<Self::Row>, next_cursor: Option<String>) -> Self;
+}
 
 /// Declares the response of a list: the rows, where the next page starts, and whether there is one.
 ///
 /// `list_response! { /// Doc. Name: Open { /// Doc. rows: Row, has_more {} } }` makes an object that is serialized as
-/// `{"rows": […], "next_cursor"?: "…", "has_more": …}`, and `Name::new(rows, next_cursor)`. The braces hold options of the
-/// member `has_more`; `Open` is as in [`object!`](crate::domain::fields::object).
+/// `{"rows": […], "next_cursor"?: "…", "has_more": …}`, and is a [`ListResponse`]. The braces hold options of the member
+/// `has_more`; `Open` is as in [`object!`](crate::domain::fields::object).
 macro_rules! list_response {
     ($(#[doc = $doc:expr])* $name:ident $(: $role:ident)? {
         $(#[doc = $rows_doc:expr])* $rows:ident: $row:ty, has_more { $($options:tt)* }
@@ -56,9 +71,10 @@ macro_rules! list_response {
             }
         }
 
-        impl $name {
-            /// With a cursor there is more; without one there is not.
-            pub fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
+        impl $crate::api::list::ListResponse for $name {
+            type Row = $row;
+
+            fn new($rows: Vec<$row>, next_cursor: Option<String>) -> Self {
                 Self {
                     $rows,
                     has_more: next_cursor.is_some(),
@@ -70,8 +86,11 @@ macro_rules! list_response {
 }
 pub(crate) use list_response;
 
-/// A list of the API.
-pub trait List {
+/// A page of a list.
+pub type PageOf<L> = Page<<<L as List>::Response as ListResponse>::Row, <L as List>::Sort>;
+
+/// A list of the API: an operation.
+pub trait List: Sized + 'static {
     /// Names the list in its cursors.
     const NAME: &'static str;
     /// How its refusals are worded.
@@ -79,23 +98,30 @@ pub trait List {
     /// How many rows a page may have.
     const LIMIT: Limit = Limit::CutTo(100);
     /// Whether a request may choose the order.
-    const SORTABLE: bool = true;
+    const SORTABLE: bool = Self::Sort::WORDS.len() > 1;
     /// Describes `sort_by`.
     const ABOUT_SORT: &'static str = "What the rows are sorted by.";
     /// Which rows are asked for.
-    type Filter: Clone;
+    type Filter: Clone + Send + Sync;
     /// What the rows can be sorted by.
     type Sort: SortKey;
+    /// The body of its response.
+    type Response: ListResponse;
 
     /// Declares the parameters that select rows, and reads them.
     ///
     /// # Errors
     /// 400 naming the parameter.
     fn filter(parameters: &mut Parameters<'_>) -> Result<Self::Filter, ApiError>;
+
+    /// Binds cursors to what the query string does not say, and reads a page.
+    ///
+    /// # Errors
+    /// Refusals, and failures of the store.
+    fn page(call: &mut ListCall<Self>) -> impl Future<Output = ReturnsPage<Self>> + Send;
 }
 
 /// What a request asks of a list.
-#[derive(Debug)]
 pub struct ListRequest<L: List> {
     /// Which rows.
     pub filter: L::Filter,
@@ -174,6 +200,12 @@ impl<L: List> ListRequest<L> {
         }
     }
 
+    /// The page of a list that has no row.
+    pub fn empty_page(&self) -> PageOf<L> {
+        let (by, descending) = (L::Sort::DEFAULT, true);
+        Page::new(Vec::new(), Sort { by, descending }, None)
+    }
+
     /// The cursor of the page after this one, `None` after the last.
     pub fn next_cursor<T>(
         &self,
@@ -197,4 +229,10 @@ pub fn parameters<L: List>() -> Vec<Value> {
     let cursor = parameters.cursor().map(drop);
     debug_assert!([declared, order, page, cursor].iter().all(Result::is_ok));
     parameters.described()
+}
+
+/// What a query string asks of a list, for tests.
+#[cfg(test)]
+pub fn query_of<L: List>(query: &str) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
+    ListRequest::<L>::parse(query)?.query(&DeploymentSecret::generate())
 }

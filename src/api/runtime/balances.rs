@@ -1,18 +1,13 @@
 //! What budgets hold and have left.
 
-use axum::extract::State;
 use serde_json::json;
 
 use super::own_tenant;
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
+use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::parameters::query as parameter;
-use crate::api::operation::{Declaration, Plane, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
+use crate::api::operation::{Declaration, Plane};
 use crate::domain::budget::Balance;
-use crate::domain::caller::RuntimeCaller;
 use crate::domain::scope::Level;
 use crate::ledger::BalanceFilter;
 use crate::listing::OneOrder;
@@ -26,17 +21,15 @@ list_response! {
     }
 }
 
-/// The list of balances. Its cursors are bound to the tenant besides.
-#[derive(Debug)]
 struct Balances;
 
 impl List for Balances {
     const NAME: &'static str = "balances";
     const PLANE: Plane = Plane::Runtime;
     const LIMIT: Limit = Limit::UpTo(200);
-    const SORTABLE: bool = false;
     type Filter = BalanceFilter;
     type Sort = OneOrder;
+    type Response = BalanceResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<BalanceFilter, ApiError> {
         let about = "The tenant: only the API key's own. One of these filters is required.";
@@ -57,34 +50,25 @@ impl List for Balances {
         )?;
         Ok(BalanceFilter { tenant, segments })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let tenant = call.tenant_caller()?.tenant.clone();
+        call.list.bind("tenant", tenant);
+        let (caller, query) = (call.tenant_caller()?, call.query().await?);
+        own_tenant(&call.state, caller, query.filter.tenant.as_deref()).await?;
+        Ok(call.state.ledger.balances(caller, &query).await?)
+    }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(
-    get_balances,
-    "Lists budgets with what they hold and have left"
-)
-.query(parameters::<Balances>)
-.returns::<BalanceResponse>(200, "A page of balances.");
-
-async fn get_balances(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    RawQuery(query): RawQuery,
-) -> Returns<BalanceResponse> {
-    let mut list = ListRequest::<Balances>::parse(&query)?;
-    list.bind("tenant", &caller.tenant);
-    let secret = state.store.secret().await?;
-    let wanted = list.query(secret)?;
-    own_tenant(&state, &caller, list.filter.tenant.as_deref()).await?;
-    let page = state.ledger.balances(&caller, &wanted).await?;
-    let next = list.next_cursor(&page, secret);
-    let response = BalanceResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
-}
+pub(in crate::api) const DECLARATION: Declaration = list::<Balances>(
+    "Lists budgets with what they hold and have left",
+    "A page of balances.",
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::list::{ListRequest, query_of};
     use crate::domain::ids::{DeploymentSecret, TenantId};
     use crate::listing::{Page, Position, Sort};
 
@@ -93,7 +77,7 @@ mod tests {
     }
 
     fn refusal(query: &str) -> String {
-        let refused = ListRequest::<Balances>::parse(query);
+        let refused = query_of::<Balances>(query);
         refused.expect_err(query).message()
     }
 
@@ -159,14 +143,11 @@ mod tests {
             list
         };
         let last = Position::of_id("tenant:acme/agent:x 2 CREDITS");
-        let page = Page::<(), _> {
-            rows: Vec::new(),
-            sort: Sort {
-                by: OneOrder,
-                descending: true,
-            },
-            next: Some(last.clone()),
+        let sort = Sort {
+            by: OneOrder,
+            descending: true,
         };
+        let page = Page::<(), _>::new(Vec::new(), sort, Some(last.clone()));
         let first = of("agent=x&limit=1", &acme);
         let cursor = first.next_cursor(&page, &secret).unwrap();
         let next = |query: &str, tenant: &TenantId| {

@@ -205,11 +205,8 @@ impl Ledger {
         let rows = ids.into_iter().zip(fields);
         let rows =
             rows.filter_map(|(id, fields)| read_row(id, fields_of(&names, fields.0), now_ms));
-        Ok(Page {
-            rows: rows.filter(|row| filter.matches(row)).collect(),
-            sort: page.sort,
-            next,
-        })
+        let rows = rows.filter(|row| filter.matches(row)).collect();
+        Ok(Page::new(rows, page.sort, next))
     }
 }
 

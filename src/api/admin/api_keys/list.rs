@@ -1,15 +1,10 @@
 //! Lists API keys.
 
-use axum::extract::State;
-
 use crate::admin::{ApiKeyFilter, ApiKeySort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::Declaration;
 use crate::domain::api_key::ApiKey;
 
 list_response! {
@@ -21,14 +16,13 @@ list_response! {
     }
 }
 
-/// The list of API keys.
-#[derive(Debug)]
-pub struct ApiKeys;
+struct ApiKeys;
 
 impl List for ApiKeys {
     const NAME: &'static str = "api-keys";
     type Filter = ApiKeyFilter;
     type Sort = ApiKeySort;
+    type Response = ApiKeyListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<ApiKeyFilter, ApiError> {
         Ok(ApiKeyFilter {
@@ -37,36 +31,26 @@ impl List for ApiKeys {
             search: parameters.search("What id or name must contain, whatever the case.")?,
         })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let page = call.state.admin.list_api_keys(&call.query().await?).await;
+        page.map_err(|error| error_of(error, &ErrorContext::default()))
+    }
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(list_api_keys, "Lists API keys, of one tenant or of all")
-        .query(parameters::<ApiKeys>)
-        .returns::<ApiKeyListResponse>(200, "A page of API keys.");
-
-async fn list_api_keys(
-    State(state): State<AppState>,
-    RawQuery(query): RawQuery,
-) -> Returns<ApiKeyListResponse> {
-    let list = ListRequest::<ApiKeys>::parse(&query)?;
-    let secret = state.store.secret().await?;
-    let page = state.admin.list_api_keys(&list.query(secret)?).await;
-    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    let next = list.next_cursor(&page, secret);
-    Ok(CheckedJson::ok(ApiKeyListResponse::new(page.rows, next)))
-}
+pub(in crate::api) const DECLARATION: Declaration = list::<ApiKeys>(
+    "Lists API keys, of one tenant or of all",
+    "A page of API keys.",
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::DeploymentSecret;
+    use crate::api::list::query_of;
 
     #[test]
     fn a_wrong_parameter_is_named_with_what_is_allowed() {
-        let parse = |query: &str| {
-            let query = ListRequest::<ApiKeys>::parse(query)?;
-            query.query(&DeploymentSecret::generate())
-        };
+        let parse = query_of::<ApiKeys>;
         assert_eq!(parse("limit=2000").expect("clamped").limit, 100);
         for (query, message) in [
             (

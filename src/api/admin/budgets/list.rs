@@ -1,18 +1,12 @@
 //! Lists budgets.
 
-use axum::extract::State;
-
 use crate::admin::{BudgetFilter, BudgetSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::Declaration;
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::caller::Caller;
 
 list_response! {
     /// A page of budgets.
@@ -23,9 +17,7 @@ list_response! {
     }
 }
 
-/// The list of budgets. Its cursors are bound to the tenant besides.
-#[derive(Debug)]
-pub struct Budgets;
+struct Budgets;
 
 impl List for Budgets {
     const NAME: &'static str = "budgets";
@@ -33,6 +25,7 @@ impl List for Budgets {
         refused where there are more than 10000 budgets, and where none is asked for, `scope` stands in.";
     type Filter = BudgetFilter;
     type Sort = BudgetSort;
+    type Response = BudgetListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<BudgetFilter, ApiError> {
         let about = "The owner. Required with the admin key, unless the service is set to list budgets of all tenants; \
@@ -68,28 +61,17 @@ impl List for Budgets {
             search: parameters.search(about)?,
         })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let named = call.list.filter.tenant_id.clone();
+        let owner = target_tenant_as_sent(&call.caller, named.as_deref());
+        call.list.bind("tenant", owner);
+        let query = call.query().await?;
+        let page = call.state.admin.list_budgets(&call.caller, &query).await;
+        let tenant = target_tenant(&call.caller, named.as_deref());
+        page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))
+    }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(list_budgets, "Lists budgets")
-    .query(parameters::<Budgets>)
-    .returns::<BudgetListResponse>(200, "A page of budgets.");
-
-async fn list_budgets(
-    State(state): State<AppState>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Returns<BudgetListResponse> {
-    let mut list = ListRequest::<Budgets>::parse(&query)?;
-    let named = list.filter.tenant_id.clone();
-    list.bind("tenant", target_tenant_as_sent(&caller, named.as_deref()));
-    let secret = state.store.secret().await?;
-    let page = state
-        .admin
-        .list_budgets(&caller, &list.query(secret)?)
-        .await;
-    let tenant = target_tenant(&caller, named.as_deref());
-    let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
-    let next = list.next_cursor(&page, secret);
-    let response = BudgetListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
-}
+pub(in crate::api) const DECLARATION: Declaration =
+    list::<Budgets>("Lists budgets", "A page of budgets.");

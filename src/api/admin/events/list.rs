@@ -1,40 +1,156 @@
 //! Lists events, of one tenant or of all.
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
-use super::queries::AllEvents;
-use super::{EventListResponse, response};
-use crate::admin::events::EventPage;
-use crate::api::admin::as_of;
+use super::{EventListResponse, rendered};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::CheckedJson;
-use crate::api::state::AppState;
-use crate::domain::caller::Caller;
+use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list};
+use crate::api::operation::Declaration;
+use crate::domain::event::query::{EventFilter, EventSort};
+use crate::domain::event::types::{EventCategory, EventType};
 use crate::domain::ids::TenantId;
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(list_events, "Lists events, of one tenant or of all")
-        .query(parameters::<AllEvents>)
-        .returns::<EventListResponse>(200, "A page of events.");
+    list::<AllEvents>("Lists events, of one tenant or of all", "A page of events.");
 
-async fn list_events(
-    State(state): State<AppState>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ApiError> {
-    let list = ListRequest::<AllEvents>::parse(&query)?;
-    let secret = state.store.secret().await?;
-    let listed = state.events.list(&caller, &list.query(secret)?).await;
-    let EventPage { page, as_of_ms } = listed.map_err(|error| {
-        let tenant = list.filter.tenant.as_deref().and_then(TenantId::parse);
-        error_of(error, &ErrorContext::default()).about(tenant)
-    })?;
-    let next = list.next_cursor(&page, secret);
-    let response = CheckedJson::ok(response(page.rows, next)?);
-    Ok((as_of(&state, as_of_ms), response).into_response())
+/// Most rows on a page.
+pub(super) const LIMIT: Limit = Limit::UpTo(100);
+
+struct AllEvents;
+
+impl List for AllEvents {
+    const NAME: &'static str = "events";
+    const LIMIT: Limit = LIMIT;
+    type Filter = EventFilter;
+    type Sort = EventSort;
+    type Response = EventListResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<EventFilter, ApiError> {
+        let about = "The owner; `__system__` for events of no tenant. Absent: those of all.";
+        let tenant = parameters.text("tenant_id", about)?;
+        // The set of types is open: one that is not known is in no list.
+        let read = |text: &str| is_type(text).then(|| text.to_owned());
+        let wanted = "it must be a category and an action, such as budget.funded";
+        let filter = common(parameters, (read, wanted), EventCategory::WORDS)?;
+        let trace_id = parameters.trace_id("The trace, exactly.")?;
+        let request_id = parameters.text("request_id", "The request, exactly.")?;
+        let about = "What correlation id or scope must contain, whatever the case.";
+        Ok(EventFilter {
+            tenant,
+            trace_id,
+            request_id,
+            search: parameters.search(about)?,
+            ..filter
+        })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let query = call.query().await?;
+        let page = call.state.events.list(&call.caller, &query).await;
+        let page = page.map_err(|error| {
+            let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
+            error_of(error, &ErrorContext::default()).about(tenant)
+        })?;
+        Ok(rendered(page))
+    }
+}
+
+/// Filters that both lists have.
+pub(super) fn common(
+    parameters: &mut Parameters<'_>,
+    event_type: (impl FnOnce(&str) -> Option<String>, &str),
+    categories: &[&'static str],
+) -> Result<EventFilter, ApiError> {
+    let schema = || json!({"type": "string", "enum": EventType::WORDS});
+    let about = "The type, exactly.";
+    let event_type = parameters.parsed("event_type", about, schema, event_type, String::clone)?;
+    let category = parameters.word_among("category", "The category.", categories)?;
+    let scope = parameters.text("scope", "What the scope begins with.")?;
+    let correlation_id = parameters.text("correlation_id", "The correlation id, exactly.")?;
+    let about = ["Not before.", "Not after."];
+    Ok(EventFilter {
+        event_type,
+        category,
+        scope,
+        correlation_id,
+        window: parameters.window(["from", "to"], about)?,
+        ..EventFilter::default()
+    })
+}
+
+/// `category.action`, lower case.
+fn is_type(text: &str) -> bool {
+    let charset =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
+    let parts = text.split_once('.');
+    text.bytes().all(charset)
+        && parts.is_some_and(|(category, action)| !category.is_empty() && !action.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::list::query_of as parse;
+
+    fn refusal(query: &str) -> String {
+        parse::<AllEvents>(query).expect_err(query).message()
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_what_is_allowed() {
+        for (query, part) in [
+            (
+                "event_type=funded",
+                "'event_type': funded; it must be a category and an action",
+            ),
+            ("event_type=budget.", "'event_type': budget."),
+            ("event_type=Budget.Funded", "'event_type': Budget.Funded"),
+            (
+                "category=custom",
+                "'category': custom; allowed: budget, tenant, api_key",
+            ),
+            ("trace_id=0123", "'trace_id': 0123; it must have 32"),
+            ("trace_id=0123456789ABCDEF0123456789ABCDEF", "'trace_id'"),
+            (
+                "from=yesterday",
+                "'from': yesterday; it must be a date and time",
+            ),
+            ("to=1790000000000", "'to': 1790000000000"),
+            (
+                "sort_by=age",
+                "'sort_by': age; allowed: event_type, category, scope, tenant_id, timestamp",
+            ),
+            ("sort_dir=up", "'sort_dir': up; allowed: asc, desc"),
+            ("limit=0", "'limit': 0; it must be an integer from 1 to 100"),
+            ("limit=101", "'limit': 101"),
+            ("limit=ten", "'limit': ten"),
+            (
+                "tenant_id=a&tenant_id=b",
+                "'tenant_id': given more than once",
+            ),
+        ] {
+            let message = refusal(query);
+            assert!(message.contains(part), "{query}: {message}");
+        }
+        assert!(refusal(&format!("search={}", "é".repeat(129))).contains("'search'"));
+    }
+
+    #[test]
+    fn open_types_blank_texts_and_unknown_parameters_are_accepted() {
+        for query in [
+            "event_type=custom.a.b-c_1",
+            "event_type=moon.landed",
+            "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
+            "trace_id=00000000000000000000000000000000",
+            "limit=100&surprise=1&sort_by=TIMESTAMP&sort_dir=ASC",
+            &format!("search={}", "é".repeat(128)),
+        ] {
+            assert!(parse::<AllEvents>(query).is_ok(), "{query}");
+        }
+        let blank = format!("search={}&scope=&cursor=&limit=", "%20".repeat(200));
+        let parsed = parse::<AllEvents>(&blank).expect("blank");
+        assert!(parsed.filter.search.is_none() && parsed.filter.scope.is_none());
+        assert_eq!(parsed.limit, 50);
+    }
 }

@@ -3,12 +3,11 @@
 pub mod get;
 pub mod list;
 pub mod list_own;
-pub mod queries;
 
-use crate::api::errors::ApiError;
 use crate::api::list::list_response;
 use crate::domain::event::Event;
 use crate::domain::fields::Rendered;
+use crate::listing::{Page, readable};
 
 list_response! {
     /// A page of events.
@@ -19,11 +18,7 @@ list_response! {
     }
 }
 
-fn response(
-    events: Vec<String>,
-    next_cursor: Option<String>,
-) -> Result<EventListResponse, ApiError> {
-    let events: Result<_, _> = events.into_iter().map(Rendered::new).collect();
-    let events = events.map_err(ApiError::internal)?;
-    Ok(EventListResponse::new(events, next_cursor))
+/// The page with the JSON of its events.
+fn rendered<K>(page: Page<String, K>) -> Page<Rendered<Event>, K> {
+    page.filter_map(|json| readable("event", &json, Rendered::new(json.clone())))
 }

@@ -1,18 +1,12 @@
 //! Lists the policies of a tenant.
 
-use axum::extract::State;
-
 use crate::admin::PolicyFilter;
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::Declaration;
 use crate::api::operation::parameters::text;
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
-use crate::domain::caller::Caller;
 use crate::domain::policy::Policy;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 use crate::listing::OneOrder;
@@ -26,15 +20,13 @@ list_response! {
     }
 }
 
-/// The list of a tenant's policies. Its cursors are bound to the tenant besides.
-#[derive(Debug)]
-pub struct Policies;
+struct Policies;
 
 impl List for Policies {
     const NAME: &'static str = "policies";
-    const SORTABLE: bool = false;
     type Filter = PolicyFilter;
     type Sort = OneOrder;
+    type Response = PolicyListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<PolicyFilter, ApiError> {
         let about = "The owner. Required with the admin key; without effect with an API key.";
@@ -59,29 +51,17 @@ impl List for Policies {
             status,
         })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let named = call.list.filter.tenant_id.clone();
+        let owner = target_tenant_as_sent(&call.caller, named.as_deref());
+        call.list.bind("tenant", owner);
+        let query = call.query().await?;
+        let page = call.state.admin.list_policies(&call.caller, &query).await;
+        let tenant = target_tenant(&call.caller, named.as_deref());
+        page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))
+    }
 }
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(list_policies, "Lists the policies of a tenant")
-        .query(parameters::<Policies>)
-        .returns::<PolicyListResponse>(200, "A page of policies.");
-
-async fn list_policies(
-    State(state): State<AppState>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Returns<PolicyListResponse> {
-    let mut list = ListRequest::<Policies>::parse(&query)?;
-    let named = list.filter.tenant_id.clone();
-    list.bind("tenant", target_tenant_as_sent(&caller, named.as_deref()));
-    let secret = state.store.secret().await?;
-    let page = state
-        .admin
-        .list_policies(&caller, &list.query(secret)?)
-        .await;
-    let tenant = target_tenant(&caller, named.as_deref());
-    let page = page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))?;
-    let next = list.next_cursor(&page, secret);
-    let response = PolicyListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
-}
+    list::<Policies>("Lists the policies of a tenant", "A page of policies.");

@@ -3,5 +3,3 @@
 pub mod create;
 pub mod list;
 pub mod update;
-
-pub use list::{Policies, PolicyListResponse};

@@ -1,16 +1,11 @@
 //! Lists tenants.
 
-use axum::extract::State;
-
 use crate::admin::{TenantFilter, TenantSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{List, ListRequest, Parameters, list_response, parameters};
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::Declaration;
 use crate::api::operation::parameters::text;
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
 use crate::domain::tenant::record::Tenant;
 
 list_response! {
@@ -22,14 +17,13 @@ list_response! {
     }
 }
 
-/// The list of tenants.
-#[derive(Debug)]
-pub struct Tenants;
+struct Tenants;
 
 impl List for Tenants {
     const NAME: &'static str = "tenants";
     type Filter = TenantFilter;
     type Sort = TenantSort;
+    type Response = TenantListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<TenantFilter, ApiError> {
         let status = parameters.word("status", "The status of the tenants.")?;
@@ -43,36 +37,24 @@ impl List for Tenants {
             search: parameters.search(about)?,
         })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let page = call.state.admin.list_tenants(&call.query().await?).await;
+        page.map_err(|error| error_of(error, &ErrorContext::default()))
+    }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(list_tenants, "Lists tenants")
-    .query(parameters::<Tenants>)
-    .returns::<TenantListResponse>(200, "A page of tenants.");
-
-async fn list_tenants(
-    State(state): State<AppState>,
-    RawQuery(query): RawQuery,
-) -> Returns<TenantListResponse> {
-    let list = ListRequest::<Tenants>::parse(&query)?;
-    let secret = state.store.secret().await?;
-    let page = state.admin.list_tenants(&list.query(secret)?).await;
-    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    let next = list.next_cursor(&page, secret);
-    let response = TenantListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
-}
+pub(in crate::api) const DECLARATION: Declaration =
+    list::<Tenants>("Lists tenants", "A page of tenants.");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::DeploymentSecret;
+    use crate::api::list::query_of;
 
     #[test]
     fn lists_clamp_their_limit_and_name_wrong_parameters() {
-        let parse = |query: &str| {
-            let query = ListRequest::<Tenants>::parse(query)?;
-            query.query(&DeploymentSecret::generate())
-        };
+        let parse = query_of::<Tenants>;
         assert_eq!(parse("limit=1000").unwrap().limit, 100);
         assert_eq!(parse("limit=-5").unwrap().limit, 1);
         let searched = parse("observe_mode=x&search=%20a%20").unwrap();

@@ -4,5 +4,3 @@ pub mod create;
 pub mod get;
 pub mod list;
 pub mod update;
-
-pub use list::{TenantListResponse, Tenants};

@@ -1,38 +1,39 @@
 //! Lists the deliveries to a webhook subscription.
 
-use axum::extract::State;
-
-use super::queries::Deliveries;
 use super::{WebhookDeliveryListResponse, error_of};
-use crate::api::admin::extract::PathId;
-use crate::api::extract::RawQuery;
-use crate::api::list::{self, ListRequest};
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
-use crate::domain::caller::Caller;
+use crate::admin::webhooks::DeliveryFilter;
+use crate::api::errors::ApiError;
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list};
+use crate::api::operation::Declaration;
+use crate::listing::OneOrder;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(
-    list_deliveries,
-    "Lists the deliveries to a webhook subscription, newest first"
+pub(in crate::api) const DECLARATION: Declaration = list::<Deliveries>(
+    "Lists the deliveries to a webhook subscription, newest first",
+    "A page of deliveries.",
 )
-.query(list::parameters::<Deliveries>)
-.returns::<WebhookDeliveryListResponse>(200, "A page of deliveries.")
 .refuses(&[404]);
 
-async fn list_deliveries(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-    RawQuery(query): RawQuery,
-) -> Returns<WebhookDeliveryListResponse> {
-    let mut list = ListRequest::<Deliveries>::parse(&query)?;
-    list.bind("subscription_id", &id);
-    let secret = state.store.secret().await?;
-    let query = list.query(secret)?;
-    let page = state.webhooks.deliveries(&caller, &id, &query).await;
-    let page = page.map_err(|error| error_of(error, "", &id))?;
-    let next = list.next_cursor(&page, secret);
-    let response = WebhookDeliveryListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
+struct Deliveries;
+
+impl List for Deliveries {
+    const NAME: &'static str = "deliveries";
+    type Filter = DeliveryFilter;
+    type Sort = OneOrder;
+    type Response = WebhookDeliveryListResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<DeliveryFilter, ApiError> {
+        let about = ["Not queued before.", "Not queued after."];
+        Ok(DeliveryFilter {
+            status: parameters.word("status", "The status of the deliveries.")?,
+            window: parameters.window(["from", "to"], about)?,
+        })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let id = &call.path_id;
+        call.list.bind("subscription_id", id);
+        let (webhooks, query) = (&call.state.webhooks, call.query().await?);
+        let page = webhooks.deliveries(&call.caller, id, &query).await;
+        page.map_err(|error| error_of(error, "", id))
+    }
 }

@@ -1,30 +1,54 @@
 //! Lists webhook subscriptions, of one owner or of all.
 
-use axum::extract::State;
+use serde_json::json;
 
 use super::WebhookListResponse;
-use super::queries::AllWebhooks;
+use crate::admin::webhooks::{OwnerFilter, WebhookFilter, WebhookSort};
 use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::extract::RawQuery;
-use crate::api::list::{ListRequest, parameters};
-use crate::api::operation::{Declaration, declare};
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
+use crate::api::errors::ApiError;
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list};
+use crate::api::operation::Declaration;
+use crate::domain::event::types::EventType;
+use crate::domain::webhook::Owner;
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(list_webhooks, "Lists webhook subscriptions")
-        .query(parameters::<AllWebhooks>)
-        .returns::<WebhookListResponse>(200, "A page of subscriptions.");
+    list::<AllWebhooks>("Lists webhook subscriptions", "A page of subscriptions.");
 
-async fn list_webhooks(
-    State(state): State<AppState>,
-    RawQuery(query): RawQuery,
-) -> Returns<WebhookListResponse> {
-    let list = ListRequest::<AllWebhooks>::parse(&query)?;
-    let secret = state.store.secret().await?;
-    let page = state.webhooks.list(&list.query(secret)?).await;
-    let page = page.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    let next = list.next_cursor(&page, secret);
-    let response = WebhookListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
+/// Describes the filter by status.
+pub(super) const ABOUT_STATUS: &str = "The status of the subscriptions.";
+
+struct AllWebhooks;
+
+impl List for AllWebhooks {
+    const NAME: &'static str = "webhooks";
+    type Filter = WebhookFilter;
+    type Sort = WebhookSort;
+    type Response = WebhookListResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<WebhookFilter, ApiError> {
+        let about = "The owner: a tenant, or `__system__` for the operator.";
+        let tenant = parameters.text("tenant_id", about)?;
+        let status = parameters.word("status", ABOUT_STATUS)?;
+        // The set of types is open: one that is not known is in no list.
+        let schema = || json!({"type": "string", "enum": EventType::WORDS});
+        let about = "The event type that subscriptions select by name.";
+        let any = |text: &str| Some(text.to_owned());
+        let event_type =
+            parameters.parsed("event_type", about, schema, (any, ""), String::clone)?;
+        let about = "What id or address must contain, whatever the case.";
+        Ok(WebhookFilter {
+            owner: match tenant.as_deref() {
+                Some("system") => OwnerFilter::Of(Owner::System),
+                tenant => OwnerFilter::named(tenant),
+            },
+            status,
+            event_type,
+            search: parameters.search(about)?,
+        })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let page = call.state.webhooks.list(&call.query().await?).await;
+        page.map_err(|error| error_of(error, &ErrorContext::default()))
+    }
 }

@@ -6,7 +6,6 @@ pub mod deliveries;
 pub mod get;
 pub mod list;
 pub mod list_own;
-pub mod queries;
 pub mod replay;
 pub mod requests;
 pub mod security;

@@ -1,8 +1,17 @@
-//! The request that delivers events again.
+//! What requests say of webhook subscriptions: the owner of a new one, and which events to deliver again.
 
+use axum::http::StatusCode;
+
+use crate::api::admin::extract::Target;
+use crate::api::errors::{ApiError, Code};
+use crate::api::query::Query;
+use crate::domain::caller::Caller;
 use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::object;
+use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
+use crate::domain::printable::printable;
+use crate::domain::webhook::Owner;
 
 object! {
     /// Delivers events again.
@@ -16,5 +25,35 @@ object! {
         pub event_types: Option<Vec<EventTypeName>> { unpublished_items: ..=100 },
         /// Most events; where more match, none is delivered.
         pub max_events: i64 { range: 1..=1_000, default: 100 },
+    }
+}
+
+/// The owner of the subscription to create: the API key's tenant, or whom the query names.
+impl Target for Owner {
+    /// A tenant that cannot exist is not found, but a blank one is a mistake: not the same as none.
+    fn read(_: String, query: &str, caller: &Caller) -> Result<Self, ApiError> {
+        if let Caller::Tenant(caller) = caller {
+            return Ok(Self::Tenant(caller.tenant.clone()));
+        }
+        let named = url::form_urlencoded::parse(query.as_bytes());
+        let blank = named
+            .filter(|(name, _)| name == "tenant_id")
+            .any(|(_, value)| value.trim().is_empty());
+        if blank {
+            let message = "Invalid value for parameter 'tenant_id': it must not be blank; leave it out for a webhook of \
+                           the operator";
+            return Err(ApiError::invalid(message));
+        }
+        match Query::parse_admin(query).get("tenant_id")? {
+            None | Some("system" | Self::SYSTEM) => Ok(Self::System),
+            Some(tenant) => TenantId::parse(tenant).map(Self::Tenant).ok_or_else(|| {
+                let message = format!("There is no tenant {}", printable(tenant));
+                ApiError::new(StatusCode::NOT_FOUND, Code::TenantNotFound, message)
+            }),
+        }
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant_id", self.as_str())]
     }
 }

@@ -1,15 +1,11 @@
 //! Lists reservations.
 
-use axum::extract::State;
 use serde_json::json;
 
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
-use crate::api::list::{Limit, List, ListRequest, Parameters, list_response, parameters};
-use crate::api::operation::{Declaration, Operation, Plane, declare};
-use crate::api::response::{CheckedJson, Returns};
+use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::{Declaration, Plane};
 use crate::api::runtime::own_tenant;
-use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::reservation::ReservationSort;
@@ -24,8 +20,6 @@ list_response! {
     }
 }
 
-/// The list of reservations. Its cursors are bound to the tenant besides.
-#[derive(Debug)]
 struct Reservations;
 
 impl List for Reservations {
@@ -36,6 +30,7 @@ impl List for Reservations {
         "What the rows are sorted by; equal ones stand by ascending id.";
     type Filter = ReservationFilter;
     type Sort = ReservationSort;
+    type Response = ReservationListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<ReservationFilter, ApiError> {
         let about = "The tenant. With an API key only the key's own; required with the admin key.";
@@ -72,6 +67,24 @@ impl List for Reservations {
             include: include(parameters),
         })
     }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let named = call.list.filter.tenant.as_deref();
+        let Some(tenant) = tenant_of(&call.caller, named)? else {
+            return Ok(call.list.empty_page());
+        };
+        if let Caller::Tenant(caller) = &call.caller {
+            own_tenant(&call.state, caller, named).await?;
+        }
+        call.list.bind("tenant", &tenant);
+        let (ledger, query) = (&call.state.ledger, call.query().await);
+        // Without the permission to list, the client does not learn what is wrong with a cursor either.
+        if let (Err(_), Caller::Tenant(caller)) = (&query, &call.caller) {
+            let permission = call.operation.callers.permission();
+            ledger.authenticate(caller, permission).await?;
+        }
+        Ok(ledger.list(&call.caller, &tenant, &query?).await?)
+    }
 }
 
 /// Comma-separated names; unknown ones are ignored.
@@ -100,38 +113,7 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
 }
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(list_reservations, "Lists reservations")
-        .query(parameters::<Reservations>)
-        .returns::<ReservationListResponse>(200, "A page of reservations.");
-
-async fn list_reservations(
-    State(state): State<AppState>,
-    operation: &'static Operation,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Returns<ReservationListResponse> {
-    let mut list = ListRequest::<Reservations>::parse(&query)?;
-    let named = list.filter.tenant.as_deref();
-    let Some(tenant) = tenant_of(&caller, named)? else {
-        let nothing = ReservationListResponse::new(Vec::new(), None);
-        return Ok(CheckedJson::ok(nothing));
-    };
-    if let Caller::Tenant(caller) = &caller {
-        own_tenant(&state, caller, named).await?;
-    }
-    list.bind("tenant", &tenant);
-    let secret = state.store.secret().await?;
-    let wanted = list.query(secret);
-    // Without the permission to list, the client does not learn what is wrong with a cursor either.
-    if let (Err(_), Caller::Tenant(caller)) = (&wanted, &caller) {
-        let permission = operation.callers.permission();
-        state.ledger.authenticate(caller, permission).await?;
-    }
-    let page = state.ledger.list(&caller, &tenant, &wanted?).await?;
-    let next = list.next_cursor(&page, secret);
-    let response = ReservationListResponse::new(page.rows, next);
-    Ok(CheckedJson::ok(response))
-}
+    list::<Reservations>("Lists reservations", "A page of reservations.");
 
 /// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.
 fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, ApiError> {
@@ -147,6 +129,7 @@ fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, A
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::list::{ListRequest, query_of};
     use crate::domain::ids::DeploymentSecret;
     use crate::listing::{Page, Position, Sort};
 
@@ -159,7 +142,7 @@ mod tests {
     }
 
     fn refusal(query: &str) -> String {
-        let refused = ListRequest::<Reservations>::parse(query);
+        let refused = query_of::<Reservations>(query);
         refused.expect_err(query).message()
     }
 
@@ -289,11 +272,7 @@ mod tests {
             list
         };
         let last = Position::new(300, "r1");
-        let page = Page::<(), _> {
-            rows: Vec::new(),
-            sort,
-            next: Some(last.clone()),
-        };
+        let page = Page::<(), _>::new(Vec::new(), sort, Some(last.clone()));
         let cursor = of(query, &acme).next_cursor(&page, &secret).unwrap();
         let start = |query: &str, tenant: &TenantId| {
             of(&format!("{query}&cursor={cursor}"), tenant).query(&secret)

@@ -32,7 +32,7 @@ const BOUNDS: Bounds = Bounds {
 
 async fn list(events: &Events, query: &EventQuery) -> Page<String, EventSort> {
     let listed = events.list(&admin_key(), query).await;
-    listed.expect("a page").page
+    listed.expect("a page")
 }
 
 /// All pages, with the number of those that were empty although more followed.

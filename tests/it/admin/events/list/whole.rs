@@ -107,7 +107,7 @@ async fn a_list_over_all_tenants_is_complete_up_to_its_as_of_time() {
     while !writer.is_finished() {
         let query = EventQuery::new(EventFilter::default(), EventSort::Timestamp, true, 1_000);
         let listed = events.list(&admin_key(), &query).await.expect("a page");
-        polls.push((listed.as_of_ms.expect("a time"), listed.page.rows.len()));
+        polls.push((listed.as_of_ms.expect("a time"), listed.rows.len()));
     }
     writer.await.expect("it ends");
     over.store(true, Ordering::Relaxed);
