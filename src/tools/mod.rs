@@ -1,11 +1,12 @@
 //! The tools of the command line: load generator, development stack, operator's commands, verification.
 
 pub mod bench;
+mod client;
+mod client_error;
 pub mod dev;
-mod http;
-mod json_client;
 pub mod locate;
 pub mod operator;
+mod setup;
 mod table;
 mod tenant_id;
 pub mod verify;

@@ -4,12 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
 use secrecy::SecretString;
 use url::Url;
 
+use super::connection::plain_url;
 use super::error::BenchError;
 use crate::domain::dialect::Dialect;
-use crate::tools::http::base_url;
+use crate::domain::words::words;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -20,11 +22,11 @@ pub struct BenchArgs {
         env = "BUDGET_URL",
         value_name = "URL",
         default_value = "http://127.0.0.1:7878",
-        value_parser = base_url
+        value_parser = plain_url
     )]
     pub(super) url: Url,
     /// URL of the admin plane, if it has its own address
-    #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL", value_parser = base_url)]
+    #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL", value_parser = plain_url)]
     pub(super) admin_url: Option<Url>,
     /// Admin key, because the benchmark creates a tenant of its own
     #[arg(
@@ -152,33 +154,19 @@ pub(super) enum Workload {
     Event,
 }
 
-/// One request of the runtime plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
-    Reserve,
-    Commit,
-    Release,
-    Decide,
-    Event,
-}
-
-impl Operation {
-    pub const ALL: [Self; 5] = [
-        Self::Reserve,
-        Self::Commit,
-        Self::Release,
-        Self::Decide,
-        Self::Event,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reserve => "reserve",
-            Self::Commit => "commit",
-            Self::Release => "release",
-            Self::Decide => "decide",
-            Self::Event => "event",
-        }
+words! {
+    /// One request of the runtime plane.
+    Operation {
+        /// Holds an estimate.
+        Reserve = "reserve",
+        /// Ends a hold with a charge.
+        Commit = "commit",
+        /// Ends a hold without a charge.
+        Release = "release",
+        /// Asks whether a hold could be made.
+        Decide = "decide",
+        /// Charges without a hold.
+        Event = "event",
     }
 }
 
@@ -207,25 +195,12 @@ impl fmt::Display for Workload {
     }
 }
 
-/// Reads a number with its unit, `ms`, `s` or `m`.
+/// Reads a time with its unit.
 fn duration(text: &str) -> Result<Duration, String> {
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let in_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err("write a time with its unit: 10s, 500ms, 2m".to_owned()),
-    };
-    let ms = number
-        .parse::<u64>()
-        .map(|number| number.checked_mul(in_ms));
-    match ms {
-        Ok(Some(ms)) if ms <= 86_400_000 => Ok(Duration::from_millis(ms)),
-        _ => Err("at most a day".to_owned()),
-    }
+    let time = text.parse::<SignedDuration>().ok();
+    let time = time.and_then(|time| Duration::try_from(time).ok());
+    time.filter(|time| *time <= Duration::from_secs(86_400))
+        .ok_or_else(|| "write a time with its unit, at most a day: 10s, 500ms, 2m".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -244,7 +219,8 @@ mod tests {
         assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
         assert_eq!(duration("0ms"), Ok(Duration::ZERO));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "10", "s", "1h", "-1s", "1.5s", "99999999999999999999s"] {
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
+        for wrong in ["", "10", "s", "25h", "-1s", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

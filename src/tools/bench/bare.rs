@@ -1,13 +1,11 @@
 //! `bench --bare`: the scripts alone, on a Redis of the caller.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::args::BenchArgs;
 use super::error::BenchError;
-use super::ledger::Difference;
-use super::report::{BenchReport, write_disagreement};
+use super::ledger::{Difference, disagreement};
+use super::report::BenchReport;
 use super::script::{ScriptRun, table, totals};
 use super::session::Deployment;
 use super::stack::Stack;
@@ -59,19 +57,14 @@ impl BenchReport for BareReport {
     fn is_well(&self, _: f64) -> bool {
         self.differences.is_empty()
     }
-}
 
-impl fmt::Display for BareReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", table(&self.scripts, self.scopes))?;
-        writeln!(
-            f,
-            "memory of Redis per committed reservation: {:.0} bytes",
-            self.bytes_per_reservation
-        )?;
-        match self.differences.is_empty() {
-            true => Ok(()),
-            false => write_disagreement(f, "ledger", &self.differences),
-        }
+    fn text(&self) -> String {
+        let (table, bytes) = (
+            table(&self.scripts, self.scopes),
+            self.bytes_per_reservation,
+        );
+        let text =
+            format!("{table}\nmemory of Redis per committed reservation: {bytes:.0} bytes\n");
+        text + &disagreement("ledger", &self.differences)
     }
 }

@@ -13,12 +13,12 @@ use hyper::body::Bytes;
 use tokio::time::sleep;
 
 use super::args::{Operation, Workload};
+use super::connection::{Connection, NoResponse};
 use super::ledger::Effect;
 use super::recorder::Recorder;
 use super::requests::Requests;
 use super::response::{self, Failure};
 use crate::telemetry::error_chain;
-use crate::tools::http::{Connection, NoResponse};
 
 /// After this long without a known outcome, an operation is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);

@@ -3,16 +3,15 @@
 //! All figures come from one run, because those of a shared machine vary from hour to hour. The scripts alone run first and
 //! last; ratios are to their mean.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
 use super::error::BenchError;
-use super::ledger::{Difference, Totals};
+use super::ledger::{Difference, Totals, disagreement};
 use super::load;
-use super::report::{BenchReport, Report, clients, time, write_disagreement};
+use super::report::{BenchReport, Report, clients, time};
 use super::script::{self, Script, ScriptRun, totals};
 use super::stack::Stack;
 use crate::tools::table::Table;
@@ -112,17 +111,19 @@ impl BenchReport for Comparison {
         let mut runs = self.http.iter();
         self.script_differences.is_empty() && runs.all(|run| run.is_well(max_error_rate))
     }
-}
 
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn text(&self) -> String {
         let scopes = self.scopes;
-        writeln!(f, "{}", script::table(&self.scripts, scopes))?;
         let title = format!("over HTTP, {scopes} scopes");
         let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
         let mut table = Table::new(1, headings);
         for run in &self.http {
             let (all, errors) = (run.all(), run.errors.iter().map(|error| error.count));
+            let agrees = if run.ledger.agrees {
+                "agrees"
+            } else {
+                "DIFFERS"
+            };
             table.row([
                 clients(run.workload, run.clients),
                 format!("{:.0}", all.per_second),
@@ -130,50 +131,35 @@ impl fmt::Display for Comparison {
                 time(all.p50_us),
                 time(all.p99_us),
                 errors.sum::<u64>().to_string(),
-                (if run.ledger.agrees {
-                    "agrees"
-                } else {
-                    "DIFFERS"
-                })
-                .to_owned(),
+                agrees.to_owned(),
             ]);
         }
-        writeln!(f, "{table}")?;
-        let ratio = self.one_client_ratio;
-        writeln!(
-            f,
-            "one client over HTTP: {ratio:.2} times the median of the script alone"
-        )?;
-        let trips = self.round_trips;
-        writeln!(f, "round trips to Redis per request: {trips:.3}")?;
-        let bytes = self.bytes_per_reservation;
-        writeln!(
-            f,
-            "memory of Redis per committed reservation: {bytes:.0} bytes"
-        )?;
+        let mut text = format!(
+            "{}\n{table}\n\
+            one client over HTTP: {:.2} times the median of the script alone\n\
+            round trips to Redis per request: {:.3}\n\
+            memory of Redis per committed reservation: {:.0} bytes\n",
+            script::table(&self.scripts, scopes),
+            self.one_client_ratio,
+            self.round_trips,
+            self.bytes_per_reservation,
+        );
         if let Some((before, after)) = self.service_bytes {
             let (before, after) = (before as f64 / 1e6, after as f64 / 1e6);
-            writeln!(
-                f,
-                "memory of the service: {before:.1} MB at first, {after:.1} MB after the load"
-            )?;
+            text += &format!(
+                "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
+            );
         }
         let runs = self.http.iter();
         let generator = runs.filter_map(|run| run.generator_us_per_request);
         if let Some(most) = generator.reduce(f64::max) {
-            writeln!(
-                f,
-                "generator: at most {most:.1} µs of processor time per request"
-            )?;
+            text += &format!("generator: at most {most:.1} µs of processor time per request\n");
         }
-        if !self.script_differences.is_empty() {
-            let ledger = "ledger of the scripts alone";
-            write_disagreement(f, ledger, &self.script_differences)?;
-        }
+        text += &disagreement("ledger of the scripts alone", &self.script_differences);
         let failed = |run: &&Report| !run.ledger.agrees || !run.errors.is_empty();
-        for run in self.http.iter().filter(failed) {
-            writeln!(f, "\n{run}")?;
-        }
-        Ok(())
+        let failed = self.http.iter().filter(failed);
+        text + &failed
+            .map(|run| format!("\n{}", run.text()))
+            .collect::<String>()
     }
 }

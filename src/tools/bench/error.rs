@@ -4,7 +4,7 @@ use std::io;
 
 use crate::store::keys::PrefixError;
 use crate::store::{RedisUrlError, StoreError};
-use crate::tools::json_client::CallError;
+use crate::tools::client_error::CallError;
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,8 @@ pub(super) enum BenchError {
         expected: &'static str,
         reply: String,
     },
+    #[error("the views of all tenants did not show a new tenant in time")]
+    LateViews,
     #[error("the commands that Redis receives cannot be counted")]
     Monitor(#[source] io::Error),
     #[error("the service or its Redis cannot be started")]

@@ -1,9 +1,10 @@
 //! Adds up what the operations did, and compares it with the ledgers, to the unit.
 
-use std::fmt;
-
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::api::operations::OperationId;
+use crate::tools::table::Table;
 
 /// What an operation did to each ledger of its subject.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,22 +80,6 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            allocated,
-            remaining,
-            reserved,
-            spent,
-            debt,
-        } = self;
-        write!(
-            f,
-            "allocated {allocated}, remaining {remaining}, reserved {reserved}, spent {spent}, debt {debt}"
-        )
-    }
-}
-
 /// The full path of a ledger's scope; on the runtime plane `scope` is only the last segment.
 fn path(ledger: &Value) -> Option<&str> {
     let path = ledger.get("scope_path").or_else(|| ledger.get("scope"))?;
@@ -112,21 +97,45 @@ pub(super) struct Difference {
     pub found: Option<Figures>,
 }
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scope, source, expected) = (&self.scope, self.source, &self.expected);
-        let found = self.found.as_ref().map(Figures::to_string);
-        let found = found.as_deref().unwrap_or("nothing");
-        write!(
-            f,
-            "  {scope} in {source}\n    expected {expected}\n    found    {found}"
-        )
+/// A table of the ledgers that disagree with the responses; nothing when all agree.
+pub(super) fn disagreement(ledger: &str, differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return String::new();
     }
+    let headings = [
+        "ledger",
+        "source",
+        "",
+        "allocated",
+        "remaining",
+        "reserved",
+        "spent",
+        "debt",
+    ];
+    let mut table = Table::new(3, headings);
+    for Difference {
+        scope,
+        source,
+        expected,
+        found,
+    } in differences
+    {
+        for (what, figures) in [("expected", Some(expected)), ("found", found.as_ref())] {
+            let what = figures.map_or("missing", |_| what);
+            let names = [scope, *source, what].map(str::to_owned);
+            let amounts =
+                figures.map(|it| [it.allocated, it.remaining, it.reserved, it.spent, it.debt]);
+            let amounts =
+                amounts.map_or_else(Default::default, |amounts| amounts.map(|it| it.to_string()));
+            table.row(names.into_iter().chain(amounts));
+        }
+    }
+    format!("{ledger}: does NOT agree with the responses\n{table}")
 }
 
 /// Compares the ledgers of `scopes` with the figures that each must have.
 pub(super) fn differences(
-    source: &'static str,
+    operation: OperationId,
     scopes: &[String],
     expected: Figures,
     ledgers: &[Value],
@@ -136,7 +145,7 @@ pub(super) fn differences(
         let found = found.map(Figures::of);
         (found != Some(expected)).then(|| Difference {
             scope: scope.clone(),
-            source,
+            source: operation.path(),
             expected,
             found,
         })
@@ -188,11 +197,19 @@ mod tests {
             json!({"scope": scope, "allocated": {"amount": 10}, "remaining": {"amount": 10 - spent},
                 "spent": {"amount": spent}})
         };
-        let compare = |ledgers: &[Value]| differences("x", &scopes, expected, ledgers).len();
+        let compare = |ledgers: &[Value]| {
+            differences(OperationId::GetBalances, &scopes, expected, ledgers).len()
+        };
         let both = |spent| [ledger(&scopes[0], 0), ledger(&scopes[1], spent)];
         assert_eq!(compare(&both(0)), 0);
         assert_eq!(compare(&both(1)), 1);
         assert_eq!(compare(&[]), 2);
+        let missing = differences(OperationId::GetBalances, &scopes, expected, &[]);
+        let text = disagreement("ledger", &missing);
+        assert!(
+            text.contains("does NOT agree") && text.contains("missing"),
+            "{text}"
+        );
     }
 
     #[test]

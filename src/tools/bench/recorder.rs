@@ -41,7 +41,7 @@ pub(super) struct Recorder {
 /// Counts and times of one operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Summary {
-    pub operation: &'static str,
+    pub operation: String,
     pub count: u64,
     pub per_second: f64,
     pub p50_us: f64,
@@ -93,7 +93,7 @@ impl Recorder {
     pub fn summaries(&self, measured: Duration) -> Vec<Summary> {
         let mut all = histogram();
         let mut summaries = Vec::new();
-        for operation in Operation::ALL {
+        for &operation in Operation::ALL {
             if let Some(histogram) = &self.latency[operation as usize] {
                 all.add(histogram)
                     .expect("all histograms have the same bounds");
@@ -123,14 +123,14 @@ pub(super) fn record(histogram: &mut Histogram<u32>, took: Duration) {
 
 /// Summarizes a histogram of nanoseconds over the measured time.
 pub(super) fn summary(
-    operation: &'static str,
+    operation: impl Into<String>,
     histogram: &Histogram<u32>,
     measured: Duration,
 ) -> Summary {
     let seconds = measured.as_secs_f64();
     let us = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
     Summary {
-        operation,
+        operation: operation.into(),
         count: histogram.len(),
         per_second: histogram.len() as f64 / seconds.max(1e-9),
         p50_us: us(0.5),
@@ -163,7 +163,7 @@ mod tests {
         all.finish(Operation::Decide, Some(Duration::from_secs(500)));
         all.finish(Operation::Event, None);
         let summaries = all.summaries(Duration::from_secs(2));
-        let names: Vec<_> = summaries.iter().map(|summary| summary.operation).collect();
+        let names: Vec<_> = summaries.iter().map(|summary| &summary.operation).collect();
         assert_eq!(names, ["reserve", "decide", "all"]);
         let reserve = &summaries[0];
         let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.002;

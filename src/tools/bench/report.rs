@@ -7,16 +7,19 @@ use serde::Serialize;
 
 use super::args::{LoadArgs, Workload};
 use super::error::BenchError;
-use super::ledger::{Difference, Figures};
+use super::ledger::{Difference, Figures, disagreement};
 use super::load;
 use super::recorder::{ErrorCount, Summary};
 use super::service::{ALLOCATED, Service};
 use crate::tools::table::Table;
 
 /// A report that ends the process with an exit code.
-pub(super) trait BenchReport: Serialize + fmt::Display {
+pub(super) trait BenchReport: Serialize {
     /// Whether every ledger agrees, and no more requests failed than allowed.
     fn is_well(&self, max_error_rate: f64) -> bool;
+
+    /// Tables and sentences for people.
+    fn text(&self) -> String;
 }
 
 /// One run of the load, and the ledgers afterwards.
@@ -96,16 +99,9 @@ impl BenchReport for Report {
     fn is_well(&self, max_error_rate: f64) -> bool {
         self.ledger.agrees && self.error_rate <= max_error_rate
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn text(&self) -> String {
         let (name, scopes) = (clients(self.workload, self.clients), self.scopes);
-        let (seconds, tenant) = (self.seconds, &self.tenant);
-        writeln!(
-            f,
-            "{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n"
-        )?;
         let headings = [
             "operation",
             "count",
@@ -118,23 +114,29 @@ impl fmt::Display for Report {
         ];
         let mut table = Table::new(1, headings);
         for summary in &self.operations {
-            table.row([
-                summary.operation.to_owned(),
+            let counts = [
                 summary.count.to_string(),
                 format!("{:.0}", summary.per_second),
-                time(summary.p50_us),
-                time(summary.p90_us),
-                time(summary.p99_us),
-                time(summary.p999_us),
-                time(summary.max_us),
-            ]);
+            ];
+            let times = [
+                summary.p50_us,
+                summary.p90_us,
+                summary.p99_us,
+                summary.p999_us,
+                summary.max_us,
+            ];
+            let row = [summary.operation.clone()].into_iter().chain(counts);
+            table.row(row.chain(times.map(time)));
         }
-        writeln!(f, "{table}")?;
         let (rate, requests) = (self.error_rate * 100.0, self.requests);
-        match self.errors.is_empty() {
-            true => writeln!(f, "errors: none in {requests} requests")?,
-            false => writeln!(f, "errors: {rate:.3} % of {requests} requests")?,
-        }
+        let mut text = format!(
+            "{name}, {scopes} scopes, {:.1} s, tenant {}\n\n{table}\n",
+            self.seconds, self.tenant
+        );
+        text += &match self.errors.is_empty() {
+            true => format!("errors: none in {requests} requests\n"),
+            false => format!("errors: {rate:.3} % of {requests} requests\n"),
+        };
         for error in &self.errors {
             let ErrorCount {
                 status,
@@ -142,50 +144,36 @@ impl fmt::Display for Report {
                 count,
                 message,
             } = error;
-            writeln!(f, "  {count:>8}  {status:>3} {code}  {message}")?;
+            text += &format!("  {count:>8}  {status:>3} {code}  {message}\n");
         }
-        self.ledger.write(f, scopes)?;
+        text += &self.ledger.text(scopes);
         if let Some(us) = self.generator_us_per_request {
-            writeln!(f, "generator: {us:.1} µs of processor time per request")?;
+            text += &format!("generator: {us:.1} µs of processor time per request\n");
         }
-        Ok(())
+        text
     }
 }
 
 impl LedgerReport {
-    fn write(&self, f: &mut fmt::Formatter<'_>, scopes: u8) -> fmt::Result {
+    fn text(&self, scopes: u8) -> String {
         if self.agrees {
             let (reserved, spent) = (self.expected.reserved, self.expected.spent);
-            return writeln!(
-                f,
-                "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})"
+            return format!(
+                "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})\n"
             );
         }
-        write_disagreement(f, "ledger", &self.differences)?;
+        let mut text = disagreement("ledger", &self.differences);
         if self.unresolved > 0 {
-            writeln!(f, "  {} operations have no known outcome", self.unresolved)?;
+            text += &format!("  {} operations have no known outcome\n", self.unresolved);
         }
-        match &self.first_contradiction {
-            Some(example) => writeln!(
-                f,
-                "  {} responses contradict, first {example}",
+        if let Some(example) = &self.first_contradiction {
+            text += &format!(
+                "  {} responses contradict, first {example}\n",
                 self.contradictions
-            ),
-            None => Ok(()),
+            );
         }
+        text
     }
-}
-
-/// Writes each ledger that disagrees with the responses.
-pub(super) fn write_disagreement(
-    f: &mut fmt::Formatter<'_>,
-    ledger: &str,
-    differences: &[Difference],
-) -> fmt::Result {
-    writeln!(f, "{ledger}: does NOT agree with the responses")?;
-    differences
-        .iter()
-        .try_for_each(|difference| writeln!(f, "{difference}"))
 }
 
 /// The name of a run.

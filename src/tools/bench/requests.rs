@@ -10,11 +10,9 @@ use serde_json::json;
 use url::Url;
 
 use super::args::Operation;
+use super::connection::base_path;
 use crate::api::operations::OperationId;
-use crate::tools::http::base_path;
-
-/// The unit of every amount.
-pub(super) const UNIT: &str = "TOKENS";
+use crate::tools::setup::UNIT;
 
 /// Long enough that no hold expires while it counts, and a tenant's limit by default.
 pub(super) const TTL_MS: u32 = 3_600_000;
@@ -119,10 +117,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::tools::http::base_url;
+    use crate::tools::bench::connection::plain_url;
 
     async fn sent(operation: Operation) -> (String, Value) {
-        let url = Arc::new(base_url("http://api.test/base").expect("a URL"));
+        let url = Arc::new(plain_url("http://api.test/base").expect("a URL"));
         let requests = Requests::new(url, HeaderMap::new(), "bench-1", 3);
         let request = requests.build(operation, "k.1", 42, "r05f_x");
         let request = request.expect("a path");

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::args::Operation;
+use super::connection::Response;
 use super::ledger::Effect;
-use crate::tools::http::Response;
 
 /// The members of any response that say what happened.
 #[derive(Debug, Deserialize)]

@@ -92,7 +92,7 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     let mut table = Table::new(1, [&title, "per s", "p50", "p99", "in Redis", "busy"]);
     for run in runs {
         table.row([
-            clients(run.calls.operation, run.clients),
+            clients(&run.calls.operation, run.clients),
             format!("{:.0}", run.calls.per_second),
             time(run.calls.p50_us),
             time(run.calls.p99_us),

@@ -2,22 +2,26 @@
 
 use std::sync::Arc;
 
-use hyper::header::HeaderMap;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::json;
 use url::Url;
 
 use super::error::BenchError;
 use super::ledger::{Difference, Totals, differences};
-use super::requests::{UNIT, scope_paths};
+use super::requests::scope_paths;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::http;
-use crate::tools::json_client::{CallError, JsonClient};
+use crate::tools::client::{Call, Client, header_value};
+use crate::tools::client_error::CallError;
+use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
 
 /// The allocation of each budget: ample, and exact in 15 digits.
 pub(super) const ALLOCATED: i64 = 900_000_000_000_000;
+
+/// Name of the tenant and of its key.
+const NAME: &str = "load generator";
 
 /// Where the service is, and its admin key.
 #[derive(Debug, Clone)]
@@ -40,39 +44,36 @@ pub(super) struct Tenant {
 impl Service {
     /// Makes a tenant with a random name, its key and its budgets. They stay after the run.
     pub async fn provision(&self, scopes: u8) -> Result<Tenant, BenchError> {
-        let mut admin = self.admin()?;
-        let id = make_tenant(&mut admin).await?;
+        let admin = self.admin()?;
+        let id = make_tenant(&admin).await?;
         let scopes = scope_paths(&id, scopes);
         for scope in &scopes {
-            make_budget(&mut admin, &id, scope).await?;
+            create_budget(&admin, &id, scope, ALLOCATED).await?;
         }
-        let (step, operation) = ("making an API key", OperationId::CreateApiKey);
-        let request = json!({"tenant_id": id, "name": "load generator"});
-        let made = admin.post(step, operation, &request).await?;
-        let secret = made["key_secret"].as_str();
-        let secret = secret.ok_or(CallError::Unreadable { step })?;
-        Ok(Tenant {
-            key: SecretString::from(secret),
-            id,
-            scopes,
-        })
+        let key = create_key(&admin, &id, NAME).await?;
+        Ok(Tenant { id, key, scopes })
     }
 
     /// A client of the admin plane.
-    pub fn admin(&self) -> Result<JsonClient, CallError> {
-        JsonClient::new(Arc::clone(&self.admin), &ADMIN_KEY, &self.admin_key)
+    pub fn admin(&self) -> Result<Client, CallError> {
+        Client::new(Url::clone(&self.admin), &ADMIN_KEY, &self.admin_key)
     }
 
     /// A client of the runtime plane with the tenant's key.
-    pub fn runtime(&self, tenant: &Tenant) -> Result<JsonClient, CallError> {
+    pub fn runtime(&self, tenant: &Tenant) -> Result<Client, CallError> {
         let key_header = &self.dialect.header_names().api_key;
-        JsonClient::new(Arc::clone(&self.runtime), key_header, &tenant.key)
+        Client::new(Url::clone(&self.runtime), key_header, &tenant.key)
     }
 
     /// The headers of the tenant's requests.
     pub fn headers(&self, tenant: &Tenant) -> Result<HeaderMap, CallError> {
-        let key_header = &self.dialect.header_names().api_key;
-        http::headers(key_header, &tenant.key).map_err(|_| CallError::Key)
+        let json = HeaderValue::from_static("application/json");
+        let key_header = self.dialect.header_names().api_key.clone();
+        let headers = [
+            (CONTENT_TYPE, json),
+            (key_header, header_value(&tenant.key)?),
+        ];
+        Ok(headers.into_iter().collect())
     }
 
     /// Reads every ledger on both planes and compares it with the totals of the responses.
@@ -81,48 +82,33 @@ impl Service {
         tenant: &Tenant,
         totals: &Totals,
     ) -> Result<Vec<Difference>, BenchError> {
-        let expected = totals.expected(ALLOCATED);
-        let mut runtime = self.runtime(tenant)?;
-        let source = OperationId::GetBalances.path();
-        let path = format!("{source}?tenant={}&limit=200", tenant.id);
-        let page = runtime.get("reading the balances", &path).await?;
+        let (expected, scopes) = (totals.expected(ALLOCATED), &tenant.scopes);
+        let balances = json!({"tenant": tenant.id, "limit": 200});
+        let balances = Call::of(OperationId::GetBalances).query(&balances);
+        let page = self.runtime(tenant)?.read(&balances).await?;
         let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
-        let mut found = differences(source, &tenant.scopes, expected, balances);
+        let mut found = differences(OperationId::GetBalances, scopes, expected, balances);
 
-        let mut admin = self.admin()?;
-        let source = OperationId::LookupBudget.path();
+        let admin = self.admin()?;
         let mut ledgers = Vec::new();
-        for scope in &tenant.scopes {
-            let query: String = url::form_urlencoded::Serializer::new(String::new())
-                .append_pair("scope", scope)
-                .append_pair("unit", UNIT)
-                .finish();
-            let path = format!("{source}?{query}");
-            ledgers.push(admin.get("looking up a budget", &path).await?);
+        for scope in scopes {
+            let ledger = json!({"scope": scope, "unit": UNIT});
+            let lookup = Call::of(OperationId::LookupBudget).query(&ledger);
+            ledgers.push(admin.read(&lookup).await?);
         }
-        found.extend(differences(source, &tenant.scopes, expected, &ledgers));
+        found.extend(differences(
+            OperationId::LookupBudget,
+            scopes,
+            expected,
+            &ledgers,
+        ));
         Ok(found)
     }
 }
 
 /// Makes a tenant with a random id, and returns the id.
-pub(super) async fn make_tenant(admin: &mut JsonClient) -> Result<String, CallError> {
+pub(super) async fn make_tenant(admin: &Client) -> Result<String, CallError> {
     let id = format!("bench-{:012x}", rand::random::<u64>() >> 16);
-    let tenant = json!({"tenant_id": id, "name": "load generator"});
-    let operation = OperationId::CreateTenant;
-    admin.post("making a tenant", operation, &tenant).await?;
+    create_tenant(admin, &id, NAME).await?;
     Ok(id)
-}
-
-/// Makes an ample budget.
-pub(super) async fn make_budget(
-    admin: &mut JsonClient,
-    tenant: &str,
-    scope: &str,
-) -> Result<(), CallError> {
-    let allocated = json!({"unit": UNIT, "amount": ALLOCATED});
-    let budget = json!({"tenant_id": tenant, "scope": scope, "unit": UNIT, "allocated": allocated});
-    let operation = OperationId::CreateBudget;
-    admin.post("making a budget", operation, &budget).await?;
-    Ok(())
 }

@@ -6,10 +6,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use secrecy::ExposeSecret;
-use tokio::time::sleep;
 
 use super::error::BenchError;
 use super::monitor::Monitor;
@@ -18,10 +17,10 @@ use super::service::{Service, Tenant};
 use super::session::Deployment;
 use crate::domain::dialect::Dialect;
 use crate::store::Store;
+use crate::tools::client::base_url;
 use crate::tools::dev::child::Process;
 use crate::tools::dev::folder::Folder;
 use crate::tools::dev::redis::server;
-use crate::tools::http::base_url;
 
 /// How long the service may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -130,19 +129,15 @@ impl Stack {
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), BenchError> {
-        let deadline = Instant::now() + START_LIMIT;
-        let mut admin = self.service.admin()?;
-        while Instant::now() < deadline {
-            if let Some(status) = self.api.ended() {
-                let ended = io::Error::other(format!("the service has ended: {status}"));
-                return Err(BenchError::Stack(ended));
-            }
-            if admin.is_ready().await {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        Err(BenchError::Stack(io::ErrorKind::TimedOut.into()))
+        let admin = self.service.admin()?;
+        let failed = tokio::select! {
+            is_ready = admin.is_ready_within(START_LIMIT) => match is_ready {
+                true => return Ok(()),
+                false => io::ErrorKind::TimedOut.into(),
+            },
+            status = self.api.exited() => io::Error::other(format!("the service has ended: {status}")),
+        };
+        Err(BenchError::Stack(failed))
     }
 }
 

@@ -90,9 +90,14 @@ impl Process {
         self.0.id()
     }
 
-    /// The exit status, if the process has ended.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().ok().flatten()
+    /// Waits until the process has ended.
+    pub async fn exited(&mut self) -> ExitStatus {
+        loop {
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }
 

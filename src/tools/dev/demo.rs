@@ -1,20 +1,18 @@
 //! The demo tenant: a tree of three budgets and a key, made through the admin API.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hyper::StatusCode;
-use hyper::header::HeaderName;
+use reqwest::header::HeaderName;
 use secrecy::SecretString;
-use serde_json::json;
-use url::Url;
 
 use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::json_client::{CallError, JsonClient};
+use crate::tools::client::{Call, Client, base_url};
+use crate::tools::client_error::CallError;
+use crate::tools::setup::{create_budget, create_key, create_tenant};
 
 /// How long the API may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -55,42 +53,24 @@ pub(super) async fn prepare(
     folder: Option<&Folder>,
 ) -> Result<SecretString, DemoError> {
     if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE)) {
-        let mut runtime = client(address, &dialect.header_names().api_key, &key)?;
-        let path = format!("{}?tenant={TENANT}", OperationId::GetBalances.path());
-        match runtime.get("the kept demo key", &path).await {
+        let runtime = client(address, &dialect.header_names().api_key, &key)?;
+        let balances = Call::of(OperationId::GetBalances).with("tenant", Some(TENANT));
+        match runtime.read(&balances).await {
             Ok(_) => return Ok(key),
-            Err(CallError::Refused {
-                status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN,
-                ..
-            }) => {}
+            Err(CallError::Refused(refusal)) if [401, 403].contains(&refusal.status) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let mut admin = client(address, &ADMIN_KEY, admin_key)?;
-    let tenant = json!({"tenant_id": TENANT, "name": "Demo"});
-    let operation = OperationId::CreateTenant;
-    admin.post("the demo tenant", operation, &tenant).await?;
+    let admin = client(address, &ADMIN_KEY, admin_key)?;
+    create_tenant(&admin, TENANT, "Demo").await?;
     for (scope, tokens) in BUDGETS {
-        let allocated = json!({"unit": "TOKENS", "amount": tokens});
-        let budget =
-            json!({"tenant_id": TENANT, "scope": scope, "unit": "TOKENS", "allocated": allocated});
-        let operation = OperationId::CreateBudget;
-        match admin.post("a demo budget", operation, &budget).await {
+        match create_budget(&admin, TENANT, scope, tokens).await {
             // An earlier start made it.
-            Err(CallError::Refused {
-                status: StatusCode::CONFLICT,
-                ..
-            }) => {}
-            made => drop(made?),
+            Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
+            made => made?,
         }
     }
-    let request = json!({"tenant_id": TENANT, "name": "demo key"});
-    let operation = OperationId::CreateApiKey;
-    let made = admin.post("the demo key", operation, &request).await?;
-    let Some(secret) = made["key_secret"].as_str() else {
-        return Err(DemoError::Keep("the API returned no key_secret".to_owned()));
-    };
-    let key = SecretString::from(secret);
+    let key = create_key(&admin, TENANT, "demo key").await?;
     if let Some(folder) = folder {
         let kept = folder.write(KEY_FILE, &key);
         kept.map_err(|error| DemoError::Keep(error.to_string()))?;
@@ -103,15 +83,11 @@ pub(super) async fn wait_until_ready(
     address: SocketAddr,
     admin_key: &SecretString,
 ) -> Result<(), DemoError> {
-    let deadline = Instant::now() + START_LIMIT;
-    let mut admin = client(address, &ADMIN_KEY, admin_key)?;
-    while Instant::now() < deadline {
-        if admin.is_ready().await {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    let admin = client(address, &ADMIN_KEY, admin_key)?;
+    match admin.is_ready_within(START_LIMIT).await {
+        true => Ok(()),
+        false => Err(DemoError::NotReady),
     }
-    Err(DemoError::NotReady)
 }
 
 /// A client of the API on this machine.
@@ -119,84 +95,7 @@ fn client(
     address: SocketAddr,
     key_header: &HeaderName,
     key: &SecretString,
-) -> Result<JsonClient, CallError> {
-    let url = Url::parse(&format!("http://{address}")).expect("an address makes a URL");
-    JsonClient::new(Arc::new(url), key_header, key)
-}
-
-#[cfg(test)]
-mod tests {
-    use secrecy::ExposeSecret;
-    use std::path::Path;
-    use std::sync::{Arc, Mutex};
-
-    use axum::extract::{Request, State};
-    use axum::http::StatusCode;
-    use axum::response::{IntoResponse, Response};
-    use axum::{Router, body};
-
-    use super::*;
-
-    type Calls = Arc<Mutex<Vec<String>>>;
-
-    /// Responds as the API would, and records the requests.
-    async fn respond(State(calls): State<Calls>, request: Request) -> Response {
-        let path = request.uri().to_string();
-        let has_key = request
-            .headers()
-            .get("x-service-api-key")
-            .is_some_and(|key| key == "sk_live_kept");
-        let bytes = body::to_bytes(request.into_body(), 10_000)
-            .await
-            .expect("a body");
-        let (status, body) = match path.as_str() {
-            "/v1/admin/api-keys" => (StatusCode::CREATED, r#"{"key_secret":"sk_live_kept"}"#),
-            "/v1/balances?tenant=demo" if has_key => (StatusCode::OK, "{}"),
-            "/v1/balances?tenant=demo" => (StatusCode::UNAUTHORIZED, "{}"),
-            "/v1/admin/budgets" => (StatusCode::CONFLICT, "{}"),
-            _ => (StatusCode::CREATED, "{}"),
-        };
-        let note = format!("{path} {}", String::from_utf8_lossy(&bytes));
-        calls.lock().expect("no panic").push(note);
-        (status, body).into_response()
-    }
-
-    #[tokio::test]
-    async fn the_tenant_is_made_once_and_its_key_kept() {
-        let calls = Calls::default();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let router = Router::new()
-            .fallback(respond)
-            .with_state(Arc::clone(&calls));
-        let server = tokio::spawn(async move { axum::serve(listener, router).await });
-        let folder = Folder::open(Path::new("unused"), true).expect("a folder");
-        let admin_key = SecretString::from("admin");
-        let prepare = || prepare(address, Dialect::Service, &admin_key, Some(&folder));
-
-        let key = prepare().await.expect("it is made");
-        assert_eq!(key.expose_secret(), "sk_live_kept");
-        let made = std::mem::take(&mut *calls.lock().expect("no panic"));
-        assert_eq!(made.len(), 5, "a tenant, three budgets, a key: {made:?}");
-        assert_eq!(
-            made[0],
-            r#"/v1/admin/tenants {"name":"Demo","tenant_id":"demo"}"#
-        );
-        assert!(
-            made[3].contains("tenant:demo/app:chat/agent:helper"),
-            "{made:?}"
-        );
-
-        assert_eq!(
-            prepare().await.expect("it is found").expose_secret(),
-            "sk_live_kept"
-        );
-        assert_eq!(
-            *calls.lock().expect("no panic"),
-            ["/v1/balances?tenant=demo "]
-        );
-        server.abort();
-    }
+) -> Result<Client, CallError> {
+    let url = base_url(&format!("http://{address}")).expect("an address makes a URL");
+    Client::new(url, key_header, key)
 }

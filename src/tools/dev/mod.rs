@@ -133,7 +133,7 @@ impl Data {
 pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     let listener = serve::bind("--listen", args.listen).await?;
     let address = listener.local_addr().map_err(ServeError::Io)?;
-    let data = Data::open(&args)?;
+    let mut data = Data::open(&args)?;
     let config = config(&args, address, &data)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
@@ -159,7 +159,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         tokio::pin!(serving);
         tokio::select! {
             served = &mut serving => served.map_err(DevError::from),
-            failed = welcome(&args, address, &data) => {
+            failed = welcome(&args, address, &mut data) => {
                 shutdown.begin();
                 serving.await?;
                 Err(failed)
@@ -172,7 +172,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
 }
 
 /// Makes the demo tenant and prints the welcome; returns when that fails or the private Redis has ended.
-async fn welcome(args: &DevArgs, address: SocketAddr, data: &Data) -> DevError {
+async fn welcome(args: &DevArgs, address: SocketAddr, data: &mut Data) -> DevError {
     let folder = data.private.as_ref().map(|(_, folder)| folder);
     let prepared = async {
         demo::wait_until_ready(address, &data.admin_key).await?;
@@ -189,7 +189,7 @@ async fn welcome(args: &DevArgs, address: SocketAddr, data: &Data) -> DevError {
     };
     let (dialect, admin_key) = (args.dialect, &data.admin_key);
     welcome::print(address, dialect, admin_key, demo.as_ref(), &data.private);
-    match &data.private {
+    match &mut data.private {
         Some((redis, _)) => redis.ended().await.into(),
         None => std::future::pending().await,
     }

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use super::child::Process;
 use super::folder::Folder;
@@ -39,7 +37,7 @@ fn log(folder: &Path) -> PathBuf {
 pub struct PrivateRedisError(String);
 
 pub(super) struct PrivateRedis {
-    process: Mutex<Process>,
+    process: Process,
     socket: PathBuf,
     /// Holds the socket when the data folder's path is too long for one.
     short_folder: Option<PathBuf>,
@@ -76,7 +74,7 @@ impl PrivateRedis {
             ))
         })?;
         Ok(Self {
-            process: Mutex::new(process),
+            process,
             socket,
             short_folder,
             log: log(folder.path()),
@@ -95,17 +93,9 @@ impl PrivateRedis {
     }
 
     /// Waits until the server ends unexpectedly.
-    pub(super) async fn ended(&self) -> PrivateRedisError {
-        loop {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(status) = process.ended() {
-                return PrivateRedisError(format!(
-                    "redis-server has ended ({status}); see {}",
-                    self.log.display()
-                ));
-            }
-        }
+    pub(super) async fn ended(&mut self) -> PrivateRedisError {
+        let (status, log) = (self.process.exited().await, self.log.display());
+        PrivateRedisError(format!("redis-server has ended ({status}); see {log}"))
     }
 }
 

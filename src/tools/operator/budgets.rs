@@ -4,10 +4,10 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::{Call, given};
 use super::console::{Action, List};
-use super::error::OperatorError;
 use crate::api::operations::OperationId;
+use crate::tools::client::{Call, given};
+use crate::tools::client_error::CallError;
 
 /// One ledger.
 #[derive(Debug, Args, Serialize)]
@@ -145,11 +145,11 @@ const BUDGETS: List = List {
 
 impl Ledger {
     /// The tenant that the scope names.
-    fn tenant(&self) -> Result<&str, OperatorError> {
+    fn tenant(&self) -> Result<&str, CallError> {
         let first = self.scope.split('/').next().unwrap_or_default();
         let tenant = first.strip_prefix("tenant:").unwrap_or_default();
         match tenant {
-            "" => Err(OperatorError::Usage(format!(
+            "" => Err(CallError::Usage(format!(
                 "the scope `{}` must begin with tenant:ID",
                 self.scope
             ))),
@@ -167,7 +167,7 @@ impl Ledger {
 }
 
 impl Command {
-    pub fn action(self) -> Result<Action, OperatorError> {
+    pub fn action(self) -> Result<Action, CallError> {
         Ok(Action::Show(match self {
             Self::Create(create) => create.call()?,
             Self::Show(ledger) => ledger.call(OperationId::LookupBudget),
@@ -181,7 +181,7 @@ impl Command {
 }
 
 impl Create {
-    fn call(self) -> Result<Call, OperatorError> {
+    fn call(self) -> Result<Call, CallError> {
         let ledger = &self.ledger;
         let limit = self.overdraft_limit.map(|limit| ledger.amount(limit));
         let body = json!({
@@ -202,7 +202,7 @@ impl Transition {
 }
 
 impl Fund {
-    fn call(self) -> Result<Call, OperatorError> {
+    fn call(self) -> Result<Call, CallError> {
         let operations = [
             ("CREDIT", self.credit),
             ("DEBIT", self.debit),
@@ -216,7 +216,7 @@ impl Fund {
             .expect("clap requires one of the group");
         if self.spent.is_some() && self.reset_spent.is_none() {
             let text = "--spent requires --reset-spent".to_owned();
-            return Err(OperatorError::Usage(text));
+            return Err(CallError::Usage(text));
         }
         let ledger = &self.ledger;
         let spent = self.spent.map(|spent| ledger.amount(spent));

@@ -5,13 +5,13 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::client::{Call, Client, given};
-use super::error::OperatorError;
 use super::output::Output;
 use super::overview;
 use super::tail::Tail;
 use super::tree::Tree;
 use crate::api::operations::OperationId;
+use crate::tools::client::{Call, Client, given};
+use crate::tools::client_error::CallError;
 
 /// A list operation and its table.
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl Action {
         self,
         client: &Client,
         output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+    ) -> Result<(), CallError> {
         let rows = async |list: &List, filters: &Map<String, Value>, limit| {
             let page = || Call::of(list.operation).query(filters);
             client.rows(page, list.member, limit).await
         };
         match self {
-            Self::Show(call) => output.object(&client.send(call).await?),
+            Self::Show(call) => output.object(&client.send(&call).await?),
             Self::List(list, filters, limit) => {
                 let rows = rows(list, &filters, limit).await?;
                 output.table(list.columns, &rows, list.nothing)
@@ -73,7 +73,7 @@ impl Action {
             Self::Tail(tail) => tail.run(client, output).await,
             Self::Overview => {
                 let call = Call::of(OperationId::GetAdminOverview);
-                overview::print(&client.send(call).await?, output)
+                overview::print(&client.send(&call).await?, output)
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use clap::Subcommand;
 
-use super::client::Call;
 use super::console::Action;
 use super::tail::Tail;
 use crate::api::operations::OperationId;
+use crate::tools::client::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::client::Call;
 use super::console::{Action, List};
 use super::time::future;
 use crate::api::operations::OperationId;
+use crate::tools::client::Call;
 
 /// The permissions of an agent.
 const AGENT: &[&str] = &[

@@ -4,9 +4,7 @@
 
 mod audit;
 mod budgets;
-mod client;
 mod console;
-mod error;
 mod events;
 mod keys;
 mod output;
@@ -23,9 +21,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use client::{Client, Connection};
+use crate::tools::client::Connection;
+use crate::tools::client_error::CallError;
 use console::Action;
-use error::OperatorError;
 use output::Output;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, 2 the command line is wrong, 3 the service could not be \
@@ -76,7 +74,7 @@ pub async fn run(args: AdminArgs) -> ExitCode {
     match execute(args).await {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of a pipe may stop before the end.
-        Err(OperatorError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err(CallError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -86,8 +84,8 @@ pub async fn run(args: AdminArgs) -> ExitCode {
     }
 }
 
-async fn execute(args: AdminArgs) -> Result<(), OperatorError> {
-    let client = Client::new(args.connection)?;
+async fn execute(args: AdminArgs) -> Result<(), CallError> {
+    let client = args.connection.client()?;
     let mut output = Output::new(io::stdout().lock(), args.json);
     let action = match args.area {
         Area::Tenant(command) => command.action()?,

@@ -5,7 +5,7 @@ use std::io::Write;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::error::OperatorError;
+use crate::tools::client_error::CallError;
 use crate::tools::table::Table;
 
 /// Where commands print.
@@ -26,14 +26,14 @@ impl<W: Write> Output<W> {
     }
 
     /// Prints one line of text.
-    pub fn line(&mut self, text: &str) -> Result<(), OperatorError> {
+    pub fn line(&mut self, text: &str) -> Result<(), CallError> {
         writeln!(self.to, "{text}")?;
         // A row shows at once, also through a pipe.
         Ok(self.to.flush()?)
     }
 
     /// Prints an object: a member per line, or its JSON.
-    pub fn object(&mut self, object: &Value) -> Result<(), OperatorError> {
+    pub fn object(&mut self, object: &Value) -> Result<(), CallError> {
         if self.json {
             return self.line(&object.to_string());
         }
@@ -49,12 +49,7 @@ impl<W: Write> Output<W> {
 
     /// Prints rows as a table, or one JSON object per line; `nothing` when there are none. `columns` are `HEADING=member`,
     /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_ms` as a time.
-    pub fn table(
-        &mut self,
-        columns: &str,
-        rows: &[Value],
-        nothing: &str,
-    ) -> Result<(), OperatorError> {
+    pub fn table(&mut self, columns: &str, rows: &[Value], nothing: &str) -> Result<(), CallError> {
         if self.json {
             return rows.iter().try_for_each(|row| self.line(&row.to_string()));
         }
@@ -124,7 +119,7 @@ mod tests {
 
     fn printed(
         json: bool,
-        print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), OperatorError>,
+        print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), CallError>,
     ) -> String {
         let mut text = Vec::new();
         print(&mut Output::new(&mut text, json)).expect("it prints");

@@ -4,14 +4,11 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::error::OperatorError;
 use super::output::{Output, plain};
+use crate::tools::client_error::CallError;
 
 /// Prints counts, and what needs attention.
-pub(super) fn print(
-    overview: &Value,
-    output: &mut Output<impl Write>,
-) -> Result<(), OperatorError> {
+pub(super) fn print(overview: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> {
     if output.is_json() {
         return output.object(overview);
     }

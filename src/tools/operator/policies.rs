@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::Call;
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
+use crate::tools::client::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::client::Call;
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
+use crate::tools::client::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

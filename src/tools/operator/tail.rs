@@ -8,11 +8,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::client::{Call, Client};
-use super::error::OperatorError;
 use super::output::{Output, plain};
 use super::time::past;
 use crate::api::operations::OperationId;
+use crate::tools::client::{Call, Client};
+use crate::tools::client_error::CallError;
 
 /// How often to read new events.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl Tail {
         &self,
         client: &Client,
         output: &mut Output<impl Write>,
-    ) -> Result<(), OperatorError> {
+    ) -> Result<(), CallError> {
         let since = self.since.as_deref();
         // At least one, to know from where to follow.
         let (page, lines) = (|| self.page("desc", since), self.lines.max(1));
@@ -124,7 +124,7 @@ impl Printed {
     }
 }
 
-fn print(event: &Value, output: &mut Output<impl Write>) -> Result<(), OperatorError> {
+fn print(event: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> {
     if output.is_json() {
         return output.line(&event.to_string());
     }

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
-use super::client::Call;
 use super::console::{Action, List};
-use super::error::OperatorError;
 use crate::api::operations::OperationId;
+use crate::tools::client::Call;
+use crate::tools::client_error::CallError;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -99,7 +99,7 @@ const TENANTS: List = List {
 };
 
 impl Command {
-    pub fn action(self) -> Result<Action, OperatorError> {
+    pub fn action(self) -> Result<Action, CallError> {
         Ok(Action::Show(match self {
             Self::Create(mut create) => {
                 create.name.get_or_insert_with(|| create.tenant.clone());
@@ -114,7 +114,7 @@ impl Command {
             Self::Reactivate { tenant } => set_status(tenant, "ACTIVE"),
             Self::Close { tenant, yes: true } => set_status(tenant, "CLOSED"),
             Self::Close { tenant, yes: false } => {
-                return Err(OperatorError::Usage(format!(
+                return Err(CallError::Usage(format!(
                     "closing {tenant} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes"
                 )));
             }

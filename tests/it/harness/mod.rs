@@ -7,6 +7,7 @@ pub mod app;
 pub mod audit_chain;
 pub mod bulk_calls;
 pub mod event_log;
+pub mod faulty_proxy;
 pub mod http;
 pub mod ledger_audit;
 pub mod ledger_fixture;

@@ -1,51 +1,126 @@
 //! The benchmark against the real service.
 
-use std::process::{Command, ExitCode, Output};
+use std::process::{Output, Stdio};
 
-use budget_authority::tools::bench::{self, BenchArgs};
-use clap::Parser;
 use serde_json::Value;
+use tokio::process::Command;
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::faulty_proxy::{self, Fault};
 use crate::harness::redis;
 
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    bench: BenchArgs,
+/// Runs `budget-authority bench` for a short time.
+async fn run(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+    command.arg("bench").args(words).stdin(Stdio::null());
+    command.output().await.expect("the binary is built")
 }
 
-const SHORT: [&str; 4] = ["--duration", "300ms", "--warmup", "50ms"];
+/// The same, and reads its JSON.
+async fn bench(words: &[&str]) -> (Output, Value) {
+    let short = ["--json", "--duration", "300ms", "--warmup", "50ms"];
+    let output = run(&[words, &short].concat()).await;
+    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, said)
+}
+
+/// Measures a service that runs already.
+async fn measured(url: &str, words: &[&str]) -> (Output, Value) {
+    let service = ["--url", url, "--admin-key", ADMIN_KEY];
+    bench(&[&service, words].concat()).await
+}
+
+/// Measures a service behind a proxy with this fault.
+async fn measured_with(fault: Fault, workload: &str) -> (Output, Value) {
+    let app = TestApp::spawn().await;
+    let url = faulty_proxy::start(app.address, fault).await;
+    measured(&url, &["--clients", "4", "--workload", workload]).await
+}
+
+fn error_rate(said: &Value) -> f64 {
+    said["error_rate"].as_f64().expect("a share")
+}
 
 #[tokio::test]
 async fn the_ledgers_of_the_service_agree_with_what_it_answered() {
     let app = TestApp::spawn().await;
     let url = format!("http://{}", app.address);
-    let words = [
-        "bench",
-        "--url",
-        &url,
-        "--admin-key",
-        ADMIN_KEY,
-        "--clients",
-        "8",
-        "--scopes",
-        "6",
+    let steps = [
+        ("reserve", &["reserve"][..]),
+        ("commit", &["reserve", "commit"]),
+        ("release", &["reserve", "release"]),
+        (
+            "mixed",
+            &["reserve", "commit", "release", "decide", "event"],
+        ),
+        ("decide", &["decide"]),
+        ("event", &["event"]),
     ];
-    let outcome = bench::run(Cli::parse_from(words.iter().chain(&SHORT)).bench).await;
-    assert_eq!(outcome, ExitCode::SUCCESS);
-    let wrong_key = ["bench", "--url", &url, "--admin-key", "wrong"];
-    let outcome = bench::run(Cli::parse_from(wrong_key).bench).await;
-    assert_eq!(outcome, ExitCode::from(2));
+    for (workload, steps) in steps {
+        let words = ["--clients", "8", "--scopes", "6", "--workload", workload];
+        let (output, said) = measured(&url, &words).await;
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(said["ledger"]["agrees"], true, "{said}");
+        assert_eq!(said["errors"], Value::Array(vec![]), "{said}");
+        assert_eq!(error_rate(&said), 0.0, "{said}");
+        let operations = said["operations"].as_array().expect("operations");
+        for name in steps.iter().chain(&["all"]) {
+            let mut timed = operations
+                .iter()
+                .filter(|timed| timed["operation"] == *name);
+            assert!(
+                timed.any(|timed| timed["p50_us"].as_f64() > Some(0.0)),
+                "{said}"
+            );
+        }
+    }
+    let wrong_key = ["--url", &url, "--admin-key", "wrong"];
+    assert_eq!(run(&wrong_key).await.status.code(), Some(2));
 }
 
-/// Runs `budget-authority bench` and reads its JSON.
-fn bench(words: &[&str]) -> (Output, Value) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
-    command.args(["bench", "--json"]).args(SHORT).args(words);
-    let output = command.output().expect("the binary is built");
-    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output, said)
+#[tokio::test]
+async fn a_lost_response_is_recovered_and_counted_once() {
+    for fault in [Fault::LosesResponses, Fault::RespondsUnavailable] {
+        let (_, said) = measured_with(fault, "mixed").await;
+        assert_eq!(said["ledger"]["agrees"], true, "{fault:?} {said}");
+        assert!(error_rate(&said) > 0.05, "{fault:?} {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_ledger_is_reported() {
+    for fault in [Fault::ChargesReplays, Fault::ChargesAUnit] {
+        let (output, said) = measured_with(fault, "commit").await;
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        // Three scopes, on both planes.
+        let differences = said["ledger"]["differences"].as_array().expect("a list");
+        assert_eq!(differences.len(), 6, "{fault:?} {said}");
+        assert_eq!(said["ledger"]["agrees"], false, "{said}");
+    }
+    let app = TestApp::spawn().await;
+    let url = faulty_proxy::start(app.address, Fault::ChargesAUnit).await;
+    let words = ["--url", &url, "--admin-key", ADMIN_KEY];
+    let output = run(&[&words[..], &["--duration", "200ms", "--warmup", "0s"]].concat()).await;
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("does NOT agree"), "{text}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_error_but_no_difference() {
+    let (output, said) = measured_with(Fault::Refuses, "mixed").await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(said["ledger"]["agrees"], true, "{said}");
+    assert_eq!(said["errors"][0]["code"], "BUDGET_EXCEEDED");
+    assert!(error_rate(&said) > 0.05, "{said}");
+}
+
+#[tokio::test]
+async fn nothing_is_measured_without_a_service() {
+    let (output, _) = measured("http://127.0.0.1:1", &[]).await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = "bench: the service at http://127.0.0.1:1 cannot be reached: ";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 fn between(value: &Value, least: f64, most: f64) -> bool {
@@ -54,9 +129,9 @@ fn between(value: &Value, least: f64, most: f64) -> bool {
         .is_some_and(|value| (least..=most).contains(&value))
 }
 
-#[test]
-fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip() {
-    let (output, said) = bench(&["--compare"]);
+#[tokio::test]
+async fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip() {
+    let (output, said) = bench(&["--compare"]).await;
     assert!(output.status.success(), "{output:?}");
     let runs = said["http"].as_array().expect("runs");
     assert_eq!(runs.len(), 6);
@@ -79,10 +154,10 @@ fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip() {
     );
 }
 
-#[test]
-fn the_scripts_alone_leave_nothing_behind() {
+#[tokio::test]
+async fn the_scripts_alone_leave_nothing_behind() {
     let server = redis::RedisServer::start();
-    let (output, said) = bench(&["--bare", "--redis-url", &server.url()]);
+    let (output, said) = bench(&["--bare", "--redis-url", &server.url()]).await;
     assert!(output.status.success(), "{output:?}");
     let scripts = said["scripts"].as_array().expect("scripts");
     assert_eq!(scripts[0]["operation"], "reserve");
@@ -92,20 +167,18 @@ fn the_scripts_alone_leave_nothing_behind() {
     assert_eq!(server.run::<u64>(&["DBSIZE"]), 0);
 }
 
-#[test]
-fn a_run_that_outlives_its_holds_is_refused() {
+#[tokio::test]
+async fn a_run_that_outlives_its_holds_is_refused() {
     let words = ["--workload", "reserve", "--url", "http://127.0.0.1:1"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
-    command.args(["bench", "--duration", "56m"]).args(words);
-    let output = command.output().expect("the binary is built");
+    let output = run(&[&words[..], &["--duration", "56m"]].concat()).await;
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("55 minutes at most"), "{said}");
 }
 
-#[test]
-fn what_is_stored_is_measured_in_stages() {
-    let (output, said) = bench(&["--compare-stored", "100,400"]);
+#[tokio::test]
+async fn what_is_stored_is_measured_in_stages() {
+    let (output, said) = bench(&["--compare-stored", "100,400"]).await;
     assert!(output.status.success(), "{output:?}");
     let stages = said["stages"].as_array().expect("stages");
     assert_eq!(stages[0]["stored"], 100);

@@ -11,7 +11,7 @@ use crate::tools::bench::load;
 use crate::tools::bench::recorder::{Recorder, Summary, histogram, record, summary};
 use crate::tools::bench::service::Tenant;
 use crate::tools::bench::stack::Stack;
-use crate::tools::json_client::JsonClient;
+use crate::tools::client::{Call, Client};
 
 /// Reads of each kind, unless the time is over before.
 pub(super) const READS: usize = 1_000;
@@ -77,75 +77,66 @@ async fn redis_us(stack: &Stack, requests: u64) -> Result<f64, BenchError> {
 /// Reads as one client.
 pub(super) struct Reader<'a> {
     pub stack: &'a Stack,
-    pub client: JsonClient,
+    pub client: Client,
     /// How long the reads of one kind may take in all.
     pub limit: Duration,
+    pub costs: Vec<Cost>,
 }
 
 impl Reader<'_> {
-    /// Reads one path after the other.
-    pub async fn each(&mut self, name: &'static str, paths: &[String]) -> Result<Cost, BenchError> {
-        self.cost(name, paths, paths.len(), false).await
+    /// Reads the first page of a list again and again, then page by page, and from its first page again after the last.
+    pub async fn list(&mut self, name: &str, list: Call) -> Result<(), BenchError> {
+        let list = [list];
+        self.measure(format!("{name}, first page"), &list, READS, false)
+            .await?;
+        self.measure(format!("{name}, page by page"), &list, READS, true)
+            .await
     }
 
-    /// Reads the first page of a list again and again.
-    pub async fn first_page(&mut self, name: &'static str, path: &str) -> Result<Cost, BenchError> {
-        self.cost(name, &[path.to_owned()], READS, false).await
-    }
-
-    /// Reads a list page by page, from its first page again after the last.
-    pub async fn page_by_page(
+    /// Measures so many reads, one call after the other. `follow`: with the cursor of the page before.
+    pub async fn measure(
         &mut self,
-        name: &'static str,
-        path: &str,
-    ) -> Result<Cost, BenchError> {
-        self.cost(name, &[path.to_owned()], READS, true).await
-    }
-
-    async fn cost(
-        &mut self,
-        name: &'static str,
-        paths: &[String],
+        name: impl Into<String>,
+        calls: &[Call],
         reads: usize,
         follow: bool,
-    ) -> Result<Cost, BenchError> {
+    ) -> Result<(), BenchError> {
         let (stack, limit) = (self.stack, self.limit);
         stack.store.reset_statistics().await?;
         let begun = Instant::now();
-        let times = self.read(paths, follow, reads, begun + limit).await?;
-        let calls = summary(name, &times, begun.elapsed());
+        let times = self.read(calls, follow, reads, begun + limit).await?;
+        let summary = summary(name, &times, begun.elapsed());
         let redis_us = redis_us(stack, times.len()).await?;
         let counted = async || {
             let until = Instant::now() + limit.max(Duration::from_secs(1));
-            let times = self.read(paths, follow, COUNTED, until).await?;
+            let times = self.read(calls, follow, COUNTED, until).await?;
             Ok(times.len())
         };
-        Ok(Cost {
-            calls,
+        let round_trips = stack.commands_per_request(counted).await?;
+        self.costs.push(Cost {
+            calls: summary,
             redis_us,
-            round_trips: stack.commands_per_request(counted).await?,
-        })
+            round_trips,
+        });
+        Ok(())
     }
 
     /// The times of at most `reads` reads until `until`.
     async fn read(
-        &mut self,
-        paths: &[String],
+        &self,
+        calls: &[Call],
         follow: bool,
         reads: usize,
         until: Instant,
     ) -> Result<Histogram<u32>, BenchError> {
         let (mut times, mut cursor) = (histogram(), None);
-        for path in paths.iter().cycle().take(reads) {
+        for call in calls.iter().cycle().take(reads) {
+            let call = call.clone().with("cursor", cursor.take());
             let begun = Instant::now();
             if begun >= until {
                 break;
             }
-            let path = match &cursor {
-                Some(cursor) => format!("{path}&cursor={cursor}"),
-                None => path.clone(),
-            };
-            let page = self.client.get("reading", &path).await?;
+            let page = self.client.read(&call).await?;
             record(&mut times, begun.elapsed());
             if follow {
                 cursor = page["next_cursor"].as_str().map(str::to_owned);

@@ -1,13 +1,11 @@
 //! What the operations cost at each size.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::cost::Cost;
-use crate::tools::bench::ledger::Difference;
+use crate::tools::bench::ledger::{Difference, disagreement};
 use crate::tools::bench::recorder::Recorder;
-use crate::tools::bench::report::{BenchReport, time, write_disagreement};
+use crate::tools::bench::report::{BenchReport, time};
 use crate::tools::table::Table;
 
 /// The same operations, with ever more stored.
@@ -57,39 +55,32 @@ impl BenchReport for Growth {
         let agrees = self.differences.is_empty() && self.unresolved == 0;
         agrees && self.error_rate <= max_error_rate
     }
-}
 
-impl fmt::Display for Growth {
     /// One table per operation, with a row per size.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn text(&self) -> String {
+        let (mut text, scopes) = (String::new(), self.scopes);
         let first = self.stages.first().map_or(&[][..], |first| &first.costs);
         for (at, cost) in first.iter().enumerate() {
-            let (name, scopes) = (cost.calls.operation, self.scopes);
-            let title = format!("{name}, one client, {scopes} scopes");
+            let title = format!("{}, one client, {scopes} scopes", cost.calls.operation);
             let mut table = Table::new(1, [&title, "p50", "p99", "in Redis", "trips"]);
             for Size { stored, costs } in &self.stages {
-                let cost = &costs[at];
+                let (calls, cost) = (&costs[at].calls, &costs[at]);
                 table.row([
                     format!("  {stored} stored"),
-                    time(cost.calls.p50_us),
-                    time(cost.calls.p99_us),
+                    time(calls.p50_us),
+                    time(calls.p99_us),
                     time(cost.redis_us),
                     format!("{:.2}", cost.round_trips),
                 ]);
             }
-            writeln!(f, "{table}")?;
+            text += &format!("{table}\n");
         }
         if self.error_rate > 0.0 || self.unresolved > 0 {
             let (share, unresolved) = (self.error_rate * 100.0, self.unresolved);
-            writeln!(
-                f,
-                "reserves: {share:.3} % failed, {unresolved} without a known outcome"
-            )?;
+            text +=
+                &format!("reserves: {share:.3} % failed, {unresolved} without a known outcome\n");
         }
-        match self.differences.is_empty() {
-            true => Ok(()),
-            false => write_disagreement(f, "ledger", &self.differences),
-        }
+        text + &disagreement("ledger", &self.differences)
     }
 }
 
@@ -118,6 +109,6 @@ mod tests {
         assert!(!growth(0.0, 1, vec![]).is_well(1.0));
         let wrong = growth(0.0, 0, vec![missing]);
         assert!(!wrong.is_well(1.0));
-        assert!(wrong.to_string().contains("does NOT agree"));
+        assert!(wrong.text().contains("does NOT agree"));
     }
 }

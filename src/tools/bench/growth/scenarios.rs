@@ -13,10 +13,12 @@ use crate::tools::bench::args::BenchArgs;
 use crate::tools::bench::error::BenchError;
 use crate::tools::bench::ledger::Totals;
 use crate::tools::bench::script::Script;
-use crate::tools::bench::service::{Tenant, make_budget, make_tenant};
+use crate::tools::bench::service::{ALLOCATED, Tenant, make_tenant};
 use crate::tools::bench::session::HeldReservation;
 use crate::tools::bench::stack::Stack;
-use crate::tools::json_client::CallError;
+use crate::tools::client::Call;
+use crate::tools::client_error::CallError;
+use crate::tools::setup::create_budget;
 
 /// Rows of a page.
 const PAGE: usize = 50;
@@ -55,18 +57,19 @@ pub(in crate::tools::bench) async fn with_reservations(
             stack: &stack,
             client: stack.service.runtime(&tenant)?,
             limit: args.load.duration,
+            costs: Vec::new(),
         };
-        let path = |(id, _): &HeldReservation| OperationId::GetReservation.path_to(id.as_str());
-        let gets: Vec<String> = known.iter().rev().take(READS).map(path).collect();
-        let balances = OperationId::GetBalances.path();
-        let balances = format!("{balances}?tenant={}&limit={PAGE}", tenant.id);
-        let list = format!("{}?limit={PAGE}", OperationId::ListReservations.path());
-        let mut costs = vec![
-            reader.each("get", &gets).await?,
-            reader.first_page("balances page", &balances).await?,
-            reader.first_page("list, first page", &list).await?,
-            reader.page_by_page("list, page by page", &list).await?,
-        ];
+        let get = |(id, _): &HeldReservation| Call::to(OperationId::GetReservation, id.as_str());
+        let gets: Vec<_> = known.iter().rev().take(READS).map(get).collect();
+        let balances = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
+        let balances = balances.with("limit", Some(PAGE));
+        let list = Call::of(OperationId::ListReservations).with("limit", Some(PAGE));
+        reader.measure("get", &gets, gets.len(), false).await?;
+        reader
+            .measure("balances page", &[balances], READS, false)
+            .await?;
+        reader.list("list", list).await?;
+        let mut costs = reader.costs;
         let (cost, made) = reserves(&stack, &tenant, &args.load, args.progress).await?;
         costs.push(cost);
         growth.stages.push(Size { stored, costs });
@@ -87,15 +90,16 @@ pub(in crate::tools::bench) async fn with_policies(args: &BenchArgs) -> Result<G
     let mut growth = Growth::new(args.load.scopes);
     for &stored in &args.compare_policies {
         let tenant = stack.service.provision(args.load.scopes).await?;
-        let mut admin = stack.service.admin()?;
+        let admin = stack.service.admin()?;
         for number in 0..stored {
             let body = json!({
                 "tenant_id": tenant.id, "name": format!("policy {number}"), "priority": number,
                 "scope_pattern": format!("tenant:{}/*", tenant.id), "caps": {"max_tokens": 4000},
                 "commit_overage_policy": "REJECT", "reservation_ttl_override": {"max_extensions": 3},
             });
-            let operation = OperationId::CreatePolicy;
-            admin.post("making a policy", operation, &body).await?;
+            admin
+                .send(&Call::of(OperationId::CreatePolicy).body(&body))
+                .await?;
         }
         let (cost, made) = reserves(&stack, &tenant, &args.load, args.progress).await?;
         let costs = vec![cost];
@@ -131,48 +135,20 @@ pub(in crate::tools::bench) async fn with_budgets(args: &BenchArgs) -> Result<Gr
             stack: &stack,
             client: stack.service.admin()?,
             limit: args.load.duration,
+            costs: Vec::new(),
         };
-        let mut costs = Vec::new();
-        let of_all = format!("limit={PAGE}");
-        let of_tenant = format!("tenant_id={}&{of_all}", tenant.id);
-        let by_scope = format!("{of_tenant}&sort_by=scope&sort_dir=asc");
-        let lists = [
-            (
-                "budgets, first page",
-                "budgets, page by page",
-                ListBudgets,
-                &by_scope,
-            ),
-            (
-                "events of a tenant, first page",
-                "events of a tenant, page by page",
-                ListEvents,
-                &of_tenant,
-            ),
-            (
-                "events of all, first page",
-                "events of all, page by page",
-                ListEvents,
-                &of_all,
-            ),
-            (
-                "audit of a tenant, first page",
-                "audit of a tenant, page by page",
-                ListAuditLogs,
-                &of_tenant,
-            ),
-            (
-                "audit of all, first page",
-                "audit of all, page by page",
-                ListAuditLogs,
-                &of_all,
-            ),
-        ];
-        for (first_page, page_by_page, list, query) in lists {
-            let path = format!("{}?{query}", list.path());
-            costs.push(reader.first_page(first_page, &path).await?);
-            costs.push(reader.page_by_page(page_by_page, &path).await?);
+        let page = |list| Call::of(list).with("limit", Some(PAGE));
+        let of_tenant = |list| page(list).with("tenant_id", Some(&tenant.id));
+        let by_scope = of_tenant(ListBudgets).with("sort_by", Some("scope"));
+        let by_scope = by_scope.with("sort_dir", Some("asc"));
+        reader.list("budgets", by_scope).await?;
+        for (name, list) in [("events", ListEvents), ("audit", ListAuditLogs)] {
+            reader
+                .list(&format!("{name} of a tenant"), of_tenant(list))
+                .await?;
+            reader.list(&format!("{name} of all"), page(list)).await?;
         }
+        let costs = reader.costs;
         growth.stages.push(Size { stored, costs });
     }
     Ok(growth)
@@ -193,13 +169,13 @@ async fn make_budgets(
 ) -> Result<(), BenchError> {
     let mut fillers: JoinSet<Result<(), CallError>> = JoinSet::new();
     for filler in 0..FILLERS {
-        let mut admin = stack.service.admin()?;
+        let admin = stack.service.admin()?;
         let tenant = tenant.id.clone();
         let own = (from..to).skip(filler.into()).step_by(FILLERS.into());
         fillers.spawn(async move {
             for number in own {
                 let scope = format!("tenant:{tenant}/app:a{number:08}");
-                make_budget(&mut admin, &tenant, &scope).await?;
+                create_budget(&admin, &tenant, &scope, ALLOCATED).await?;
             }
             Ok(())
         });
@@ -212,18 +188,17 @@ async fn make_budgets(
 
 /// Makes one more tenant and waits until the views of all tenants show it.
 async fn wait_for_views(stack: &Stack) -> Result<(), BenchError> {
-    let step = "waiting for the views of all tenants";
-    let mut admin = stack.service.admin()?;
-    let id = make_tenant(&mut admin).await?;
+    let admin = stack.service.admin()?;
+    let id = make_tenant(&admin).await?;
     let deadline = Instant::now() + VIEW_LIMIT;
     for (list, member) in [
         (OperationId::ListEvents, "events"),
         (OperationId::ListAuditLogs, "logs"),
     ] {
-        let path = format!("{}?limit=1", list.path());
-        while admin.get(step, &path).await?[member][0]["tenant_id"] != id.as_str() {
+        let first = Call::of(list).with("limit", Some(1));
+        while admin.read(&first).await?[member][0]["tenant_id"] != id.as_str() {
             if Instant::now() > deadline {
-                return Err(CallError::Unreadable { step }.into());
+                return Err(BenchError::LateViews);
             }
             sleep(Duration::from_millis(100)).await;
         }

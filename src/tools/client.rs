@@ -1,18 +1,19 @@
-//! The HTTP client of the operator's commands.
+//! The HTTP client of the tools: one request of the operations index at a time.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use reqwest::header::HeaderValue;
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Certificate, Method, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use super::error::{OperatorError, Refusal, Retry};
+use super::client_error::{CallError, Refusal, Retry};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
@@ -20,12 +21,18 @@ use crate::api::operations::OperationId;
 /// Rows per page; the service returns no more.
 const PAGE: usize = 100;
 
+/// How long a tool without a setting for it waits for a response.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Reads are repeated for this long, because a service that failed may come back.
+const READ_LIMIT: Duration = Duration::from_secs(15);
+
 /// Where the service is, and its admin key.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct Connection {
     /// URL of the admin plane
-    #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", default_value = "http://127.0.0.1:7878", value_parser = base)]
+    #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", default_value = "http://127.0.0.1:7878", value_parser = base_url)]
     url: Url,
     /// Admin key
     #[arg(
@@ -45,7 +52,7 @@ pub(super) struct Connection {
 }
 
 /// Reads the address, with or without `/v1`.
-fn base(text: &str) -> Result<Url, String> {
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
     let plain = text.trim_end_matches('/');
     let plain = plain.strip_suffix("/v1").unwrap_or(plain);
     let url = Url::parse(plain).map_err(|_| "not a URL; write http://host:port".to_owned())?;
@@ -70,7 +77,7 @@ pub(super) fn given(args: &impl Serialize) -> Map<String, Value> {
 }
 
 /// One request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Call {
     operation: OperationId,
     /// The parameter of the path.
@@ -97,9 +104,9 @@ impl Call {
     }
 
     /// A request about the object `id`.
-    pub fn to(operation: OperationId, id: String) -> Self {
+    pub fn to(operation: OperationId, id: impl Into<String>) -> Self {
         Self {
-            id: Some(id),
+            id: Some(id.into()),
             ..Self::of(operation)
         }
     }
@@ -142,42 +149,86 @@ impl Call {
     }
 }
 
-/// A connection to the admin plane.
-#[derive(Debug)]
+impl Connection {
+    /// A client with these settings.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] without a key, or when the file of authorities cannot be used.
+    pub fn client(self) -> Result<Client, CallError> {
+        let key = self.admin_key;
+        let Some(key) = key.filter(|key| !key.expose_secret().is_empty()) else {
+            let text = "--admin-key or BUDGET_ADMIN_KEY is required";
+            return Err(CallError::Usage(text.to_owned()));
+        };
+        let timeout = Duration::from_secs(self.timeout.into());
+        let http = http(&self.url, timeout, self.ca_file)?;
+        Client::over(http, self.url, &ADMIN_KEY, &key)
+    }
+}
+
+/// A client of the service, under one key.
+#[derive(Debug, Clone)]
 pub(super) struct Client {
     http: reqwest::Client,
     url: Url,
-    key: HeaderValue,
+    key: (HeaderName, HeaderValue),
 }
 
 impl Client {
-    /// A client that connects with the first request.
+    /// A client that connects with the first request, and sends `key` in the header `key_header`.
     ///
     /// # Errors
-    /// [`OperatorError::Usage`] without a key, or when the file of authorities cannot be used.
-    pub fn new(connection: Connection) -> Result<Self, OperatorError> {
-        let usage = |text: &str| OperatorError::Usage(text.to_owned());
-        let key = connection
-            .admin_key
-            .filter(|key| !key.expose_secret().is_empty())
-            .ok_or_else(|| usage("--admin-key or BUDGET_ADMIN_KEY is required"))?;
-        let mut key = HeaderValue::from_str(key.expose_secret())
-            .map_err(|_| usage("the admin key holds characters that no header may hold"))?;
-        key.set_sensitive(true);
+    /// [`CallError::Usage`] when the key cannot be sent.
+    pub fn new(url: Url, key_header: &HeaderName, key: &SecretString) -> Result<Self, CallError> {
+        let http = http(&url, RESPONSE_LIMIT, None)?;
+        Self::over(http, url, key_header, key)
+    }
+
+    fn over(
+        http: reqwest::Client,
+        url: Url,
+        key_header: &HeaderName,
+        key: &SecretString,
+    ) -> Result<Self, CallError> {
+        let key = header_value(key)?;
         Ok(Self {
-            http: http(&connection.url, connection.timeout, connection.ca_file)?,
-            url: connection.url,
-            key,
+            http,
+            url,
+            key: (key_header.clone(), key),
         })
     }
 
+    /// Waits until the service responds and reaches its store; `false` when it does not within `limit`.
+    pub async fn is_ready_within(&self, limit: Duration) -> bool {
+        let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
+        let ready = async {
+            while self.send(&list).await.is_err() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(limit, ready).await.is_ok()
+    }
+
+    /// Reads, and repeats the request for at most [`READ_LIMIT`] while the service fails or cannot be reached.
+    pub async fn read(&self, call: &Call) -> Result<Value, CallError> {
+        let deadline = Instant::now() + READ_LIMIT;
+        loop {
+            match self.send(call).await {
+                Err(error) if error.is_transient() && Instant::now() < deadline => {
+                    sleep(Duration::from_millis(200)).await;
+                }
+                read => return read,
+            }
+        }
+    }
+
     /// Sends one request and returns the body of the response.
-    pub async fn send(&self, call: Call) -> Result<Value, OperatorError> {
+    pub async fn send(&self, call: &Call) -> Result<Value, CallError> {
         let Operation { method, path, .. } = call.operation.operation();
         let id = call.id.as_deref().unwrap_or_default();
         // Such a segment would vanish from the path, which then names another operation.
         if call.id.is_some() && ["", ".", ".."].contains(&id) {
-            return Err(OperatorError::Usage(format!("`{id}` is not an id")));
+            return Err(CallError::Usage(format!("`{id}` is not an id")));
         }
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         let mut url = self.url.clone();
@@ -195,7 +246,7 @@ impl Client {
             .http
             .request(method.clone(), url)
             .query(&call.query)
-            .header(ADMIN_KEY, self.key.clone());
+            .header(&self.key.0, &self.key.1);
         if let Retry::Keyed(key) = &call.retry {
             request = request.header("X-Idempotency-Key", key);
         }
@@ -208,8 +259,8 @@ impl Client {
             Ok((status, response.text().await?))
         };
         match exchange.await {
-            Ok((status, text)) => self.read(status, &text, call.retry),
-            Err(error) => Err(self.no_response(&error, call.retry)),
+            Ok((status, text)) => self.response(status, &text, &call.retry),
+            Err(error) => Err(self.no_response(&error, &call.retry)),
         }
     }
 
@@ -219,14 +270,14 @@ impl Client {
         page: impl Fn() -> Call,
         member: &str,
         limit: Option<usize>,
-    ) -> Result<Vec<Value>, OperatorError> {
+    ) -> Result<Vec<Value>, CallError> {
         let (mut rows, mut cursor) = (Vec::new(), None::<String>);
         let limit = limit.unwrap_or(usize::MAX);
         while rows.len() < limit {
             let call = page()
                 .with("limit", Some((limit - rows.len()).min(PAGE)))
                 .with("cursor", cursor.take());
-            let mut body = self.send(call).await?;
+            let mut body = self.send(&call).await?;
             let Some(Value::Array(found)) = body.get_mut(member).map(Value::take) else {
                 return Err(self.unreadable());
             };
@@ -240,7 +291,7 @@ impl Client {
         Ok(rows)
     }
 
-    fn read(&self, status: StatusCode, text: &str, retry: Retry) -> Result<Value, OperatorError> {
+    fn response(&self, status: StatusCode, text: &str, retry: &Retry) -> Result<Value, CallError> {
         let body = match text {
             "" => Some(Value::Null),
             text => serde_json::from_str(text).ok(),
@@ -249,7 +300,7 @@ impl Client {
             (status, Some(body)) if status.is_success() => Ok(body),
             (status, Some(body)) if status.is_client_error() && body["error"].is_string() => {
                 let member = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-                Err(OperatorError::Refused(Refusal {
+                Err(CallError::Refused(Refusal {
                     status: status.as_u16(),
                     code: member("error"),
                     message: member("message"),
@@ -257,7 +308,7 @@ impl Client {
                     request_id: member("request_id"),
                 }))
             }
-            (status, body) if status.is_server_error() => Err(OperatorError::Failed {
+            (status, body) if status.is_server_error() => Err(CallError::Failed {
                 url: printable(&self.url),
                 status: status.as_u16(),
                 message: body
@@ -265,43 +316,59 @@ impl Client {
                     .and_then(|body| body["message"].as_str())
                     .unwrap_or("no message")
                     .to_owned(),
-                retry,
+                retry: retry.clone(),
             }),
             _ => Err(self.unreadable()),
         }
     }
 
-    fn no_response(&self, error: &reqwest::Error, retry: Retry) -> OperatorError {
+    fn no_response(&self, error: &reqwest::Error, retry: &Retry) -> CallError {
         let (url, reason) = (printable(&self.url), deepest_cause(error));
         match error.is_connect() || error.is_builder() {
-            true => OperatorError::Unreachable { url, reason },
-            false => OperatorError::Lost { url, reason, retry },
+            true => CallError::Unreachable { url, reason },
+            false => CallError::Lost {
+                url,
+                reason,
+                retry: retry.clone(),
+            },
         }
     }
 
-    fn unreadable(&self) -> OperatorError {
-        OperatorError::Unreadable {
+    /// The response lacks something that the protocol requires.
+    pub fn unreadable(&self) -> CallError {
+        CallError::Unreadable {
             url: printable(&self.url),
         }
     }
 }
 
+/// The key as the value of a header.
+///
+/// # Errors
+/// [`CallError::Usage`] when it holds characters that a header must not hold.
+pub(super) fn header_value(key: &SecretString) -> Result<HeaderValue, CallError> {
+    let mut value = HeaderValue::from_str(key.expose_secret()).map_err(|_| {
+        CallError::Usage("the key holds characters that no header may hold".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 /// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none.
 fn http(
     url: &Url,
-    timeout: u16,
+    timeout: Duration,
     ca_file: Option<PathBuf>,
-) -> Result<reqwest::Client, OperatorError> {
+) -> Result<reqwest::Client, CallError> {
     // An error only says that the process has a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
-        .timeout(Duration::from_secs(timeout.into()))
+        .timeout(timeout)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("budget-authority/", env!("CARGO_PKG_VERSION")));
     if let Some(path) = ca_file {
-        let refused = |reason: String| {
-            OperatorError::Usage(format!("--ca-file {}: {reason}", path.display()))
-        };
+        let refused =
+            |reason: String| CallError::Usage(format!("--ca-file {}: {reason}", path.display()));
         let pem = std::fs::read(&path).map_err(|error| refused(error.to_string()))?;
         let authorities =
             Certificate::from_pem_bundle(&pem).map_err(|error| refused(error.to_string()))?;
@@ -310,7 +377,7 @@ fn http(
         builder = builder.tls_certs_only([]);
     }
     let refused = |error| {
-        OperatorError::Usage(format!(
+        CallError::Usage(format!(
             "{}; name authorities with --ca-file",
             deepest_cause(&error)
         ))
@@ -346,13 +413,13 @@ mod tests {
             "http://host:1/v1",
             "http://host:1/v1/",
         ] {
-            assert_eq!(base(text).expect(text).as_str(), "http://host:1/");
+            assert_eq!(base_url(text).expect(text).as_str(), "http://host:1/");
         }
         assert_eq!(
-            base("https://host/budget/v1").expect("a URL").as_str(),
+            base_url("https://host/budget/v1").expect("a URL").as_str(),
             "https://host/budget"
         );
-        assert!(base("127.0.0.1:7878").is_err());
-        assert!(base("ftp://host").is_err());
+        assert!(base_url("127.0.0.1:7878").is_err());
+        assert!(base_url("ftp://host").is_err());
     }
 }

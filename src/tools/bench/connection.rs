@@ -1,4 +1,4 @@
-//! An HTTP/1 client for the tools: one keep-alive connection with one request in flight.
+//! An HTTP/1 client that costs the generator little: one keep-alive connection with one request in flight.
 
 use std::io;
 use std::sync::Arc;
@@ -7,23 +7,24 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
+use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Url;
 
+use crate::tools::client::base_url;
+
 /// A request without a response by then is given up, and its connection closed.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Reads the address of a service: plain HTTP, without query, fragment or credentials.
+/// Reads the address of a service that is measured: plain HTTP, without query, fragment or credentials.
 ///
 /// # Errors
 /// What to write instead.
-pub(super) fn base_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|_| "not a URL; write http://host:port")?;
+pub(super) fn plain_url(text: &str) -> Result<Url, String> {
+    let url = base_url(text)?;
     let plain = url.username().is_empty() && url.password().is_none();
     match url.scheme() {
         "http" if plain && url.query().is_none() && url.fragment().is_none() => Ok(url),
@@ -35,22 +36,6 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
 /// The path of a service before `/v1`, without a slash at its end.
 pub(super) fn base_path(url: &Url) -> &str {
     url.path().trim_end_matches('/')
-}
-
-/// The headers of every request under `key`.
-///
-/// # Errors
-/// When the key holds characters that a header must not hold.
-pub(super) fn headers(
-    key_header: &HeaderName,
-    key: &SecretString,
-) -> Result<HeaderMap, InvalidHeaderValue> {
-    let mut headers = HeaderMap::with_capacity(3);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let mut key = HeaderValue::from_str(key.expose_secret())?;
-    key.set_sensitive(true);
-    headers.insert(key_header.clone(), key);
-    Ok(headers)
 }
 
 /// A connection that opens when there is none.
@@ -141,7 +126,7 @@ mod tests {
     #[test]
     fn a_url_names_host_port_and_path() {
         let parts = |text: &str| {
-            let url = base_url(text).expect(text);
+            let url = plain_url(text).expect(text);
             (url.authority().to_owned(), base_path(&url).to_owned())
         };
         let expected = |authority: &str, path: &str| (authority.to_owned(), path.to_owned());
@@ -160,7 +145,7 @@ mod tests {
             ("http://me@api.test", "no query"),
             ("http://api.test?x=1", "no query"),
         ] {
-            let refusal = base_url(text).expect_err(text);
+            let refusal = plain_url(text).expect_err(text);
             assert!(refusal.contains(reason), "{text}: {refusal}");
         }
     }

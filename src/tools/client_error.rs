@@ -1,12 +1,12 @@
-//! Why a command failed, and what to do about it.
+//! Why a request failed, and what to do about it.
 
 use std::io;
 
 use serde_json::Value;
 
-/// Why a command failed.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OperatorError {
+pub enum CallError {
     /// The command line is wrong in a way that the parser cannot detect.
     #[error("{0}")]
     Usage(String),
@@ -37,7 +37,7 @@ pub(super) enum OperatorError {
 
 /// An error response of the service.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub struct Refusal {
     pub status: u16,
     pub code: String,
     pub message: String,
@@ -45,7 +45,7 @@ pub(super) struct Refusal {
     pub request_id: String,
 }
 
-impl OperatorError {
+impl CallError {
     /// Whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -98,8 +98,8 @@ impl Refusal {
 }
 
 /// What a second request would do.
-#[derive(Debug)]
-pub(super) enum Retry {
+#[derive(Debug, Clone)]
+pub enum Retry {
     /// Reads again.
     Read,
     /// Sets what is set already.

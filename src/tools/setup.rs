@@ -1,0 +1,45 @@
+//! Makes what a tool needs for itself: a tenant, its budgets and a key.
+
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::client::{Call, Client};
+use super::client_error::CallError;
+use crate::api::operations::OperationId;
+
+/// The unit of every amount.
+pub(super) const UNIT: &str = "TOKENS";
+
+/// Creates a tenant.
+pub(super) async fn create_tenant(admin: &Client, id: &str, name: &str) -> Result<(), CallError> {
+    let tenant = json!({"tenant_id": id, "name": name});
+    let call = Call::of(OperationId::CreateTenant).body(&tenant);
+    admin.send(&call).await.map(drop)
+}
+
+/// Creates a budget.
+pub(super) async fn create_budget(
+    admin: &Client,
+    tenant: &str,
+    scope: &str,
+    tokens: i64,
+) -> Result<(), CallError> {
+    let allocated = json!({"unit": UNIT, "amount": tokens});
+    let budget = json!({"tenant_id": tenant, "scope": scope, "unit": UNIT, "allocated": allocated});
+    let call = Call::of(OperationId::CreateBudget).body(&budget);
+    admin.send(&call).await.map(drop)
+}
+
+/// Creates an API key, and returns its secret.
+pub(super) async fn create_key(
+    admin: &Client,
+    tenant: &str,
+    name: &str,
+) -> Result<SecretString, CallError> {
+    let key = json!({"tenant_id": tenant, "name": name});
+    let call = Call::of(OperationId::CreateApiKey).body(&key);
+    let secret = admin.send(&call).await?["key_secret"]
+        .as_str()
+        .map(SecretString::from);
+    secret.ok_or_else(|| admin.unreadable())
+}
