@@ -28,7 +28,7 @@ use state::AppState;
 
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
-    let egress = Egress::new(Resolver::system(), &config.webhooks.roots);
+    let egress = Egress::new(Resolver::system(), &config.webhooks.roots());
     planes_reaching(config, store, egress)
 }
 
@@ -41,7 +41,7 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
 
 /// Says what an operator should know of at each start.
 pub async fn warn_at_start(config: ServeConfig, store: Store) {
-    let egress = Egress::new(Resolver::system(), &config.webhooks.roots);
+    let egress = Egress::new(Resolver::system(), &config.webhooks.roots());
     let state = AppState::new(&config, &store, egress);
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");

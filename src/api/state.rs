@@ -87,7 +87,7 @@ impl AppState {
                 i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
             ),
             store: store.clone(),
-            trusted_proxies: Arc::clone(&http.trusted_proxies),
+            trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {
                 bytes: http.body_limit_bytes,
                 time: http.body_timeout,

@@ -7,22 +7,25 @@ mod log;
 mod retention;
 mod secrets;
 mod store;
+mod values;
 mod webhooks;
 
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::time::Duration;
 
-use clap::builder::Resettable;
+use clap::builder::{Resettable, TypedValueParser as _};
 use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::seal::SealingKeys;
+use values::ms;
+
 pub use error::ConfigError;
-pub use http::{CorsOrigins, HttpArgs, HttpConfig};
+pub use http::{CorsOrigins, HttpConfig};
 pub use log::{LogArgs, LogFormat};
-pub use retention::{RetentionArgs, RetentionConfig};
+pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};
-pub use webhooks::{WebhookArgs, WebhookConfig};
+pub use webhooks::WebhookConfig;
 
 /// Settings of `budget-authority serve`.
 #[derive(Debug, Clone, Args)]
@@ -30,15 +33,15 @@ pub struct ServeArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
-    http: HttpArgs,
+    http: HttpConfig,
     #[command(flatten)]
     secrets: SecretArgs,
     #[command(flatten)]
-    webhooks: WebhookArgs,
+    webhooks: WebhookConfig,
     #[command(flatten)]
-    retention: RetentionArgs,
+    retention: RetentionConfig,
     #[command(flatten)]
-    process: ProcessArgs,
+    process: ProcessConfig,
     /// The log, which starts before anything is judged.
     #[command(flatten)]
     pub log: LogArgs,
@@ -50,9 +53,9 @@ pub struct DispatcherArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
-    retention: RetentionArgs,
+    retention: RetentionConfig,
     #[command(flatten)]
-    process: ProcessArgs,
+    process: ProcessConfig,
     /// The log, which starts before anything is judged.
     #[command(flatten)]
     pub log: LogArgs,
@@ -75,38 +78,35 @@ impl StoreCommandArgs {
     }
 }
 
+/// Settings of every process.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
-struct ProcessArgs {
+pub struct ProcessConfig {
     /// Address of /metrics, or `off`; it needs no key, so it is never the address of the API
     #[arg(
         long,
         env = "BUDGET_METRICS_LISTEN",
         value_name = "ADDR:PORT",
-        default_value = "0.0.0.0:7879"
+        default_value = "0.0.0.0:7879",
+        value_parser = address_or_off
     )]
-    metrics_listen: OptionalAddress,
+    // The path keeps clap from taking the flag for an optional one.
+    pub metrics_listen: std::option::Option<SocketAddr>,
     /// Open connections on each address; further ones wait until one closes. Each takes a file descriptor
-    #[arg(long, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    max_connections: u32,
+    #[arg(long = "max-connections", env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(ConnectionLimits::of))]
+    pub connections: ConnectionLimits,
     /// Time that requests and workers may take to finish at shutdown, in milliseconds
-    #[arg(long, env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
-    shutdown_grace_ms: u64,
+    #[arg(long = "shutdown-grace-ms", env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
+          value_parser = ms(0..=600_000))]
+    pub shutdown_grace: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct OptionalAddress(Option<SocketAddr>);
-
-impl std::str::FromStr for OptionalAddress {
-    type Err = std::net::AddrParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "off" => Ok(Self(None)),
-            address => address.parse().map(|address| Self(Some(address))),
-        }
+/// Reads an address; `None` for `off`.
+fn address_or_off(text: &str) -> Result<Option<SocketAddr>, AddrParseError> {
+    match text {
+        "off" => Ok(None),
+        address => address.parse().map(Some),
     }
 }
 
@@ -152,6 +152,16 @@ pub struct ConnectionLimits {
     pub response: Duration,
 }
 
+impl ConnectionLimits {
+    /// The default limits, with so many open connections.
+    fn of(open_max: u32) -> Self {
+        Self {
+            open_max: open_max as usize,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
@@ -161,17 +171,6 @@ impl Default for ConnectionLimits {
             response: Duration::from_secs(30),
         }
     }
-}
-
-/// Settings of every process.
-#[derive(Debug, Clone)]
-pub struct ProcessConfig {
-    /// `BUDGET_METRICS_LISTEN`, default 0.0.0.0:7879; `None` when `off`.
-    pub metrics_listen: Option<SocketAddr>,
-    /// Limits of client connections.
-    pub connections: ConnectionLimits,
-    /// `BUDGET_SHUTDOWN_GRACE_MS`, default 10000: how long requests and workers may take to finish.
-    pub shutdown_grace: Duration,
 }
 
 impl ServeArgs {
@@ -192,8 +191,8 @@ impl ServeArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
         let store = self.store.into_config()?;
-        let http = self.http.into_config()?;
-        let process = self.process.into_config();
+        let http = self.http.check()?;
+        let process = self.process;
         for (address, variable) in [
             (Some(http.listen), "BUDGET_LISTEN"),
             (http.admin_listen, "BUDGET_ADMIN_LISTEN"),
@@ -212,8 +211,8 @@ impl ServeArgs {
             store,
             http,
             secrets: self.secrets.into_keys()?,
-            webhooks: self.webhooks.into_config()?,
-            retention: self.retention.into_config()?,
+            webhooks: self.webhooks,
+            retention: self.retention.check()?,
             process,
         })
     }
@@ -227,22 +226,9 @@ impl DispatcherArgs {
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
         Ok(DispatcherConfig {
             store: self.store.into_config()?,
-            retention: self.retention.into_config()?,
-            process: self.process.into_config(),
+            retention: self.retention.check()?,
+            process: self.process,
         })
-    }
-}
-
-impl ProcessArgs {
-    fn into_config(self) -> ProcessConfig {
-        ProcessConfig {
-            metrics_listen: self.metrics_listen.0,
-            connections: ConnectionLimits {
-                open_max: self.max_connections as usize,
-                ..ConnectionLimits::default()
-            },
-            shutdown_grace: Duration::from_millis(self.shutdown_grace_ms),
-        }
     }
 }
 

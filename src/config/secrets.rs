@@ -2,10 +2,10 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
-use crate::domain::seal::SealingKeys;
+use super::values::setting;
+use crate::domain::seal::{SealingKeys, SealingKeysError};
 
 /// Flags of the [`SealingKeys`].
 #[derive(Debug, Clone, Args)]
@@ -19,9 +19,10 @@ pub struct SecretArgs {
         value_name = "ID:KEY,…",
         default_value = "",
         hide_default_value = true,
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = setting(keys)
     )]
-    secret_keys: SecretString,
+    secret_keys: SealingKeys,
     /// Start without such keys: whoever can read Redis can read the secrets of webhooks
     #[arg(
         long,
@@ -38,24 +39,27 @@ pub struct SecretArgs {
 
 impl SecretArgs {
     pub(super) fn into_keys(self) -> Result<SealingKeys, ConfigError> {
-        let list = self.secret_keys.expose_secret().trim();
-        match (list.is_empty(), self.allow_plaintext_secrets) {
-            (true, true) => Ok(SealingKeys::none()),
-            (true, false) => Err(ConfigError::Value {
+        match (self.secret_keys.is_present(), self.allow_plaintext_secrets) {
+            (false, false) => Err(ConfigError::Value {
                 variable: "BUDGET_SECRET_KEYS",
                 reason: "without a key, the secrets of webhooks would lie in Redis as they are; give one, such as \
                          k1:$(openssl rand -base64 32), or say BUDGET_ALLOW_PLAINTEXT_SECRETS=true"
                     .to_owned(),
             }),
-            (false, true) => Err(ConfigError::Contradiction {
+            (true, true) => Err(ConfigError::Contradiction {
                 first: "BUDGET_SECRET_KEYS",
                 second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
                 reason: "with a key, no secret is stored in plaintext",
             }),
-            (false, false) => SealingKeys::parse(list).map_err(|error| ConfigError::Value {
-                variable: "BUDGET_SECRET_KEYS",
-                reason: error.to_string(),
-            }),
+            (true, false) | (false, true) => Ok(self.secret_keys),
         }
+    }
+}
+
+/// Reads a list of keys; blank means none.
+fn keys(list: &str) -> Result<SealingKeys, SealingKeysError> {
+    match list.trim() {
+        "" => Ok(SealingKeys::none()),
+        list => SealingKeys::parse(list),
     }
 }

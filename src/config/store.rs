@@ -1,7 +1,7 @@
 //! Redis, the key prefix and the dialect, which all processes of a deployment share.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,6 +10,7 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
+use super::values::{ms, setting};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
@@ -47,9 +48,9 @@ pub struct StoreArgs {
     )]
     redis_tls_key_file: Option<PathBuf>,
     /// Time that a request may spend in Redis in all, waiting for connections included, in milliseconds
-    #[arg(long, env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
-          value_parser = clap::value_parser!(u64).range(50..=60_000))]
-    redis_timeout_ms: u64,
+    #[arg(long = "redis-timeout-ms", env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
+          value_parser = ms(50..=60_000))]
+    redis_timeout: Duration,
     /// Connections to each Redis node, shared by all requests
     #[arg(long, env = "BUDGET_REDIS_CONNECTIONS", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -59,9 +60,10 @@ pub struct StoreArgs {
         long,
         env = "BUDGET_KEY_PREFIX",
         value_name = "PREFIX",
-        default_value = "ba"
+        default_value = "ba",
+        value_parser = setting(Keys::new)
     )]
-    key_prefix: String,
+    key_prefix: Keys,
     /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix
     #[arg(long, env = "BUDGET_DIALECT", default_value_t)]
     dialect: Dialect,
@@ -100,71 +102,56 @@ impl StoreConfig {
 
 impl StoreArgs {
     pub(super) fn into_config(self) -> Result<StoreConfig, ConfigError> {
-        let keys = Keys::new(&self.key_prefix).map_err(|error| ConfigError::Value {
-            variable: "BUDGET_KEY_PREFIX",
-            reason: error.to_string(),
-        })?;
         let mut redis = RedisOptions::new(self.redis_url.expose_secret());
-        redis.timeout = Duration::from_millis(self.redis_timeout_ms);
+        redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();
         redis.tls = self.tls()?;
         redis.check().map_err(url_error)?;
         Ok(StoreConfig {
             redis,
-            keys,
+            keys: self.key_prefix,
             dialect: self.dialect,
         })
     }
 
     fn tls(&self) -> Result<Option<TlsCertificates>, ConfigError> {
-        let (ca, cert, key) = (
-            read(
-                "BUDGET_REDIS_TLS_CA_FILE",
-                self.redis_tls_ca_file.as_deref(),
-            ),
-            read(
-                "BUDGET_REDIS_TLS_CERT_FILE",
-                self.redis_tls_cert_file.as_deref(),
-            ),
-            read(
-                "BUDGET_REDIS_TLS_KEY_FILE",
-                self.redis_tls_key_file.as_deref(),
-            ),
-        );
+        let files = [
+            ("BUDGET_REDIS_TLS_CA_FILE", &self.redis_tls_ca_file),
+            ("BUDGET_REDIS_TLS_CERT_FILE", &self.redis_tls_cert_file),
+            ("BUDGET_REDIS_TLS_KEY_FILE", &self.redis_tls_key_file),
+        ];
         let url = self.redis_url.expose_secret();
         let encrypted = url.starts_with("rediss") || url.starts_with("valkeys");
-        if !encrypted && (self.redis_tls_ca_file.is_some() || self.redis_tls_cert_file.is_some()) {
-            return Err(ConfigError::Contradiction {
-                first: "BUDGET_REDIS_URL",
-                second: if self.redis_tls_ca_file.is_some() {
-                    "BUDGET_REDIS_TLS_CA_FILE"
-                } else {
-                    "BUDGET_REDIS_TLS_CERT_FILE"
-                },
-                reason: "the URL does not use TLS; write rediss://",
+        match files.iter().find(|(_, path)| path.is_some()) {
+            None => return Ok(None),
+            Some((second, _)) if !encrypted => {
+                return Err(ConfigError::Contradiction {
+                    first: "BUDGET_REDIS_URL",
+                    second,
+                    reason: "the URL does not use TLS; write rediss://",
+                });
+            }
+            Some(_) => {}
+        }
+        let read = |(variable, path): (&'static str, &Option<PathBuf>)| {
+            let content = path.as_ref().map(|path| {
+                fs::read(path).map_err(|error| ConfigError::Value {
+                    variable,
+                    reason: format!("{}: {error}", path.display()),
+                })
             });
-        }
-        let (root_cert, client) = (ca?, cert?.zip(key?));
-        if root_cert.is_none() && client.is_none() {
-            return Ok(None);
-        }
+            content.transpose()
+        };
+        let [root_cert, client_cert, client_key] = files.map(read);
+        let client = client_cert?.zip(client_key?);
         Ok(Some(TlsCertificates {
             client_tls: client.map(|(client_cert, client_key)| ClientTlsConfig {
                 client_cert,
                 client_key,
             }),
-            root_cert,
+            root_cert: root_cert?,
         }))
     }
-}
-
-fn read(variable: &'static str, path: Option<&Path>) -> Result<Option<Vec<u8>>, ConfigError> {
-    let Some(path) = path else { return Ok(None) };
-    let content = fs::read(path).map_err(|error| ConfigError::Value {
-        variable,
-        reason: format!("{}: {error}", path.display()),
-    })?;
-    Ok(Some(content))
 }
 
 fn url_error(error: RedisUrlError) -> ConfigError {

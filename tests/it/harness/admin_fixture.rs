@@ -81,7 +81,7 @@ pub fn cause(actor: Actor) -> Cause {
 }
 
 pub fn admin_key() -> Caller {
-    let keys = AdminKeys::parse(&"key".into()).expect("a key");
+    let keys = AdminKeys::parse("key").expect("a key");
     Caller::Admin(keys.accept("key").expect("the key"))
 }
 
