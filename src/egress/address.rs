@@ -17,30 +17,27 @@ pub const BLOCKED_BY_DEFAULT: [&str; 7] = [
 ];
 
 /// Ranges that are always blocked. IPv4-mapped and NAT64 addresses count as the IPv4 address inside.
-const ALWAYS_V4: [(u32, u32, &str); 11] = [
-    (0x0000_0000, 8, "this host (0.0.0.0/8)"),
-    (0x6440_0000, 10, "carrier NAT (100.64.0.0/10)"),
-    (0xc000_0000, 24, "protocol assignments (192.0.0.0/24)"),
-    (0xc000_0200, 24, "documentation (192.0.2.0/24)"),
-    (0xc612_0000, 15, "benchmarks (198.18.0.0/15)"),
-    (0xc633_6400, 24, "documentation (198.51.100.0/24)"),
-    (0xcb00_7100, 24, "documentation (203.0.113.0/24)"),
-    (0xe000_0000, 4, "multicast (224.0.0.0/4)"),
-    (0xffff_ffff, 32, "broadcast (255.255.255.255/32)"),
-    (0xf000_0000, 4, "reserved (240.0.0.0/4)"),
-    (0xc058_6300, 24, "6to4 relays (192.88.99.0/24)"),
-];
-
-const ALWAYS_V6: [(u128, u32, &str); 9] = [
-    (0xfe80 << 112, 10, "link-local (fe80::/10)"),
-    (0xfec0 << 112, 10, "site-local (fec0::/10)"),
-    (0xff00 << 112, 8, "multicast (ff00::/8)"),
-    (0x2001_0db8 << 96, 32, "documentation (2001:db8::/32)"),
-    (0x2001_0000 << 96, 32, "Teredo (2001::/32)"),
-    (0x2002 << 112, 16, "6to4 (2002::/16)"),
-    (0x0064_ff9b_0001 << 80, 48, "local NAT64 (64:ff9b:1::/48)"),
-    (0x0100 << 112, 64, "discard (100::/64)"),
-    (0, 96, "IPv4-compatible (::/96)"),
+const ALWAYS_BLOCKED: [(&str, &str); 20] = [
+    ("0.0.0.0/8", "this host"),
+    ("100.64.0.0/10", "carrier NAT"),
+    ("192.0.0.0/24", "protocol assignments"),
+    ("192.0.2.0/24", "documentation"),
+    ("198.18.0.0/15", "benchmarks"),
+    ("198.51.100.0/24", "documentation"),
+    ("203.0.113.0/24", "documentation"),
+    ("224.0.0.0/4", "multicast"),
+    ("255.255.255.255/32", "broadcast"),
+    ("240.0.0.0/4", "reserved"),
+    ("192.88.99.0/24", "6to4 relays"),
+    ("fe80::/10", "link-local"),
+    ("fec0::/10", "site-local"),
+    ("ff00::/8", "multicast"),
+    ("2001:db8::/32", "documentation"),
+    ("2001::/32", "Teredo"),
+    ("2002::/16", "6to4"),
+    ("64:ff9b:1::/48", "local NAT64"),
+    ("100::/64", "discard"),
+    ("::/96", "IPv4-compatible"),
 ];
 
 /// The prefix of the public NAT64 translation.
@@ -48,40 +45,21 @@ const NAT64: u128 = 0x0064_ff9b << 96;
 
 /// Why an address is refused; `None` when it is allowed.
 pub(super) fn refusal(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
-    match address {
-        IpAddr::V4(v4) => refusal_v4(v4, blocked),
-        IpAddr::V6(v6) => match embedded(v6) {
-            Some(v4) => refusal_v4(v4, blocked),
-            None => refusal_v6(v6, blocked),
-        },
-    }
-}
-
-fn refusal_v4(address: Ipv4Addr, blocked: &[Cidr]) -> Option<String> {
-    let bits = address.to_bits();
-    let within = |length: u32, network: u32| bits >> (32 - length) == network >> (32 - length);
-    let always = ALWAYS_V4
-        .iter()
-        .find(|(network, length, _)| within(*length, *network));
-    always
-        .map(|(_, _, what)| (*what).to_owned())
-        .or_else(|| configured(address.into(), blocked))
-}
-
-fn refusal_v6(address: Ipv6Addr, blocked: &[Cidr]) -> Option<String> {
-    let bits = address.to_bits();
-    let within = |length: u32, network: u128| bits >> (128 - length) == network >> (128 - length);
-    let always = ALWAYS_V6
-        .iter()
-        .find(|(network, length, _)| within(*length, *network));
+    let address = match address {
+        IpAddr::V6(v6) => embedded(v6).map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    };
     // Loopback lies within the range of IPv4-compatible addresses.
-    always
-        .filter(|_| address != Ipv6Addr::LOCALHOST)
-        .map(|(_, _, what)| (*what).to_owned())
-        .or_else(|| configured(address.into(), blocked))
-}
-
-fn configured(address: IpAddr, blocked: &[Cidr]) -> Option<String> {
+    let always = ALWAYS_BLOCKED
+        .iter()
+        .filter(|_| address != Ipv6Addr::LOCALHOST);
+    let within = |text: &str| {
+        let range: Cidr = text.parse().expect("the ranges are networks");
+        range.contains(address)
+    };
+    if let Some((range, what)) = always.into_iter().find(|(range, _)| within(range)) {
+        return Some(format!("{what} ({range})"));
+    }
     let within = blocked.iter().any(|cidr| cidr.contains(address));
     within.then(|| "a blocked range of the security configuration".to_owned())
 }
