@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Certificate, Method, StatusCode, Url};
+use reqwest::{Certificate, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
-use uuid::Uuid;
 
+use super::call::Call;
 use super::client_error::{CallError, Refusal, Retry};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
@@ -59,93 +58,6 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
         _ => Err("not a URL of a service; write http://host:port or https://host".to_owned()),
-    }
-}
-
-/// The members of `args` that were given: neither null nor false nor empty.
-pub(super) fn given(args: &impl Serialize) -> Map<String, Value> {
-    let Ok(Value::Object(mut members)) = serde_json::to_value(args) else {
-        return Map::new();
-    };
-    members.retain(|_, value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Array(entries) => !entries.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        _ => true,
-    });
-    members
-}
-
-/// One request.
-#[derive(Debug, Clone)]
-pub(super) struct Call {
-    operation: OperationId,
-    /// The parameter of the path.
-    id: Option<String>,
-    query: Vec<(String, String)>,
-    body: Option<Value>,
-    retry: Retry,
-}
-
-impl Call {
-    /// A request whose path has no parameter.
-    pub fn of(operation: OperationId) -> Self {
-        let retry = match operation.operation().method {
-            Method::GET => Retry::Read,
-            _ => Retry::Idempotent,
-        };
-        Self {
-            operation,
-            id: None,
-            query: Vec::new(),
-            body: None,
-            retry,
-        }
-    }
-
-    /// A request about the object `id`.
-    pub fn to(operation: OperationId, id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            ..Self::of(operation)
-        }
-    }
-
-    /// Adds a parameter, if there is a value.
-    pub fn with(mut self, name: &str, value: Option<impl ToString>) -> Self {
-        let value = value.map(|value| (name.to_owned(), value.to_string()));
-        self.query.extend(value);
-        self
-    }
-
-    /// Adds the given members of `parameters`.
-    pub fn query(mut self, parameters: &impl Serialize) -> Self {
-        for (name, value) in given(parameters) {
-            let value = match value {
-                Value::String(text) => text,
-                value => value.to_string(),
-            };
-            self.query.push((name, value));
-        }
-        self
-    }
-
-    /// Sends the given members of `body`.
-    pub fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = Some(Value::Object(given(body)));
-        self
-    }
-
-    /// Makes the request safe to repeat, under the operator's idempotency key or a random one.
-    pub fn once(mut self, key: Option<String>) -> Self {
-        self.retry = Retry::Keyed(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
-        self
-    }
-
-    /// Sets the advice for a lost response, when a second request would repeat the change.
-    pub fn never_twice(mut self, advice: String) -> Self {
-        self.retry = Retry::Never(advice);
-        self
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tools of the command line: load generator, development stack, operator's commands, verification.
 
 pub mod bench;
+mod call;
 mod client;
 mod client_error;
 pub mod dev;

@@ -3,7 +3,8 @@
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::client_error::CallError;
 use crate::api::operations::OperationId;
 

@@ -13,7 +13,8 @@ use super::requests::scope_paths;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::client::{Call, Client, header_value};
+use crate::tools::call::Call;
+use crate::tools::client::{Client, header_value};
 use crate::tools::client_error::CallError;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
 

@@ -10,7 +10,8 @@ use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::client::{Call, Client, base_url};
+use crate::tools::call::Call;
+use crate::tools::client::{Client, base_url};
 use crate::tools::client_error::CallError;
 use crate::tools::setup::{create_budget, create_key, create_tenant};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
-use crate::tools::client::{Call, given};
+use crate::tools::call::{Call, given};
 use crate::tools::client_error::CallError;
 
 /// One ledger.

@@ -10,7 +10,8 @@ use super::overview;
 use super::tail::Tail;
 use super::tree::Tree;
 use crate::api::operations::OperationId;
-use crate::tools::client::{Call, Client, given};
+use crate::tools::call::{Call, given};
+use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 
 /// A list operation and its table.

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::console::Action;
 use super::tail::Tail;
 use crate::api::operations::OperationId;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::console::{Action, List};
 use super::time::future;
 use crate::api::operations::OperationId;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 
 /// The permissions of an agent.
 const AGENT: &[&str] = &[

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::output::{Output, plain};
 use super::time::past;
 use crate::api::operations::OperationId;
-use crate::tools::client::{Call, Client};
+use crate::tools::call::Call;
+use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 
 /// How often to read new events.

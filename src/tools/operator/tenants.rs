@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 use crate::tools::client_error::CallError;
 
 #[derive(Debug, Subcommand)]

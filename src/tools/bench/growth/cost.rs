@@ -11,7 +11,8 @@ use crate::tools::bench::load;
 use crate::tools::bench::recorder::{Recorder, Summary, histogram, record, summary};
 use crate::tools::bench::service::Tenant;
 use crate::tools::bench::stack::Stack;
-use crate::tools::client::{Call, Client};
+use crate::tools::call::Call;
+use crate::tools::client::Client;
 
 /// Reads of each kind, unless the time is over before.
 pub(super) const READS: usize = 1_000;

@@ -16,7 +16,7 @@ use crate::tools::bench::script::Script;
 use crate::tools::bench::service::{ALLOCATED, Tenant, make_tenant};
 use crate::tools::bench::session::HeldReservation;
 use crate::tools::bench::stack::Stack;
-use crate::tools::client::Call;
+use crate::tools::call::Call;
 use crate::tools::client_error::CallError;
 use crate::tools::setup::create_budget;
 
