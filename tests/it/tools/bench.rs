@@ -20,8 +20,8 @@ async fn run(words: &[&str]) -> Output {
 async fn bench(words: &[&str]) -> (Output, Value) {
     let short = ["--json", "--duration", "300ms", "--warmup", "50ms"];
     let output = run(&[words, &short].concat()).await;
-    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output, said)
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, report)
 }
 
 /// Measures a service that runs already.
@@ -37,8 +37,8 @@ async fn measured_with(fault: Fault, workload: &str) -> (Output, Value) {
     measured(&url, &["--clients", "4", "--workload", workload]).await
 }
 
-fn error_rate(said: &Value) -> f64 {
-    said["error_rate"].as_f64().expect("a share")
+fn error_rate(report: &Value) -> f64 {
+    report["error_rate"].as_f64().expect("a share")
 }
 
 #[tokio::test]
@@ -58,19 +58,19 @@ async fn the_ledgers_of_the_service_agree_with_what_it_answered() {
     ];
     for (workload, steps) in steps {
         let words = ["--clients", "8", "--scopes", "6", "--workload", workload];
-        let (output, said) = measured(&url, &words).await;
+        let (output, report) = measured(&url, &words).await;
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(said["ledger"]["agrees"], true, "{said}");
-        assert_eq!(said["errors"], Value::Array(vec![]), "{said}");
-        assert_eq!(error_rate(&said), 0.0, "{said}");
-        let operations = said["operations"].as_array().expect("operations");
+        assert_eq!(report["ledger"]["agrees"], true, "{report}");
+        assert_eq!(report["errors"], Value::Array(vec![]), "{report}");
+        assert_eq!(error_rate(&report), 0.0, "{report}");
+        let operations = report["operations"].as_array().expect("operations");
         for name in steps.iter().chain(&["all"]) {
             let mut timed = operations
                 .iter()
                 .filter(|timed| timed["operation"] == *name);
             assert!(
                 timed.any(|timed| timed["p50_us"].as_f64() > Some(0.0)),
-                "{said}"
+                "{report}"
             );
         }
     }
@@ -81,21 +81,21 @@ async fn the_ledgers_of_the_service_agree_with_what_it_answered() {
 #[tokio::test]
 async fn a_lost_response_is_recovered_and_counted_once() {
     for fault in [Fault::LosesResponses, Fault::RespondsUnavailable] {
-        let (_, said) = measured_with(fault, "mixed").await;
-        assert_eq!(said["ledger"]["agrees"], true, "{fault:?} {said}");
-        assert!(error_rate(&said) > 0.05, "{fault:?} {said}");
+        let (_, report) = measured_with(fault, "mixed").await;
+        assert_eq!(report["ledger"]["agrees"], true, "{fault:?} {report}");
+        assert!(error_rate(&report) > 0.05, "{fault:?} {report}");
     }
 }
 
 #[tokio::test]
 async fn a_wrong_ledger_is_reported() {
     for fault in [Fault::ChargesReplays, Fault::ChargesAUnit] {
-        let (output, said) = measured_with(fault, "commit").await;
+        let (output, report) = measured_with(fault, "commit").await;
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         // Three scopes, on both planes.
-        let differences = said["ledger"]["differences"].as_array().expect("a list");
-        assert_eq!(differences.len(), 6, "{fault:?} {said}");
-        assert_eq!(said["ledger"]["agrees"], false, "{said}");
+        let differences = report["ledger"]["differences"].as_array().expect("a list");
+        assert_eq!(differences.len(), 6, "{fault:?} {report}");
+        assert_eq!(report["ledger"]["agrees"], false, "{report}");
     }
     let app = TestApp::spawn().await;
     let url = faulty_proxy::start(app.address, Fault::ChargesAUnit).await;
@@ -107,20 +107,20 @@ async fn a_wrong_ledger_is_reported() {
 
 #[tokio::test]
 async fn a_refusal_is_an_error_but_no_difference() {
-    let (output, said) = measured_with(Fault::Refuses, "mixed").await;
+    let (output, report) = measured_with(Fault::Refuses, "mixed").await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_eq!(said["ledger"]["agrees"], true, "{said}");
-    assert_eq!(said["errors"][0]["code"], "BUDGET_EXCEEDED");
-    assert!(error_rate(&said) > 0.05, "{said}");
+    assert_eq!(report["ledger"]["agrees"], true, "{report}");
+    assert_eq!(report["errors"][0]["code"], "BUDGET_EXCEEDED");
+    assert!(error_rate(&report) > 0.05, "{report}");
 }
 
 #[tokio::test]
 async fn nothing_is_measured_without_a_service() {
     let (output, _) = measured("http://127.0.0.1:1", &[]).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let report = String::from_utf8_lossy(&output.stderr);
     let expected = "bench: the service at http://127.0.0.1:1 cannot be reached: ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(report.starts_with(expected), "{report}");
 }
 
 fn between(value: &Value, least: f64, most: f64) -> bool {
@@ -131,39 +131,43 @@ fn between(value: &Value, least: f64, most: f64) -> bool {
 
 #[tokio::test]
 async fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip() {
-    let (output, said) = bench(&["--compare"]).await;
+    let (output, report) = bench(&["--compare"]).await;
     assert!(output.status.success(), "{output:?}");
-    let runs = said["http"].as_array().expect("runs");
+    let runs = report["http"].as_array().expect("runs");
     assert_eq!(runs.len(), 6);
     for run in runs {
         assert_eq!(run["ledger"]["agrees"], true, "{run}");
         assert_eq!(run["errors"], Value::Array(vec![]), "{run}");
     }
-    for script in said["scripts"].as_array().expect("scripts") {
+    for script in report["scripts"].as_array().expect("scripts") {
         assert!(between(&script["redis_busy"], 0.01, 1.0), "{script}");
     }
-    assert_eq!(said["script_differences"], Value::Array(vec![]), "{said}");
-    assert!(
-        between(&said["round_trips"], 1.0, 1.02),
-        "{}",
-        said["round_trips"]
+    assert_eq!(
+        report["script_differences"],
+        Value::Array(vec![]),
+        "{report}"
     );
     assert!(
-        between(&said["bytes_per_reservation"], 300.0, 1_200.0),
-        "{said}"
+        between(&report["round_trips"], 1.0, 1.02),
+        "{}",
+        report["round_trips"]
+    );
+    assert!(
+        between(&report["bytes_per_reservation"], 300.0, 1_200.0),
+        "{report}"
     );
 }
 
 #[tokio::test]
 async fn the_scripts_alone_leave_nothing_behind() {
     let server = redis::RedisServer::start();
-    let (output, said) = bench(&["--bare", "--redis-url", &server.url()]).await;
+    let (output, report) = bench(&["--bare", "--redis-url", &server.url()]).await;
     assert!(output.status.success(), "{output:?}");
-    let scripts = said["scripts"].as_array().expect("scripts");
+    let scripts = report["scripts"].as_array().expect("scripts");
     assert_eq!(scripts[0]["operation"], "reserve");
-    // All that was reserved is committed, and so say the ledgers; one call of each loads the script.
+    // All that was reserved is committed, and so do the ledgers show; one call of each loads the script.
     assert_eq!(scripts[0]["count"], scripts[1]["count"]);
-    assert_eq!(said["differences"], Value::Array(vec![]), "{said}");
+    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
     assert_eq!(server.run::<u64>(&["DBSIZE"]), 0);
 }
 
@@ -172,17 +176,17 @@ async fn a_run_that_outlives_its_holds_is_refused() {
     let words = ["--workload", "reserve", "--url", "http://127.0.0.1:1"];
     let output = run(&[&words[..], &["--duration", "56m"]].concat()).await;
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("55 minutes at most"), "{said}");
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(report.contains("55 minutes at most"), "{report}");
 }
 
 #[tokio::test]
 async fn what_is_stored_is_measured_in_stages() {
-    let (output, said) = bench(&["--compare-stored", "100,400"]).await;
+    let (output, report) = bench(&["--compare-stored", "100,400"]).await;
     assert!(output.status.success(), "{output:?}");
-    let stages = said["stages"].as_array().expect("stages");
+    let stages = report["stages"].as_array().expect("stages");
     assert_eq!(stages[0]["stored"], 100);
-    assert_eq!(said["differences"], Value::Array(vec![]), "{said}");
+    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
     for cost in stages
         .iter()
         .flat_map(|stage| stage["costs"].as_array().expect("costs"))
