@@ -200,9 +200,9 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
         assert_eq!(stack.printed("admin key"), "k");
         let tenant = format!("{}/v1/admin/tenants/demo", stack.url);
         let request = http::client().get(tenant).header("X-Admin-API-Key", "k");
-        let answer = request.send().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
-        let tenant: Value = answer.json().await.expect("JSON");
+        let response = request.send().await.expect("a response");
+        assert_eq!(response.status(), 200);
+        let tenant: Value = response.json().await.expect("JSON");
         assert_eq!(tenant["name"], "Demo");
         assert_eq!(folder.files("home"), [] as [PathBuf; 0]);
         assert_eq!(folder.files("tmp").len(), 1);
