@@ -29,11 +29,11 @@ async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_
         ids.push(key(&app, &["budgets:read"]).await.0);
     }
     let path = |key: usize| format!("{KEYS}/{}", ids[key]);
-    let change = |turn: usize| Some(json!({"permissions": [], "name": format!("n{turn}")}));
+    let change = |round: usize| Some(json!({"permissions": [], "name": format!("n{round}")}));
     // Warm: the scripts are loaded, the connections open.
     for service in [&app, &replica] {
-        for turn in 0..2 {
-            ask(service, Method::PATCH, &path(0), change(turn))
+        for round in 0..2 {
+            ask(service, Method::PATCH, &path(0), change(round))
                 .await
                 .expect(200);
         }

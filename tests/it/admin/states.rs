@@ -149,7 +149,7 @@ async fn a_close_that_cannot_continue_answers_that_it_is_in_progress() {
 async fn budgets_are_changed_and_frozen_over_http() {
     let app = umbra().await;
     let target = "scope=tenant:UMBRA&unit=TOKENS";
-    let of = |verb: &str| format!("{BUDGETS}{verb}?{target}");
+    let of = |operation: &str| format!("{BUDGETS}{operation}?{target}");
     let response = app
         .patch_as_admin(
             &of(""),

@@ -38,18 +38,18 @@ async fn denials_of_a_past_minute_are_rolled_up_once() {
         .run::<i64>(&["ZADD", &index, &(past.now_ms + 60_000).to_string(), "later"])
         .await;
 
-    let sums = Rollups::new(
+    let rollups = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
     );
-    let sums = sums.expect("a fresh registry");
-    let flush = sums
+    let rollups = rollups.expect("a fresh registry");
+    let flush = rollups
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");
     assert_eq!((flush.emitted, flush.failed, flush.more), (1, 0, false));
-    let again = sums
+    let again = rollups
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");

@@ -104,21 +104,21 @@ impl LedgerAudit {
                     levels[..depth_number].join("/"),
                 );
                 let debt = optional(record, &format!("debt.{depth}"));
-                let sums = expected.entry(key).or_default();
-                sums[0] += reserved;
-                sums[1] += charged - debt;
-                sums[2] += debt;
+                let figures = expected.entry(key).or_default();
+                figures[0] += reserved;
+                figures[1] += charged - debt;
+                figures[2] += debt;
             }
         }
         for (key, ledger) in &self.ledgers {
             let figure = |name: &str| integer(ledger, name);
             let [remaining, reserved, spent, debt] =
                 ["remaining", "reserved", "spent", "debt"].map(figure);
-            let sums = expected.remove(key).unwrap_or_default();
+            let figures = expected.remove(key).unwrap_or_default();
             let (base_spent, base_debt) = (figure("base_spent"), figure("base_debt"));
             let found = [reserved, spent - base_spent, debt - base_debt];
             assert_eq!(
-                found, sums,
+                found, figures,
                 "reserved, spent and debt of {key:?}: {ledger:?}"
             );
             let allocated = figure("allocated");

@@ -104,13 +104,14 @@ impl PastDay {
                     &ended,
                 ]);
                 if debt != "0" {
-                    let strained = self
+                    let over_limit_or_in_debt = self
                         .tenant
                         .store
                         .keys()
                         .over_limit_or_in_debt(self.lease.partition);
                     let entry = format!("debt {} TOKENS tenant:{}", self.tenant.id, self.tenant.id);
-                    self.tenant.queue(&["ZINCRBY", &strained, &debt, &entry]);
+                    self.tenant
+                        .queue(&["ZINCRBY", &over_limit_or_in_debt, &debt, &entry]);
                     self.tenant.queue(&["HSET", &key, "debt.1", &debt]);
                 }
                 self.tenant.queue(&["HINCRBY", &ledger, "spent", &spent]);

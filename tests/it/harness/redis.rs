@@ -187,7 +187,7 @@ impl RedisCluster {
         {
             master.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", first, last]);
         }
-        // Masters that start with one epoch settle it among themselves later, and may undo a move of a slot meanwhile.
+        // Masters that start with one epoch agree on another later, and may undo a move of a slot meanwhile.
         for (epoch, master) in (1..).zip(&masters) {
             master.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &format!("{epoch}")]);
         }

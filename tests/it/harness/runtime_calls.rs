@@ -127,7 +127,7 @@ impl TestApp {
         self.post("/v1/decide", ask_body(key, scope, amount)).await
     }
 
-    /// Settles a reservation in TOKENS.
+    /// Commits a reservation in TOKENS.
     pub async fn commit(&self, id: &str, key: &str, amount: i64) -> Response {
         let body = json!({"idempotency_key": key, "actual": tokens(amount)});
         self.post(&format!("/v1/reservations/{id}/commit"), body)

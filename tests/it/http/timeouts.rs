@@ -149,12 +149,12 @@ async fn a_client_that_does_not_take_its_answer_is_left() {
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
     stream.write_all(ask).await.expect("sent");
     let (mut sum, mut part) = (0, vec![0; 1 << 20]);
-    for turn in 0.. {
+    for round in 0.. {
         match stream.read(&mut part).await.expect("still open") {
             0 => break,
             read => sum += read,
         }
-        if turn % 16 == 0 {
+        if round % 16 == 0 {
             // A slow client.
             sleep(Duration::from_millis(20)).await;
         }

@@ -9,12 +9,12 @@ use std::process::Command;
 /// A folder that is all of `PATH`.
 struct Machine(PathBuf);
 
-/// What came of a run: exit code, what was called, what was said.
+/// What came of a run: exit code, what was called, what it wrote to stderr.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     code: Option<i32>,
     called: Vec<String>,
-    said: String,
+    stderr: String,
 }
 
 impl Machine {
@@ -55,7 +55,7 @@ impl Machine {
         Outcome {
             code: output.status.code(),
             called: called.lines().map(str::to_owned).collect(),
-            said: String::from_utf8(output.stderr).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
         }
     }
 }
@@ -82,7 +82,7 @@ fn nothing_is_installed_where_all_is_there() {
     let nothing = Outcome {
         code: Some(0),
         called: vec![],
-        said: String::new(),
+        stderr: String::new(),
     };
     assert_eq!(outcome, nothing);
 }
@@ -96,7 +96,7 @@ fn a_fresh_debian_with_rust_alone_gets_a_linker_too() {
         assert_eq!((outcome.code, outcome.called), (Some(0), expected));
         assert!(
             outcome
-                .said
+                .stderr
                 .contains("installing gcc libc6-dev curl redis-server")
         );
     }
@@ -140,12 +140,16 @@ fn parts_of_rust_come_by_rustup() {
     machine.program("cargo", "exit 1");
     let outcome = machine.need(&["rustfmt", "clippy"]);
     assert_eq!(outcome.code, Some(1));
-    assert!(outcome.said.contains("rustfmt clippy"), "{}", outcome.said);
+    assert!(
+        outcome.stderr.contains("rustfmt clippy"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
 fn what_cannot_be_installed_is_named() {
-    for (root, programs, said) in [
+    for (root, programs, stderr) in [
         (
             true,
             &["cargo"][..],
@@ -162,9 +166,9 @@ fn what_cannot_be_installed_is_named() {
         assert_eq!(
             (outcome.code, &outcome.called),
             (Some(1), &vec![]),
-            "{said}"
+            "{stderr}"
         );
-        assert!(outcome.said.contains(said), "{}", outcome.said);
+        assert!(outcome.stderr.contains(stderr), "{}", outcome.stderr);
     }
 }
 

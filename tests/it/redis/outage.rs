@@ -24,7 +24,7 @@ use crate::harness::wire::Wire;
 fn requests([first, second]: &[String; 2]) -> Vec<(Method, String, Option<Value>)> {
     let post = |path: &str, body: Value| (Method::POST, path.to_owned(), Some(body));
     let get = |path: &str| (Method::GET, path.to_owned(), None);
-    let on = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let on = |id: &str, operation: &str| format!("/v1/reservations/{id}/{operation}");
     let event = json!({
         "idempotency_key": "e", "subject": {"tenant": "acme"}, "action": action(), "actual": tokens(3),
     });
@@ -266,11 +266,11 @@ async fn forgotten_scripts_fail_no_request() {
 /// Sends creates on one connection after another until no replica listens; returns the reservations that were
 /// granted.
 async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<String> {
-    let (mut granted, mut turn) = (BTreeSet::new(), 0);
+    let (mut granted, mut attempt) = (BTreeSet::new(), 0);
     while let Some(mut wire) = Wire::open(address).await {
         loop {
-            turn += 1;
-            let body = reserve_body(&format!("{name}-{turn}"), 1);
+            attempt += 1;
+            let body = reserve_body(&format!("{name}-{attempt}"), 1);
             let reply = wire.post(&key, "/v1/reservations", &body).await;
             let reply = reply.expect("what was sent on an open connection is answered");
             assert_eq!(reply.status, 200, "{reply:?}");

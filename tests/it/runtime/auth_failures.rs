@@ -170,13 +170,13 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
     let lease = fixture
         .lease_of(partition, "d", Duration::from_secs(60))
         .await;
-    let sums = Rollups::new(
+    let rollups = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
     );
-    let sums = sums.expect("a fresh registry");
-    let early = sums
+    let rollups = rollups.expect("a fresh registry");
+    let early = rollups
         .run_once(&[lease], |_| {})
         .await
         .expect("Redis answers");
@@ -187,10 +187,10 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
         ..lease
     };
     let mut lost = Vec::new();
-    let fenced = sums.run_once(&[stale], |lease| lost.push(lease)).await;
+    let fenced = rollups.run_once(&[stale], |lease| lost.push(lease)).await;
     assert_eq!((fenced.expect("Redis answers").emitted, lost.len()), (0, 1));
     for expected in [1, 0] {
-        let flush = sums
+        let flush = rollups
             .run_once(&[lease], |_| {})
             .await
             .expect("Redis answers");

@@ -159,7 +159,7 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
     }
 }
 
-/// All that is written to tell of a change, each of another type in turn.
+/// The keys that the event and the audit entry of a change are written to, each of another type in turn.
 #[tokio::test]
 async fn an_operators_change_without_its_event_changes_nothing() {
     for (index, release) in [

@@ -254,7 +254,7 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
 }
 
 #[tokio::test]
-async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_by_the_old_course_too() {
+async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_without_it_too() {
     const HOUR_MS: i64 = 3_600_000;
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;

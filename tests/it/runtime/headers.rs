@@ -46,7 +46,7 @@ fn check_ids(app: &TestApp, response: &Response) {
 /// Answers of every status that one tenant can get without a failure of the service.
 async fn all_statuses(app: &TestApp) -> Vec<(u16, Response)> {
     let id = with_a_reservation(app).await;
-    let of = |verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let of = |operation: &str| format!("/v1/reservations/{id}/{operation}");
     let amount = json!({"unit": "TOKENS", "amount": 10});
     let mut event = reserve_body("event", 1);
     event.as_object_mut().expect("an object").remove("estimate");

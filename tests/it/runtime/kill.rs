@@ -87,9 +87,9 @@ async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64
         block_in_place(|| deployment.strike(victim));
     }
     let clients = clients.stop().await;
-    let sums = check_clients(&deployment.fixture, 0, &clients).await;
+    let totals = check_clients(&deployment.fixture, 0, &clients).await;
     // Less would mean that no client was disturbed.
-    assert!(sums.committed > times, "{} commits", sums.committed);
+    assert!(totals.committed > times, "{} commits", totals.committed);
     client.retries()
 }
 

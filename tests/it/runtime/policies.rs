@@ -35,14 +35,14 @@ async fn caps_come_with_whatever_is_allowed_and_with_its_replay() {
     let policy = app
         .policy("caps", "tenant:acme/*", json!({"caps": caps}))
         .await;
-    for turn in ["first", "again"] {
+    for attempt in ["first", "again"] {
         let held = app.create("r", AGENT, 10, json!({})).await;
-        assert_eq!(decided(&held), ("ALLOW_WITH_CAPS", &caps), "{turn}");
+        assert_eq!(decided(&held), ("ALLOW_WITH_CAPS", &caps), "{attempt}");
         let dry = app.dry_run("dry", AGENT, 10).await;
-        assert_eq!(decided(&dry), ("ALLOW_WITH_CAPS", &caps), "{turn}");
+        assert_eq!(decided(&dry), ("ALLOW_WITH_CAPS", &caps), "{attempt}");
         assert_eq!(dry.at("/balances/0/remaining/amount"), &json!(999_990));
         let decision = app.decide("d", AGENT, 10).await;
-        assert_eq!(decided(&decision), ("ALLOW_WITH_CAPS", &caps), "{turn}");
+        assert_eq!(decided(&decision), ("ALLOW_WITH_CAPS", &caps), "{attempt}");
     }
     let denied = app.decide("too much", AGENT, 1_000_001).await;
     assert_eq!(decided(&denied), ("DENY", &Value::Null));

@@ -47,24 +47,24 @@ async fn a_change_counts_for_the_very_next_request_on_every_replica() {
     let other = app.replica(&[]).await;
     let cooldown = |ms: i64| json!({"caps": {"cooldown_ms": ms}});
     let policy = app.policy("p", ROOT, cooldown(0)).await;
-    for turn in 1..=20 {
-        let (changes, decides) = if turn % 2 == 0 {
+    for round in 1..=20 {
+        let (changes, decides) = if round % 2 == 0 {
             (&app, &other)
         } else {
             (&other, &app)
         };
-        changes.amend(&policy, cooldown(turn)).await;
+        changes.amend(&policy, cooldown(round)).await;
         let before = stale(decides);
         let held = decides
-            .create(&format!("r{turn}"), ROOT, 1, json!({}))
+            .create(&format!("r{round}"), ROOT, 1, json!({}))
             .await;
-        assert_eq!(held.at("/caps/cooldown_ms"), &json!(turn), "{turn}");
+        assert_eq!(held.at("/caps/cooldown_ms"), &json!(round), "{round}");
         assert_eq!(stale(decides) - before, 1, "it asked once more");
-        let decision = decides.decide(&format!("d{turn}"), ROOT, 1).await;
-        assert_eq!(decision.at("/caps/cooldown_ms"), &json!(turn), "{turn}");
+        let decision = decides.decide(&format!("d{round}"), ROOT, 1).await;
+        assert_eq!(decision.at("/caps/cooldown_ms"), &json!(round), "{round}");
         assert_eq!(stale(decides) - before, 1, "now it knows");
         changes
-            .post_event(&format!("e{turn}"), ROOT, 1, json!({}))
+            .post_event(&format!("e{round}"), ROOT, 1, json!({}))
             .await
             .expect(201);
     }

@@ -118,17 +118,17 @@ async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
         let client = replicas.client.clone();
         clients.spawn(async move {
             let mut charged = 0;
-            for turn in 0..15_i64 {
-                let (path, body) = create(&format!("c{n}-{turn}"), 10 + (n * turn) % 50);
+            for round in 0..15_i64 {
+                let (path, body) = create(&format!("c{n}-{round}"), 10 + (n * round) % 50);
                 let reserved = client.post(&path, &body).await;
                 if reserved.status != 200 {
                     assert_eq!(reserved.text("error"), "BUDGET_EXCEEDED");
                     continue;
                 }
                 let id = reserved.text("reservation_id");
-                let (path, body) = match turn % 3 {
+                let (path, body) = match round % 3 {
                     0 => release(id, "end"),
-                    _ => commit(id, "end", turn % 5),
+                    _ => commit(id, "end", round % 5),
                 };
                 let ended = client.post(&path, &body).await.expect(200);
                 charged += ended.amount("charged").unwrap_or(0);

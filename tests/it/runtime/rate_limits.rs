@@ -99,7 +99,7 @@ async fn only_reservations_that_are_made_are_counted() {
     let (app, _) =
         acme(json!({"max_reservations_per_minute": 2, "max_commits_per_minute": 5})).await;
     let id = create(&app, "a").await.text("/reservation_id").to_owned();
-    for turn in 0..4 {
+    for round in 0..4 {
         assert_eq!(create(&app, "a").await.status, 200, "a replay");
         assert_eq!(
             app.create("a", AGENT, 2, json!({})).await.status,
@@ -111,14 +111,14 @@ async fn only_reservations_that_are_made_are_counted() {
             409,
             "a denial"
         );
-        app.dry_run(&format!("dry{turn}"), AGENT, 1)
+        app.dry_run(&format!("dry{round}"), AGENT, 1)
             .await
             .expect(200);
-        app.decide(&format!("d{turn}"), AGENT, 1).await.expect(200);
-        app.post_event(&format!("e{turn}"), AGENT, 1, json!({}))
+        app.decide(&format!("d{round}"), AGENT, 1).await.expect(200);
+        app.post_event(&format!("e{round}"), AGENT, 1, json!({}))
             .await
             .expect(201);
-        app.extend(&id, &format!("x{turn}"), 1_000)
+        app.extend(&id, &format!("x{round}"), 1_000)
             .await
             .expect(200);
     }

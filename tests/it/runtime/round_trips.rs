@@ -85,10 +85,10 @@ fn get(name: &'static str, path: String, status: u16) -> Step {
     }
 }
 
-/// Each operation once, its replay, and its refusals. `turn` makes the keys differ.
-fn steps(turn: &str, ids: &[String; 3]) -> Vec<Step> {
-    let key = |name: &str| format!("{turn}-{name}");
-    let on = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+/// Each operation once, its replay, and its refusals. `round` makes the keys differ.
+fn steps(round: &str, ids: &[String; 3]) -> Vec<Step> {
+    let key = |name: &str| format!("{round}-{name}");
+    let on = |id: &str, operation: &str| format!("/v1/reservations/{id}/{operation}");
     let subject = json!({"tenant": "acme", "workspace": "w", "agent": "a"});
     let asked = |name: &str, amount: &str, value: i64| json!({"idempotency_key": key(name), "subject": subject, "action": action(), amount: tokens(value)});
     let mut dry = asked("dry", "estimate", 1);
@@ -172,10 +172,10 @@ fn foreign(key: &str) -> Value {
     })
 }
 
-async fn reserved(app: &TestApp, turn: &str) -> [String; 3] {
+async fn reserved(app: &TestApp, round: &str) -> [String; 3] {
     let mut ids = Vec::new();
     for n in 0..3 {
-        let response = app.reserve(&format!("{turn}-seed-{n}"), 5).await;
+        let response = app.reserve(&format!("{round}-seed-{n}"), 5).await;
         ids.push(response.text("/reservation_id").to_owned());
     }
     ids.try_into().expect("three")

@@ -69,10 +69,10 @@ async fn crowd(app: &TestApp) -> Vec<(String, String)> {
         tenant(app, id).await;
     }
     let mut keys = Vec::new();
-    for turn in 0..4 {
+    for round in 0..4 {
         for id in ["aaa", "bbb", "ccc"] {
             // With a character that no id has: a search looks at ids as well.
-            let name = format!("{}-{turn}", &id[..1]);
+            let name = format!("{}-{round}", &id[..1]);
             keys.push((name.clone(), key(app, id, &name).await));
             // Keys of one millisecond stand in the order of their ids.
             let made_ms = app.now_ms().await;

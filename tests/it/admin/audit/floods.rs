@@ -92,17 +92,17 @@ async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
     app.set(&counter, &first).await;
     let due = keys.audit_failures_due(Partition::FIRST);
     app.run::<i64>(&["ZADD", &due, "1", "__unauth__"]).await;
-    let sums = Rollups::new(
+    let rollups = Rollups::new(
         store.clone(),
         "service-server",
         &prometheus::Registry::new(),
     );
-    let sums = sums.expect("a fresh registry");
+    let rollups = rollups.expect("a fresh registry");
     let lease = app
         .lease_of(Partition::FIRST, "d", Duration::from_secs(60))
         .await;
     for expected in [1, 0] {
-        let flush = sums.run_once(&[lease], |_| {}).await;
+        let flush = rollups.run_once(&[lease], |_| {}).await;
         assert_eq!(flush.expect("Redis answers").emitted, expected);
     }
     let entries = booked(&app).await;

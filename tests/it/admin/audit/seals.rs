@@ -73,7 +73,7 @@ async fn each_entry_is_sealed_with_the_hash_of_the_one_before_it() {
     tenant.record_failures(3).await;
     assert_eq!(tenant.seal().await.sealed, 3);
     assert_sealed(&tenant).await;
-    // More than a turn takes.
+    // More than one pass takes.
     tenant.record_failures(250).await;
     assert_eq!(tenant.seal().await.sealed, 250);
     assert_sealed(&tenant).await;

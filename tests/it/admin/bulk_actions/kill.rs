@@ -272,7 +272,7 @@ async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
     let mut two = Runner::new(fixture.store.clone(), claim);
     let time = Duration::from_secs(9);
     let (one, two) = tokio::join!(one.run(time), two.run(time));
-    let answers = [one, two].map(|turn| match turn.expect("Redis answers") {
+    let answers = [one, two].map(|progress| match progress.expect("Redis answers") {
         BulkProgress::Finished(answer) => answer,
         other => panic!("{other:?}"),
     });
@@ -287,10 +287,10 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
     let mut claim = claimed(&fixture, &body).await;
     assert!(!die_after(&fixture, &claim, 1).await);
     claim.age_ms = 25 * 3_600_000;
-    let turn = Runner::new(fixture.store.clone(), claim)
+    let progress = Runner::new(fixture.store.clone(), claim)
         .run(Duration::from_secs(9))
         .await;
-    let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
+    let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
         panic!("not finished");
     };
     let body: Value = serde_json::from_str(&answer.body).expect("JSON");
@@ -314,10 +314,10 @@ async fn rows_wait_for_others_when_the_time_is_over() {
     let (app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
     let claim = claimed(&fixture, &body).await;
-    let turn = Runner::new(fixture.store.clone(), claim)
+    let progress = Runner::new(fixture.store.clone(), claim)
         .run(Duration::ZERO)
         .await;
-    assert_eq!(turn.expect("Redis answers"), BulkProgress::Paused);
+    assert_eq!(progress.expect("Redis answers"), BulkProgress::Paused);
     let response = app.post_as_admin(BUDGETS, &body).await;
     assert_eq!(ids(&response, "succeeded").len(), COUNT);
     check(&fixture, COUNT, 3).await;

@@ -89,10 +89,10 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
             let time = Duration::from_micros(rand::rng().random_range(0..3_000));
             let _ = tokio::time::timeout(time, runner.run(Duration::from_secs(9))).await;
         }
-        let turn = Runner::new(fixture.store.clone(), claim)
+        let progress = Runner::new(fixture.store.clone(), claim)
             .run(Duration::from_secs(9))
             .await;
-        let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
+        let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
             panic!("not finished");
         };
         let body: Value = serde_json::from_str(&answer.body).expect("JSON");

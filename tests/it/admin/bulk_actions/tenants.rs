@@ -318,12 +318,12 @@ async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
         }
         drop(runner);
         let mut runner = Runner::new(tenant.store.clone(), claim);
-        let turn = runner
+        let progress = runner
             .run(Duration::from_secs(20))
             .await
             .expect("Redis answers");
-        let BulkProgress::Finished(answer) = turn else {
-            panic!("{turn:?} after {steps} steps");
+        let BulkProgress::Finished(answer) = progress else {
+            panic!("{progress:?} after {steps} steps");
         };
         assert!(
             answer.body.contains(r#""succeeded":[{"id":"acme"}]"#),

@@ -268,10 +268,10 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
         };
         app.as_admin(Method::DELETE, &format!("{HOOKS}/{one}"), &json!({}))
             .await;
-        let turn = Runner::new(app.store.clone(), *claim)
+        let progress = Runner::new(app.store.clone(), *claim)
             .run(Duration::from_secs(9))
             .await;
-        let BulkProgress::Finished(answer) = turn.expect("Redis answers") else {
+        let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
             panic!("not finished");
         };
         let body: Value = serde_json::from_str(&answer.body).expect("JSON");

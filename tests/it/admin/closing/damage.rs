@@ -40,7 +40,7 @@ async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
             .await;
         let outcome = match went {
             Ok(CloseProgress::Incomplete { failed, .. }) => failed.join(" "),
-            Ok(turn) => panic!("{phase} {field}: {turn:?}"),
+            Ok(progress) => panic!("{phase} {field}: {progress:?}"),
             Err(error) => error.to_string(),
         };
         assert!(outcome.contains(says), "{phase} {field}: {outcome}");

@@ -40,8 +40,8 @@ async fn flipped() -> (TenantFixture, TenantSnapshot) {
 async fn die_after(tenant: &TenantFixture, steps: usize) -> bool {
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     for _ in 0..steps {
-        if let Some(turn) = closer.step().await.expect("Redis answers") {
-            assert_eq!(turn, CloseProgress::Closed);
+        if let Some(progress) = closer.step().await.expect("Redis answers") {
+            assert_eq!(progress, CloseProgress::Closed);
             return true;
         }
     }
@@ -98,7 +98,7 @@ async fn many_who_resume_at_once_do_nothing_twice() {
     assert!(
         turns
             .into_iter()
-            .all(|turn| turn.expect("Redis answers") == CloseProgress::Closed)
+            .all(|progress| progress.expect("Redis answers") == CloseProgress::Closed)
     );
     let after = tenant.check_closed(&before).await;
     assert_eq!(TenantFixture::requests(&after).len(), 1);
@@ -109,8 +109,8 @@ async fn a_pass_out_of_time_audits_its_request_and_hands_over() {
     let (tenant, before) = flipped().await;
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     closer.step().await.expect("Redis answers");
-    let turn = closer.run(Duration::ZERO).await;
-    assert_eq!(turn.expect("Redis answers"), CloseProgress::Paused);
+    let progress = closer.run(Duration::ZERO).await;
+    assert_eq!(progress.expect("Redis answers"), CloseProgress::Paused);
     let account = tenant.account().await;
     let requests = TenantFixture::requests(&account);
     assert_eq!(requests.len(), 1);

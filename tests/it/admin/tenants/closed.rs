@@ -195,7 +195,7 @@ async fn what_succeeded_before_the_close_is_repeated_after_it() {
     let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 90}});
     let release = json!({"idempotency_key": "r"});
     let extend = json!({"idempotency_key": "e", "extend_by_ms": 10});
-    let path = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let path = |id: &str, operation: &str| format!("/v1/reservations/{id}/{operation}");
     let requests: Vec<(String, Value)> = vec![
         (path(&id, "extend"), extend),
         (path(&id, "commit"), commit.clone()),

@@ -217,9 +217,9 @@ async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
 #[tokio::test]
 async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
-    let turn = AtomicUsize::new(0);
+    let lookups = AtomicUsize::new(0);
     let (way_out, asked) = egress(move |_| {
-        let first = turn.fetch_add(1, Ordering::Relaxed) == 0;
+        let first = lookups.fetch_add(1, Ordering::Relaxed) == 0;
         vec![IpAddr::V4(if first {
             Ipv4Addr::new(93, 184, 216, 34)
         } else {
@@ -248,9 +248,9 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
 #[tokio::test]
 async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
-    let turn = AtomicUsize::new(0);
+    let lookups = AtomicUsize::new(0);
     let (way_out, asked) = egress(move |_| {
-        let first = turn.fetch_add(1, Ordering::Relaxed) == 0;
+        let first = lookups.fetch_add(1, Ordering::Relaxed) == 0;
         vec![IpAddr::V4(if first {
             Ipv4Addr::new(93, 184, 216, 34)
         } else {

@@ -80,7 +80,7 @@ fn all_of_redis(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_secret_is_in_the_answer_that_makes_it_and_nowhere_else() {
+async fn a_secret_is_only_in_the_response_that_makes_it() {
     let app = hooked().await;
     let tenant_key = key(&app).await;
     let created = create_under(&app, "k", &with_secrets()).await;

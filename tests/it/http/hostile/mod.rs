@@ -138,7 +138,7 @@ fn operations(id: &str) -> Vec<Operation> {
         json!({"a": {"b": [1]}}),
         json!({"unit": "TOKENS", "amount": 10}),
     );
-    let of = |verb: &str| format!("/v1/reservations/{id}/{verb}");
+    let of = |operation: &str| format!("/v1/reservations/{id}/{operation}");
     let operation = |name, path: String, success, body| Operation {
         name,
         path,

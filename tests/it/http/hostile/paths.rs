@@ -65,12 +65,12 @@ async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations(
         ("r3ff_x".to_owned(), 404, "NOT_FOUND"),
         ("r400_x".to_owned(), 404, "NOT_FOUND"),
     ] {
-        let of = |verb: &str| format!("/v1/reservations/{id}{verb}");
+        let of = |operation: &str| format!("/v1/reservations/{id}{operation}");
         target.check("GET", &of(""), status, code).await;
     }
-    for verb in ["commit", "release", "extend"] {
+    for operation in ["commit", "release", "extend"] {
         for id in [long("x", 129), "%FF".to_owned(), String::new()] {
-            let path = format!("/v1/reservations/{id}/{verb}");
+            let path = format!("/v1/reservations/{id}/{operation}");
             target.check("POST", &path, 400, "INVALID_REQUEST").await;
         }
     }
@@ -81,8 +81,8 @@ async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_k
     let target = Target::new().await;
     let id = "x".repeat(129);
     let (name, key) = (target.app.names.key, &target.app.keys[0]);
-    for verb in ["commit", "release", "extend"] {
-        let whole = match verb {
+    for operation in ["commit", "release", "extend"] {
+        let whole = match operation {
             "commit" => r#"{"idempotency_key":"k","actual":{"unit":"TOKENS","amount":1}}"#,
             "release" => r#"{"idempotency_key":"k"}"#,
             _ => r#"{"idempotency_key":"k","extend_by_ms":1}"#,
@@ -101,11 +101,11 @@ async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_k
             };
             let more = if headers.is_empty() { "" } else { "\r\n" };
             let request = format!(
-                "POST /v1/reservations/{id}/{verb} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                "POST /v1/reservations/{id}/{operation} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                  {name}: {key}\r\n{headers}{more}{length}\r\n{body}"
             );
             let raw = answer(target.app.address, request.as_bytes()).await;
-            let what = format!("{verb} {headers} {body}: {raw:?}");
+            let what = format!("{operation} {headers} {body}: {raw:?}");
             assert_eq!(
                 raw.error(),
                 (status, "INVALID_REQUEST".to_owned()),

@@ -125,7 +125,7 @@ fn owned(mut body: Value, victim: &Victim, admin: bool) -> Sent {
 }
 
 // Reservations.
-const SETTLE: Tenants = tenants(FORBIDDEN, OK, CLOSED, FORBIDDEN);
+const HOLD_CHANGE: Tenants = tenants(FORBIDDEN, OK, CLOSED, FORBIDDEN);
 const READ: Tenants = tenants(FORBIDDEN, OK, OK, FORBIDDEN);
 /// Lists show what matches, and no more.
 const LIST: Tenants = tenants(FORBIDDEN, OK, OK, OK);
@@ -156,11 +156,13 @@ pub fn row(operation: OperationId) -> Row {
         ),
         O::ListReservations => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
         O::GetReservation => both(OK, READ, nothing),
-        O::CommitReservation => both(OK, SETTLE, |_, _| {
+        O::CommitReservation => both(OK, HOLD_CHANGE, |_, _| {
             body(json!({"idempotency_key": key(), "actual": tokens(1)}))
         }),
-        O::ReleaseReservation => both(OK, SETTLE, |_, _| body(json!({"idempotency_key": key()}))),
-        O::ExtendReservation => both(OK, SETTLE, |_, _| {
+        O::ReleaseReservation => both(OK, HOLD_CHANGE, |_, _| {
+            body(json!({"idempotency_key": key()}))
+        }),
+        O::ExtendReservation => both(OK, HOLD_CHANGE, |_, _| {
             body(json!({"idempotency_key": key(), "extend_by_ms": 1000}))
         }),
         O::GetBalances => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),

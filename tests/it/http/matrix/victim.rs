@@ -25,7 +25,7 @@ pub const ALL: [&str; 13] = [
     "events:read",
 ];
 
-/// What logs, and counts, what was refused; a refusal may leave a trace here and nowhere else.
+/// What logs, and counts, what was refused; a refusal may leave a trace only here.
 const TRACES: [&str; 10] = [
     "audit",
     "chain",

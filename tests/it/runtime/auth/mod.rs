@@ -10,7 +10,7 @@ use crate::harness::response::Response;
 
 /// Every operation of the runtime plane with a good request. `id`: a reservation.
 pub fn operations(id: &str) -> Vec<(&'static str, String, Option<Value>)> {
-    let of = |verb: &str| format!("/v1/reservations/{id}{verb}");
+    let of = |operation: &str| format!("/v1/reservations/{id}{operation}");
     let mut event = reserve_body("op-event", 1);
     let actual = event["estimate"].take();
     event["actual"] = actual;

@@ -62,7 +62,7 @@ async fn a_key_without_commit_may_neither_commit_nor_post_but_release() {
     let expected = [("release", 200), ("commit", 403), ("events", 403)];
     assert_eq!(
         statuses,
-        expected.map(|(verb, status)| (verb.to_owned(), status))
+        expected.map(|(operation, status)| (operation.to_owned(), status))
     );
 }
 

@@ -40,8 +40,8 @@ pub async fn live(store: &Store, service: SocketAddr, name: &str) {
     );
 }
 
-fn on(id: &str, verb: &str) -> String {
-    format!("/v1/reservations/{id}/{verb}")
+fn on(id: &str, operation: &str) -> String {
+    format!("/v1/reservations/{id}/{operation}")
 }
 
 async fn reserve_and_finish(tenant: &ThreeScopes, other: &ThreeScopes) {

@@ -55,7 +55,7 @@ impl Fixture {
             let response = app.post("/v1/reservations", body).await.expect(200);
             ids.push(response.text("/reservation_id").to_owned());
         }
-        let of = |id: &str, verb: &str| format!("/v1/reservations/{id}/{verb}");
+        let of = |id: &str, operation: &str| format!("/v1/reservations/{id}/{operation}");
         let commit = json!({"idempotency_key": "c", "actual": {"unit": "TOKENS", "amount": 25},
             "metadata": {"done": true}});
         let release = json!({"idempotency_key": "r"});

@@ -87,7 +87,7 @@ pub enum Step {
         frozen: bool,
     },
     /// A change of a tenant.
-    Settle {
+    ChangeTenant {
         tenant: usize,
         suspended: bool,
         overage: Overage,
@@ -198,7 +198,7 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
         2 => (place(), prop::bool::weighted(0.4)).prop_map(
             |((tenant, place, unit), frozen)| Step::Freeze { tenant, place, unit, frozen }),
         1 => (0..2usize, prop::bool::weighted(0.3), overage(), 0..4i64).prop_map(
-            |(tenant, suspended, overage, extensions)| Step::Settle { tenant, suspended, overage, extensions }),
+            |(tenant, suspended, overage, extensions)| Step::ChangeTenant { tenant, suspended, overage, extensions }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
         1 => open(),

@@ -1,12 +1,12 @@
 //! Random histories against Redis and against a simple pure model: every reply and every ledger after each step.
 
 mod draw;
+mod finish;
 mod funding;
 mod operator;
 mod operator_steps;
 mod policies;
 mod pure;
-mod settle;
 mod sides;
 mod steps;
 

@@ -27,8 +27,14 @@ impl Model {
         Outcome::Extended
     }
 
-    /// Sets what a tenant says, and whether it is suspended.
-    pub fn settle(&mut self, tenant: usize, suspended: bool, overage: Overage, extensions: i64) {
+    /// Changes the settings of a tenant, and whether it is suspended.
+    pub fn change_tenant(
+        &mut self,
+        tenant: usize,
+        suspended: bool,
+        overage: Overage,
+        extensions: i64,
+    ) {
         let (known, _) = self.settings.get(&tenant).copied().unwrap_or((None, 0));
         // What is not in a change stays.
         self.settings

@@ -105,7 +105,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let expected = model.freeze(&(tenant, path, UNITS[unit]), frozen);
             (response(answer), expected)
         }
-        Step::Settle {
+        Step::ChangeTenant {
             tenant,
             suspended,
             overage,
@@ -129,7 +129,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
                     .change_tenant(name, &update, TAKE_OVER, &ask().request())
                     .await;
                 changed.expect("a changed tenant");
-                model.settle(tenant, suspended, overage, extensions);
+                model.change_tenant(tenant, suspended, overage, extensions);
             }
             (Outcome::Extended, Outcome::Extended)
         }
@@ -140,10 +140,10 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
                 .change_tenant(name, &closed(), TAKE_OVER, &ask().request())
                 .await;
             assert!(flipped.expect("closed").0);
-            let turn = Closer::new(&fixture.store, name, None)
+            let progress = Closer::new(&fixture.store, name, None)
                 .run(Duration::from_secs(20))
                 .await;
-            assert_eq!(turn.expect("Redis answers"), CloseProgress::Closed);
+            assert_eq!(progress.expect("Redis answers"), CloseProgress::Closed);
             model.close(tenant);
             (Outcome::Extended, Outcome::Extended)
         }

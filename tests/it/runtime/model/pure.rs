@@ -78,7 +78,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(_world: &LedgerFixture) -> Self {
+    pub fn new(_fixture: &LedgerFixture) -> Self {
         Self::default()
     }
 

@@ -305,7 +305,7 @@ pub async fn run(
         Step::Fund { .. }
         | Step::Change { .. }
         | Step::Freeze { .. }
-        | Step::Settle { .. }
+        | Step::ChangeTenant { .. }
         | Step::Close { .. } => operator_steps::take(fixture, model, step).await,
         Step::Govern { tenant, name, rule } => {
             // A closed tenant's policies change no more, and a suspended one gets none; admin_policy_order.rs has the refusals.
