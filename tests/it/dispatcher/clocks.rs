@@ -96,7 +96,7 @@ async fn rule_127_replicas_whose_clocks_are_ten_minutes_wrong_change_nothing() {
     let by_slow = by_fast.by_way_of(slow.address);
     for (round, first, second) in [(1, &by_fast, &by_slow), (2, &by_slow, &by_fast)] {
         let lasting = first.reserve(&format!("lasting-{round}"), 10).await;
-        let mut brief = first.asked(&format!("brief-{round}"), "estimate", 10);
+        let mut brief = first.request(&format!("brief-{round}"), "estimate", 10);
         (brief["ttl_ms"], brief["grace_period_ms"]) = (json!(1_000), json!(0));
         let reserved = first.post("/v1/reservations", &brief, 200).await;
         let brief = reserved.text("reservation_id").to_owned();
@@ -130,7 +130,7 @@ async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() 
         let replica = replica(&prefix, 0).await;
         let tenant = ThreeScopes::of_tenant(&store, replica.address, "acme").await;
         tenant.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
-        let mut brief = tenant.asked("brief", "estimate", 10);
+        let mut brief = tenant.request("brief", "estimate", 10);
         (brief["ttl_ms"], brief["grace_period_ms"]) = (json!(1_000), json!(0));
         tenant.post("/v1/reservations", &brief, 200).await;
         let lasting = tenant.reserve("lasting", 7).await;

@@ -144,8 +144,8 @@ async fn read(stream: &mut TcpStream) -> Option<Arrived> {
 pub fn egress(
     resolve: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static,
 ) -> (Egress, Arc<Mutex<Vec<String>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&asked);
+    let resolved = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&resolved);
     let resolver = Resolver::of(move |host| {
         noted.lock().expect("no panic").push(host.clone());
         let found = resolve(&host);
@@ -156,7 +156,7 @@ pub fn egress(
             }
         }
     });
-    (Egress::new(resolver, &TrustedRoots::public()), asked)
+    (Egress::new(resolver, &TrustedRoots::public()), resolved)
 }
 
 /// Egress on which every name that ends with `.example` has a public address, and no other name exists.

@@ -26,13 +26,13 @@ impl SlowProxy {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", port)).await;
                 let (mut requests, mut back) = client.into_split();
-                let (mut answers, mut asked) = server.expect("Redis runs").into_split();
+                let (mut replies, mut sent) = server.expect("Redis runs").into_split();
                 let delay_ms = Arc::clone(&delay_ms);
-                tokio::spawn(async move { copy(&mut requests, &mut asked).await });
+                tokio::spawn(async move { copy(&mut requests, &mut sent).await });
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 1 << 20];
                     while let Ok(1..) = {
-                        let read = answers.read(&mut buffer).await;
+                        let read = replies.read(&mut buffer).await;
                         let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
                         tokio::time::sleep(delay).await;
                         match read {

@@ -96,7 +96,7 @@ impl ThreeScopes {
     }
 
     /// A request about the agent: `amount` is named `estimate` or `actual`.
-    pub fn asked(&self, key: &str, member: &str, amount: i64) -> Value {
+    pub fn request(&self, key: &str, member: &str, amount: i64) -> Value {
         json!({
             "idempotency_key": key, "subject": self.subject(3), "action": action(), member: tokens(amount),
         })
@@ -104,7 +104,7 @@ impl ThreeScopes {
 
     /// Reserves for the agent and answers the id.
     pub async fn reserve(&self, key: &str, amount: i64) -> String {
-        let body = self.asked(key, "estimate", amount);
+        let body = self.request(key, "estimate", amount);
         let response = self.post("/v1/reservations", &body, 200).await;
         response.text("reservation_id").to_owned()
     }

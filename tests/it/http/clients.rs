@@ -18,14 +18,14 @@ pub(crate) fn target() -> PathBuf {
     target.join("clients")
 }
 
-/// Runs a program to its end; it must succeed, or all that it said is shown.
+/// Runs a program to its end; it must succeed, or the test fails with all that it wrote.
 pub(crate) async fn succeed(mut command: Command) {
-    let shown = format!("{command:?}");
+    let described = format!("{command:?}");
     let run = tokio::task::spawn_blocking(move || command.output());
     let output = run.await.expect("no panic").expect("it starts");
     assert!(
         output.status.success(),
-        "{shown}: {}\n{}\n{}",
+        "{described}: {}\n{}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),

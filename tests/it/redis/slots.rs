@@ -31,7 +31,7 @@ fn repetitions(fixture: &LedgerFixture) -> u64 {
 }
 
 /// Waits until a call has been repeated more often than `before`, or is over.
-async fn asked_again<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u64) {
+async fn repeated_request<T>(call: &JoinHandle<T>, fixture: &LedgerFixture, before: u64) {
     eventually("it asks again", || async {
         call.is_finished() || repetitions(fixture) > before + 1
     })
@@ -99,7 +99,7 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
         let body = json!({"idempotency_key": "c", "actual": tokens(200)});
         let path = format!("/v1/reservations/{id}/commit");
         let committing = moving.send(Method::POST, path, Some(body));
-        asked_again(&committing, &moving.app, before).await;
+        repeated_request(&committing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
         assert_eq!(
@@ -120,7 +120,7 @@ async fn a_list_waits_for_records_that_are_on_their_way() {
             block_in_place(|| moving.begin_move(|key| key.contains(":rsv:") == records_first));
         let before = repetitions(&moving.app);
         let listing = moving.send(Method::GET, "/v1/reservations".to_owned(), None);
-        asked_again(&listing, &moving.app, before).await;
+        repeated_request(&listing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = listing.await.expect("no panic");
         assert_eq!(
@@ -139,7 +139,7 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
             block_in_place(|| moving.begin_move(|key| key.contains(":budget:") == ledger_first));
         let before = repetitions(&moving.app);
         let asking = moving.send(Method::GET, "/v1/balances?tenant=acme".to_owned(), None);
-        asked_again(&asking, &moving.app, before).await;
+        repeated_request(&asking, &moving.app, before).await;
         block_in_place(|| resharding.finish());
         let answer = asking.await.expect("no panic");
         assert_eq!(
@@ -173,7 +173,7 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
                 .expire(Lane::Background, &id, &Cause::sweep().lines(), None, None)
                 .await
         });
-        asked_again(&sweeping, fixture, before).await;
+        repeated_request(&sweeping, fixture, before).await;
         block_in_place(|| resharding.finish());
         let swept = sweeping.await.expect("no panic").expect("Redis answers");
         let Expired::Page {
@@ -215,7 +215,7 @@ async fn retention_forgets_no_record_while_it_moves() {
                 .purge(lease, id.as_str(), day, Records::Reservations, later, 0)
                 .await
         });
-        asked_again(&purging, fixture, before).await;
+        repeated_request(&purging, fixture, before).await;
         block_in_place(|| resharding.finish());
         let purged = purging.await.expect("no panic").expect("Redis answers");
         let Purged::Page { removed, kept, .. } = purged else {
@@ -234,7 +234,7 @@ async fn a_create_waits_for_a_slot_that_is_on_its_way() {
     let before = repetitions(&moving.app);
     let body = Some(reserve_body("new", 10));
     let creating = moving.send(Method::POST, "/v1/reservations".to_owned(), body);
-    asked_again(&creating, &moving.app, before).await;
+    repeated_request(&creating, &moving.app, before).await;
     block_in_place(|| resharding.finish());
     assert_eq!(creating.await.expect("no panic").status, 200);
     LedgerAudit::run(&moving.app, 0).await;
@@ -265,7 +265,7 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
         let before = repetitions(fixture);
         let store = fixture.store.clone();
         let reading = tokio::spawn(async move { store.read_records(&tenant, &prefix, &ids).await });
-        asked_again(&reading, fixture, before).await;
+        repeated_request(&reading, fixture, before).await;
         block_in_place(|| resharding.finish());
         let read = reading.await.expect("no panic").expect("Redis answers");
         assert!(
@@ -297,7 +297,7 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
         let body = json!({"idempotency_key": "c", "actual": tokens(60)});
         let path = format!("/v1/reservations/{id}/commit");
         let committing = moving.send(Method::POST, path, Some(body));
-        asked_again(&committing, app, before).await;
+        repeated_request(&committing, app, before).await;
         block_in_place(|| resharding.finish());
         let answer = committing.await.expect("no panic");
         assert_eq!(answer.amount("charged"), Some(60), "{answer:?}");
@@ -332,7 +332,7 @@ async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() 
             let answer = request.json(&body).send().await.expect("an answer");
             answer.json::<Value>().await.expect("JSON")
         });
-        asked_again(&deciding, &cold, before).await;
+        repeated_request(&deciding, &cold, before).await;
         block_in_place(|| resharding.finish());
         let decision = deciding.await.expect("no panic");
         assert_eq!(decision["caps"]["max_tokens"], 2, "{decision}");

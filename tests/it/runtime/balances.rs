@@ -72,7 +72,7 @@ async fn every_ledger_stands_by_scope_path_and_then_in_the_order_of_units() {
         "tenant:acme/workspace:prod-2 TOKENS".to_owned(),
         format!("{BOT} CREDITS"),
     ];
-    let shown = places(&get(&app, "tenant=acme").await);
+    let listed = places(&get(&app, "tenant=acme").await);
     let mut sorted = all.to_vec();
     let key = |place: &String| {
         let (scope, unit) = place.split_once(' ').expect("a place");
@@ -80,7 +80,7 @@ async fn every_ledger_stands_by_scope_path_and_then_in_the_order_of_units() {
         (scope.to_owned(), unit.index())
     };
     sorted.sort_by_key(key);
-    assert_eq!(shown, sorted);
+    assert_eq!(listed, sorted);
 }
 
 #[tokio::test]

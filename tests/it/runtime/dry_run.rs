@@ -14,14 +14,14 @@ async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
     app.budget(ROOT, 1_000, 0).await;
     let scope = "tenant:acme/agent:a";
     let response = app.dry_run("k", scope, 300).await;
-    let mut shown = json!({
+    let mut expected = json!({
         "decision": "ALLOW", "affected_scopes": [ROOT, scope], "scope_path": scope, "reserved": tokens(300),
     });
-    shown["balances"] = json!([{
+    expected["balances"] = json!([{
         "scope": ROOT, "scope_path": ROOT, "remaining": tokens(1_000), "reserved": tokens(0), "spent": tokens(0),
         "allocated": tokens(1_000),
     }]);
-    assert_eq!((response.status, response.body), (200, shown));
+    assert_eq!((response.status, response.body), (200, expected));
     assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
     let listed = app.get("/v1/reservations").await;
     assert_eq!(listed.at("/reservations"), &json!([]));

@@ -262,10 +262,10 @@ async fn a_page_of_a_configured_origin_reads_the_headers_that_it_needs() {
     for dialect in ["service", "cycles"] {
         let settings = ["--cors-origins", origin, "--dialect", dialect];
         let app = TestApp::spawn_on(&url, &settings).await;
-        let asked = app.request(Method::OPTIONS, "/v1/reservations");
-        let asked = asked.header("Origin", origin);
+        let preflight = app.request(Method::OPTIONS, "/v1/reservations");
+        let preflight = preflight.header("Origin", origin);
         let response = app
-            .send(asked.header("Access-Control-Request-Method", "POST"))
+            .send(preflight.header("Access-Control-Request-Method", "POST"))
             .await;
         assert!(response.is_success(), "{response:?}");
         let allowed = response

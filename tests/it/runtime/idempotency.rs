@@ -316,8 +316,8 @@ async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_a
     app.commit(&id, "c", 200).await;
     let record = app.reservation_key(&id);
     let fields: Vec<String> = app.run(&["HKEYS", &record]).await;
-    let shown = |name: &&String| name.ends_with(".1");
-    let lost: Vec<_> = fields.iter().filter(shown).collect();
+    let stored = |name: &&String| name.ends_with(".1");
+    let lost: Vec<_> = fields.iter().filter(stored).collect();
     assert_eq!(lost.len(), 3, "of create, extension and commit: {fields:?}");
     for field in lost {
         app.run::<()>(&["HDEL", &record, field]).await;

@@ -70,12 +70,12 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
         .await;
     app.set_tenant(&[("default_commit_overage_policy", "REJECT")])
         .await;
-    let asked = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
+    let requested = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
     for (key, scope, more, expected) in [
         (
             "request",
             AGENT,
-            asked.clone(),
+            requested.clone(),
             OveragePolicy::AllowWithOverdraft,
         ),
         ("policy", AGENT, json!({}), OveragePolicy::Reject),
@@ -144,7 +144,7 @@ async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
         held.at("/remaining_ttl_ms").as_i64().expect("a hold")
     };
     assert_eq!(ttl("default", json!({})).await, 20_000);
-    assert_eq!(ttl("asked", json!({"ttl_ms": 25_000})).await, 25_000);
+    assert_eq!(ttl("requested", json!({"ttl_ms": 25_000})).await, 25_000);
     assert_eq!(ttl("longer", json!({"ttl_ms": 86_400_000})).await, 30_000);
     let held = app
         .create("x", AGENT, 1, json!({}))

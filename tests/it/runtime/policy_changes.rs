@@ -125,8 +125,8 @@ async fn no_change_is_overlooked_in_a_flood_of_requests() {
         changed.store(version, Ordering::SeqCst);
     }
     changed.store(-1, Ordering::SeqCst);
-    let asked: Vec<usize> = clients.join_all().await;
-    assert!(asked.iter().sum::<usize>() > 20, "{asked:?}");
+    let requests: Vec<usize> = clients.join_all().await;
+    assert!(requests.iter().sum::<usize>() > 20, "{requests:?}");
 }
 
 #[tokio::test]

@@ -78,10 +78,10 @@ async fn an_event_is_refused_capped_or_owed_as_the_policy_says() {
             assert_eq!(response.error(), (409, code), "row {row}");
             assert_eq!(response.at("/details/scope"), &json!(outer), "row {row}");
         } else {
-            let shown = (charged < actual).then(|| tokens(charged));
+            let expected = (charged < actual).then(|| tokens(charged));
             assert_eq!(
                 (response.status, response.body.get("charged")),
-                (201, shown.as_ref()),
+                (201, expected.as_ref()),
                 "row {row}"
             );
         }

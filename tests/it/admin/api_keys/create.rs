@@ -43,7 +43,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
     assert!(
         ![format!("{record:?}"), events, audit]
             .iter()
-            .any(|shown| shown.contains(secret))
+            .any(|text| text.contains(secret))
     );
     let event = fixture.events("acme").pop().expect("an event");
     assert_eq!(event["event_type"], "api_key.created");

@@ -61,15 +61,15 @@ async fn rule_53_the_whole_key_is_returned_once_and_never_stored() {
         .await;
     let secret = &secret[secret.len() - 32..];
     let fixture = app.admin_fixture();
-    for shown in [
+    for text in [
         format!("{listed:?}"),
         format!("{validated:?}"),
         format!("{revoked:?}"),
         format!("{:?}", fixture.events("umbra")),
         format!("{:?}", fixture.tenant_audit("umbra")),
     ] {
-        assert!(!shown.contains(secret), "{shown}");
-        assert!(!shown.contains("\"hash\""), "{shown}");
+        assert!(!text.contains(secret), "{text}");
+        assert!(!text.contains("\"hash\""), "{text}");
     }
 }
 

@@ -53,8 +53,8 @@ async fn pages_in_order_of_time_may_be_short_and_list_everything_once() {
             };
             let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
             loop {
-                let asked = query(filter.clone(), AuditSort::Timestamp, after);
-                let page = logs.list(&asked).await.expect("a page");
+                let wanted = query(filter.clone(), AuditSort::Timestamp, after);
+                let page = logs.list(&wanted).await.expect("a page");
                 assert!(page.rows.len() <= 5);
                 seen.extend(
                     page.rows

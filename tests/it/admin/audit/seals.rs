@@ -232,9 +232,9 @@ async fn on_a_cluster_the_chains_of_all_masters_are_sealed_listed_and_verified()
     }
     let store = &app.store;
     seal_everything(store).await;
-    let mut shown = members(&list(&app, "operation=createTenant").await, "tenant_id");
-    shown.sort();
-    assert_eq!(shown, tenants);
+    let mut listed = members(&list(&app, "operation=createTenant").await, "tenant_id");
+    listed.sort();
+    assert_eq!(listed, tenants);
     let report = verify_audit(store, &[], |_| {})
         .await
         .expect("the masters answer");

@@ -18,7 +18,7 @@ use crate::harness::redis::{RedisCluster, shared};
 const OVERVIEW: &str = "/v1/admin/overview";
 
 /// The overview as a replica that has shown none yet puts it together.
-async fn overview(app: &TestApp) -> Value {
+async fn get_overview(app: &TestApp) -> Value {
     let response = app
         .replica(&[])
         .await
@@ -65,12 +65,12 @@ async fn recounted(app: &TestApp) -> Value {
     for budget in &budgets {
         *by_unit.entry(&budget["unit"]).or_default() += 1;
     }
-    let worst = |mut rows: Vec<&Stored>, shown: &[&str]| {
+    let worst = |mut rows: Vec<&Stored>, figures: &[&str]| {
         rows.sort_by_key(|row| (-number(row, "debt"), row["scope"].clone()));
         rows.truncate(10);
         let row = |row: &&Stored| {
             let mut object = json!({"scope": row["scope"], "unit": row["unit"]});
-            for name in shown {
+            for name in figures {
                 object[*name] = json!(number(row, name));
             }
             object
@@ -110,12 +110,12 @@ async fn recounted(app: &TestApp) -> Value {
 }
 
 pub(crate) async fn check(app: &TestApp, what: &str) -> Value {
-    let shown = overview(app).await;
+    let overview = get_overview(app).await;
     let counted = recounted(app).await;
     for (member, expected) in counted.as_object().expect("an object") {
-        assert_eq!(&shown[member], expected, "{member} {what}");
+        assert_eq!(&overview[member], expected, "{member} {what}");
     }
-    shown
+    overview
 }
 
 #[tokio::test]
@@ -138,18 +138,18 @@ async fn the_ten_highest_debts_come_first() {
         let body = json!({"overdraft_limit": {"unit": "CREDITS", "amount": 0}});
         app.as_admin(Method::PATCH, &path, &body).await.expect(200);
     }
-    let shown = check(&app, "of twelve").await;
-    let debts: Vec<_> = shown["debt_scopes"]
+    let overview = check(&app, "of twelve").await;
+    let debts: Vec<_> = overview["debt_scopes"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| row["debt"].as_i64().unwrap())
         .collect();
     assert_eq!(debts, [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
-    assert_eq!(shown["budget_counts"]["with_debt"], 12);
-    assert_eq!(shown["budget_counts"]["over_limit"], 6);
+    assert_eq!(overview["budget_counts"]["with_debt"], 12);
+    assert_eq!(overview["budget_counts"]["over_limit"], 6);
     assert_eq!(
-        shown["over_limit_scopes"][0],
+        overview["over_limit_scopes"][0],
         json!({"scope": "tenant:umbra/agent:x5", "unit": "CREDITS",
         "allocated": 1, "remaining": -6, "debt": 6})
     );
@@ -179,8 +179,8 @@ async fn failing_webhooks_are_listed_until_they_are_resumed() {
         app.run::<()>(&["ZADD", &failing, &failures, &id]).await;
         ids.push(id);
     }
-    let shown = check(&app, "while they fail").await;
-    let rows = shown["failing_webhooks"].as_array().expect("rows");
+    let overview = check(&app, "while they fail").await;
+    let rows = overview["failing_webhooks"].as_array().expect("rows");
     let failures: Vec<_> = rows
         .iter()
         .map(|row| row["consecutive_failures"].as_i64().unwrap())
@@ -199,12 +199,12 @@ async fn failing_webhooks_are_listed_until_they_are_resumed() {
     }
     app.as_admin(Method::DELETE, &format!("{HOOKS}/{}", ids[11]), &json!({}))
         .await;
-    let shown = check(&app, "after the change").await;
+    let overview = check(&app, "after the change").await;
     assert_eq!(
-        shown["webhook_counts"],
+        overview["webhook_counts"],
         json!({"total": 11, "active": 11, "disabled": 0, "with_failures": 5})
     );
-    assert_eq!(shown["failing_webhooks"][0]["consecutive_failures"], 11);
+    assert_eq!(overview["failing_webhooks"][0]["consecutive_failures"], 11);
 }
 
 #[tokio::test]
@@ -240,18 +240,18 @@ async fn events_of_the_last_hour_are_counted_and_denials_by_reason() {
     sum.push(("metadata.count", "700"));
     event_log.emit("iron", now, &sum).await;
     follow(&app.store).await;
-    let shown = overview(&app).await;
-    assert_eq!(shown["event_window_seconds"], 3600);
+    let overview = get_overview(&app).await;
+    assert_eq!(overview["event_window_seconds"], 3600);
     assert_eq!(
-        shown["event_counts"]["by_category"],
+        overview["event_counts"]["by_category"],
         json!({"budget": 1, "reservation": 12, "tenant": 1})
     );
-    assert_eq!(shown["event_counts"]["total_recent"], 14);
+    assert_eq!(overview["event_counts"]["total_recent"], 14);
     assert_eq!(
-        shown["recent_denials_by_reason"],
+        overview["recent_denials_by_reason"],
         json!({"BUDGET_EXCEEDED": 11, "BUDGET_FROZEN": 700})
     );
-    let rows = shown["recent_denials"].as_array().expect("rows");
+    let rows = overview["recent_denials"].as_array().expect("rows");
     assert_eq!(rows.len(), 10);
     assert_eq!(rows[0]["tenant_id"], "iron");
     assert_eq!(rows[0]["metadata"], json!({"count": 700}));
@@ -260,12 +260,12 @@ async fn events_of_the_last_hour_are_counted_and_denials_by_reason() {
         .map(|row| row["timestamp"].as_str().unwrap())
         .collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
-    assert_eq!(shown["recent_expiries"], json!([]));
+    assert_eq!(overview["recent_expiries"], json!([]));
     // Followed again from where it was, nothing counts twice.
     follow(&app.store).await;
     assert_eq!(
-        overview(&app).await["recent_denials_by_reason"],
-        shown["recent_denials_by_reason"]
+        get_overview(&app).await["recent_denials_by_reason"],
+        overview["recent_denials_by_reason"]
     );
 }
 
@@ -318,12 +318,12 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
             fixture.budget(&tenant, &scope, 10).await;
         }
     }
-    let shown = fixture.admin.overview_now().await.expect("an overview");
-    assert_eq!(shown.tenant_counts.active, 9);
+    let overview = fixture.admin.overview_now().await.expect("an overview");
+    assert_eq!(overview.tenant_counts.active, 9);
     assert_eq!(
         (
-            shown.budget_counts.active,
-            shown.budget_counts.by_unit["TOKENS"]
+            overview.budget_counts.active,
+            overview.budget_counts.by_unit["TOKENS"]
         ),
         (18, 18)
     );
@@ -337,11 +337,11 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
         assert_eq!((page.rows.len(), page.next), (18, None));
     }
     follow(&fixture.store).await;
-    let shown = fixture.admin.overview_now().await.expect("an overview");
+    let overview = fixture.admin.overview_now().await.expect("an overview");
     assert_eq!(
         (
-            shown.event_counts.total_recent,
-            shown.event_counts.by_category["budget"]
+            overview.event_counts.total_recent,
+            overview.event_counts.by_category["budget"]
         ),
         (27, 18)
     );
@@ -356,7 +356,7 @@ async fn a_release_before_has_left_no_counts_and_nothing_goes_below_zero() {
     app.post_as_admin(&path, json!({"reason": "r"}))
         .await
         .expect(200);
-    let shown = overview(&app).await;
-    assert_eq!(shown["budget_counts"]["active"], 0);
-    assert_eq!(shown["budget_counts"]["frozen"], 1);
+    let overview = get_overview(&app).await;
+    assert_eq!(overview["budget_counts"]["active"], 0);
+    assert_eq!(overview["budget_counts"]["frozen"], 1);
 }

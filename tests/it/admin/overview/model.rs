@@ -163,9 +163,9 @@ async fn the_overview_counts_what_there_is_whatever_happened() {
         for step in 0..240 {
             anything(&app, &mut dice, &keys, &mut hooks).await;
             if step % 40 == 39 {
-                let shown = check(&app, &format!("at step {step} of seed {seed}")).await;
-                owed |= shown["budget_counts"]["with_debt"] != 0;
-                over |= shown["budget_counts"]["over_limit"] != 0;
+                let overview = check(&app, &format!("at step {step} of seed {seed}")).await;
+                owed |= overview["budget_counts"]["with_debt"] != 0;
+                over |= overview["budget_counts"]["over_limit"] != 0;
             }
         }
     }

@@ -59,11 +59,11 @@ async fn a_policy_is_returned_as_created_with_one_event_and_one_audit_entry() {
         id.starts_with(&format!("pol_{}_", tenant_id("acme").partition())),
         "{id}"
     );
-    let shown = json!({
+    let added = json!({
         "policy_id": id, "name": "agents", "scope_pattern": "tenant:acme/agent:*", "status": "ACTIVE",
         "created_at": made.at("/created_at"), "updated_at": made.at("/updated_at"),
     });
-    assert_eq!(made.body, with(members, shown));
+    assert_eq!(made.body, with(members, added));
     let plain = create(&app, None, &policy_body("acme", "plain", ROOT, json!({}))).await;
     assert_eq!(plain.at("/priority"), &json!(0));
     assert_eq!(plain.at("/caps"), &Value::Null);

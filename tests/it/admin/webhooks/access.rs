@@ -139,7 +139,7 @@ async fn a_key_needs_the_permission_and_only_one_operation_is_the_tenants_alone(
 
 #[tokio::test]
 async fn a_bad_key_learns_nothing_and_resolves_nothing() {
-    let (way_out, asked) = egress(|_| vec![IpAddr::from([93, 184, 216, 34])]);
+    let (way_out, resolved) = egress(|_| vec![IpAddr::from([93, 184, 216, 34])]);
     let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
     let good = key(&app).await;
     let wrong = format!("{}{}", &good[..good.len() - 4], "AAAA");
@@ -171,7 +171,7 @@ async fn a_bad_key_learns_nothing_and_resolves_nothing() {
             "{rest}: {response:?}"
         );
     }
-    assert!(asked.lock().expect("no panic").is_empty());
+    assert!(resolved.lock().expect("no panic").is_empty());
 }
 
 #[tokio::test]

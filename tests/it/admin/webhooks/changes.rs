@@ -84,12 +84,12 @@ async fn a_change_emits_one_event_with_the_changed_fields() {
         );
         assert_eq!(news[0]["actor"]["type"], "admin");
     }
-    let shown = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
+    let response = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
     assert!(
-        shown.at("/name").is_null() && shown.at("/headers").is_null(),
-        "{shown:?}"
+        response.at("/name").is_null() && response.at("/headers").is_null(),
+        "{response:?}"
     );
-    assert_eq!(shown.at("/retry_policy/max_retries"), &json!(5));
+    assert_eq!(response.at("/retry_policy/max_retries"), &json!(5));
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn changes_at_the_same_time_are_all_made() {
     for response in [a, b, c, d, e] {
         assert_eq!(response.status, 200, "{response:?}");
     }
-    let shown = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
+    let response = app.get_as_admin(&format!("{HOOKS}/{id}")).await;
     for member in [
         "name",
         "description",
@@ -269,7 +269,7 @@ async fn changes_at_the_same_time_are_all_made() {
         "headers",
         "scope_filter",
     ] {
-        assert!(!shown.body[member].is_null(), "{member}: {shown:?}");
+        assert!(!response.body[member].is_null(), "{member}: {response:?}");
     }
     assert_eq!(emitted(&app).len(), 6);
 }

@@ -39,7 +39,7 @@ async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
             .map(|text| text.parse().expect("an address"))
             .collect()
     };
-    let (way_out, asked) = egress(resolve);
+    let (way_out, resolved) = egress(resolve);
     let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
     let id = made(&app, hook("https://good.example/")).await;
     for url in [
@@ -100,13 +100,16 @@ async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
         }
     }
     // What is refused by its form is not resolved.
-    let asked = asked.lock().expect("no panic").clone();
+    let resolved = resolved.lock().expect("no panic").clone();
     assert!(
-        asked.iter().all(|host| host.ends_with(".example")),
-        "{asked:?}"
+        resolved.iter().all(|host| host.ends_with(".example")),
+        "{resolved:?}"
     );
     assert_eq!(
-        asked.iter().filter(|host| *host == "good.example").count(),
+        resolved
+            .iter()
+            .filter(|host| *host == "good.example")
+            .count(),
         1,
         "one webhook, one look-up"
     );
@@ -218,7 +221,7 @@ async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
 async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let lookups = AtomicUsize::new(0);
-    let (way_out, asked) = egress(move |_| {
+    let (way_out, resolved) = egress(move |_| {
         let first = lookups.fetch_add(1, Ordering::Relaxed) == 0;
         vec![IpAddr::V4(if first {
             Ipv4Addr::new(93, 184, 216, 34)
@@ -236,7 +239,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
         .await
         .expect("it is public the first time");
     assert!(format!("{target:?}").contains("93.184.216.34"));
-    assert_eq!(asked.lock().expect("no panic").len(), 1);
+    assert_eq!(resolved.lock().expect("no panic").len(), 1);
     let again = way_out.admit(&url, &policy).await;
     assert!(
         matches!(again, Err(Inadmissible::Violation(_))),
@@ -249,7 +252,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
 async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let lookups = AtomicUsize::new(0);
-    let (way_out, asked) = egress(move |_| {
+    let (way_out, resolved) = egress(move |_| {
         let first = lookups.fetch_add(1, Ordering::Relaxed) == 0;
         vec![IpAddr::V4(if first {
             Ipv4Addr::new(93, 184, 216, 34)
@@ -269,6 +272,6 @@ async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
         response.text("/error_message"),
         "Webhook URL rejected by current security policy"
     );
-    assert_eq!(asked.lock().expect("no panic").len(), 2);
+    assert_eq!(resolved.lock().expect("no panic").len(), 2);
     assert!(receiver.arrived().is_empty());
 }

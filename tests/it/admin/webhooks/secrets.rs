@@ -86,7 +86,7 @@ async fn a_secret_is_only_in_the_response_that_makes_it() {
     let created = create_under(&app, "k", &with_secrets()).await;
     assert_eq!(created.text("/signing_secret"), SECRET);
     let id = created.text("/subscription/subscription_id").to_owned();
-    let mut shown = vec![created.at("/subscription").to_string()];
+    let mut texts = vec![created.at("/subscription").to_string()];
     for response in [
         app.get_as_admin(&format!("{HOOKS}/{id}")).await,
         app.get_as_admin(HOOKS).await,
@@ -102,12 +102,12 @@ async fn a_secret_is_only_in_the_response_that_makes_it() {
         patch(&app, &id, json!({"signing_secret": "xylophone"})).await,
         app.get_as_admin(&format!("{HOOKS}/{id}")).await,
     ] {
-        shown.push(format!("{response:?}"));
+        texts.push(format!("{response:?}"));
     }
-    shown.push(all_of_redis(&app));
+    texts.push(all_of_redis(&app));
     let fixture = app.admin_fixture();
-    shown.push(format!("{:?}", fixture.events("umbra")));
-    for text in shown {
+    texts.push(format!("{:?}", fixture.events("umbra")));
+    for text in texts {
         assert!(!text.contains("xylophone"), "{text}");
     }
     let get = app.get_as_admin(&format!("{HOOKS}/{id}")).await;

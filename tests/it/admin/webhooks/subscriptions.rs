@@ -53,7 +53,7 @@ async fn a_subscription_is_created_read_and_listed_on_both_planes() {
         "metadata": {"a": null},
     });
     let own = app.by_key(&key, Method::POST, OWN, &body).await.expect(201);
-    let shown = own.at("/subscription").clone();
+    let subscription = own.at("/subscription").clone();
     let id = own.text("/subscription/subscription_id").to_owned();
     assert!(own.text("/signing_secret").starts_with("whsec_") && id.starts_with("whsub_"));
     assert_eq!(own.text("/signing_secret").len(), 6 + 43);
@@ -70,15 +70,17 @@ async fn a_subscription_is_created_read_and_listed_on_both_planes() {
             json!({"max_retries": 2, "initial_delay_ms": 1000, "backoff_multiplier": 2.0, "max_delay_ms": 60000}),
         ),
     ] {
-        assert_eq!(shown[member], expected, "{member}");
+        assert_eq!(subscription[member], expected, "{member}");
     }
-    assert!(shown.get("signing_secret").is_none() && shown.get("updated_at").is_none());
+    assert!(
+        subscription.get("signing_secret").is_none() && subscription.get("updated_at").is_none()
+    );
     for response in [
         app.get_as_admin(&format!("{HOOKS}/{id}")).await,
         app.get_as_admin(&format!("{OWN}/{id}")).await,
         app.get_with(&key, &format!("{OWN}/{id}")).await,
     ] {
-        assert_eq!((response.status, &response.body), (200, &shown));
+        assert_eq!((response.status, &response.body), (200, &subscription));
     }
     for response in [
         app.get_as_admin(HOOKS).await,
@@ -91,7 +93,7 @@ async fn a_subscription_is_created_read_and_listed_on_both_planes() {
     ] {
         assert_eq!(
             response.body,
-            json!({"subscriptions": [shown], "has_more": false}),
+            json!({"subscriptions": [subscription], "has_more": false}),
             "{response:?}"
         );
     }

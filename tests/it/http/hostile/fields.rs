@@ -245,7 +245,7 @@ async fn an_unknown_member_at_any_closed_level_is_refused_by_its_path() {
             "/actual",
             "/metrics",
         ] {
-            for (name, shown) in [
+            for (name, escaped) in [
                 ("surprise", "surprise"),
                 ("Amount", "Amount"),
                 ("idempotency_key ", "idempotency_key "),
@@ -260,7 +260,7 @@ async fn an_unknown_member_at_any_closed_level_is_refused_by_its_path() {
                 for value in [json!(1), Value::Null, json!({"deep": []})] {
                     object[name] = value;
                 }
-                let path = format!("{level}/{shown}")[1..].replace('/', ".");
+                let path = format!("{level}/{escaped}")[1..].replace('/', ".");
                 let what = format!("{}: {path}", operation.name);
                 let request = target.request(operation).body(body.to_string());
                 let named = format!("unknown member `{path}`");

@@ -205,11 +205,11 @@ async fn what_is_no_http_gets_at_most_a_refusal() {
         format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "y".repeat(100_000)).as_bytes(),
         &target.message(&format!("{} / HTTP/1.1", "M".repeat(100_000)), ""),
     ] {
-        let shown = String::from_utf8_lossy(&garbage[..garbage.len().min(60)]).into_owned();
+        let opening = String::from_utf8_lossy(&garbage[..garbage.len().min(60)]).into_owned();
         for raw in exchange(target.app.address, garbage).await {
-            assert!((400..=431).contains(&raw.status), "{shown}: {raw:?}");
+            assert!((400..=431).contains(&raw.status), "{opening}: {raw:?}");
         }
-        target.unchanged(&shown).await;
+        target.unchanged(&opening).await;
     }
     target.accepts_what_is_good().await;
 }

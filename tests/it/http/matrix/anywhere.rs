@@ -3,7 +3,7 @@
 use super::*;
 
 /// A request under a good key, with more in its query or its body.
-async fn asked_with(
+async fn request_with(
     app: &TestApp,
     operation: &Operation,
     row: &Row,
@@ -27,7 +27,7 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
     let mut with_body = 0;
     for (operation, row) in &described() {
-        let response = asked_with(&app, operation, row, "surprise=1&surprise=", None).await;
+        let response = request_with(&app, operation, row, "surprise=1&surprise=", None).await;
         let code = response.at("/error").as_str().unwrap_or_default();
         assert_eq!(
             (response.status, code),
@@ -38,7 +38,7 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
         if operation.declaration.request.is_none() {
             continue;
         }
-        let response = asked_with(&app, operation, row, "", Some("surprise")).await;
+        let response = request_with(&app, operation, row, "", Some("surprise")).await;
         assert_eq!(
             response.error(),
             (400, "INVALID_REQUEST"),
@@ -73,7 +73,7 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
             }
             let nobody = send(&app, operation.method.clone(), &path, None, None).await;
             assert_eq!(nobody.status, 401, "{}", operation.name);
-            let good = asked_with(&app, operation, row, "", None).await;
+            let good = request_with(&app, operation, row, "", None).await;
             assert_eq!(good.status, row.good.0, "{}: {good:?}", operation.name);
         }
         for (path, (known, runtime)) in &methods {

@@ -102,7 +102,7 @@ fn key() -> String {
 }
 
 /// A create, decision or event.
-fn asked(victim: &Victim, member: &str) -> Sent {
+fn request(victim: &Victim, member: &str) -> Sent {
     body(json!({
         "idempotency_key": key(), "subject": {"tenant": victim.name}, "action": {"kind": "llm", "name": "m"}, member: tokens(1),
     }))
@@ -143,16 +143,16 @@ const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, OK);
 pub fn row(operation: OperationId) -> Row {
     use OperationId as O;
     match operation {
-        O::Decide => both(OK, READ, |v, _| asked(v, "estimate")),
+        O::Decide => both(OK, READ, |v, _| request(v, "estimate")),
         O::CreateReservation => both(
             OK,
             tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN),
-            |v, _| asked(v, "estimate"),
+            |v, _| request(v, "estimate"),
         ),
         O::CreateEvent => both(
             MADE,
             tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN),
-            |v, _| asked(v, "actual"),
+            |v, _| request(v, "actual"),
         ),
         O::ListReservations => both(OK, LIST, |v, _| query(format!("tenant={}", v.name))),
         O::GetReservation => both(OK, READ, nothing),

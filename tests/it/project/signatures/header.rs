@@ -78,7 +78,7 @@ fn key_rows(signature: &Signature) -> Vec<[String; 5]> {
     };
     let mut rows = Vec::new();
     for (position, key) in positions(signature) {
-        let pattern = shown(key.key, key.parts);
+        let pattern = pattern_of(key.key, key.parts);
         let pattern = match key.when {
             Some(when) => format!("{pattern}  (if {when})"),
             None => pattern,
@@ -98,7 +98,7 @@ fn key_rows(signature: &Signature) -> Vec<[String; 5]> {
             true => format!("KEYS[{start} or {}..]", start + 1),
             false => format!("KEYS[{start}..]"),
         };
-        let patterns: Vec<_> = list.keys.iter().map(|key| shown(key, &[])).collect();
+        let patterns: Vec<_> = list.keys.iter().map(|key| pattern_of(key, &[])).collect();
         let (local, kind) = (list.local.to_owned(), list.keys[0].kind.to_owned());
         rows.push([
             index,
@@ -109,7 +109,7 @@ fn key_rows(signature: &Signature) -> Vec<[String; 5]> {
         ]);
     }
     for (how, key) in signature.builds {
-        let pattern = shown(key, &[]);
+        let pattern = pattern_of(key, &[]);
         rows.push([
             "built".to_owned(),
             access(*how),
@@ -134,7 +134,7 @@ fn arg_rows(signature: &Signature) -> Vec<[String; 5]> {
                 } else {
                     "key"
                 };
-                format!("{kind} {}", shown(key, parts))
+                format!("{kind} {}", pattern_of(key, parts))
             }
             Form::One(what) => what.to_owned(),
             Form::Optional(what) => format!("{what} or ''"),
@@ -260,7 +260,7 @@ fn unpacked(text: &mut String, list: &str, names: &[String], more: bool) {
 }
 
 /// What a key is called in a header: that it is of the partition goes without saying.
-fn shown(key: &Key, parts: &[&str]) -> String {
+fn pattern_of(key: &Key, parts: &[&str]) -> String {
     let place = match key.place {
         "{<p>}:" => "",
         place => place,

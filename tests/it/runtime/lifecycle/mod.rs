@@ -49,40 +49,40 @@ async fn reserve_and_finish(tenant: &ThreeScopes, other: &ThreeScopes) {
     let untouched = [[1_000, 0, 0, 0], [800, 0, 0, 0], [500, 0, 0, 0]];
 
     // Questions change nothing.
-    let mut dry = tenant.asked("dry", "estimate", 300);
+    let mut dry = tenant.request("dry", "estimate", 300);
     dry["dry_run"] = json!(true);
     let allowed = tenant.post_twice("/v1/reservations", &dry, 200).await;
     assert_eq!(allowed.text("decision"), "ALLOW");
     assert_eq!(allowed.body.get("reservation_id"), None);
-    let mut too_much = tenant.asked("dry too much", "estimate", 501);
+    let mut too_much = tenant.request("dry too much", "estimate", 501);
     too_much["dry_run"] = json!(true);
     let denied = tenant.post_twice("/v1/reservations", &too_much, 200).await;
     assert_eq!(denied.text("reason_code"), "BUDGET_EXCEEDED");
-    let question = tenant.asked("d1", "estimate", 500);
+    let question = tenant.request("d1", "estimate", 500);
     let decided = tenant.post_twice("/v1/decide", &question, 200).await;
     assert_eq!(decided.text("decision"), "ALLOW");
-    let question = tenant.asked("d2", "estimate", 501);
+    let question = tenant.request("d2", "estimate", 501);
     let decided = tenant.post_twice("/v1/decide", &question, 200).await;
     assert_eq!(decided.text("decision"), "DENY");
     assert_eq!(tenant.figures().await, untouched);
 
     // A hold stands on every scope.
-    let create = tenant.asked("r1", "estimate", 300);
+    let create = tenant.request("r1", "estimate", 300);
     let reserved = tenant.post_twice("/v1/reservations", &create, 200).await;
     let id = reserved.text("reservation_id").to_owned();
     assert_eq!(reserved.body["affected_scopes"], json!(tenant.scopes()));
     assert_eq!(reserved.body["balances"].as_array().map(Vec::len), Some(3));
     let held = [[700, 300, 0, 0], [500, 300, 0, 0], [200, 300, 0, 0]];
     assert_eq!(tenant.figures().await, held);
-    let changed = tenant.asked("r1", "estimate", 301);
+    let changed = tenant.request("r1", "estimate", 301);
     tenant
         .refused("/v1/reservations", &changed, 409, "IDEMPOTENCY_MISMATCH")
         .await;
-    let second = tenant.asked("r2", "estimate", 201);
+    let second = tenant.request("r2", "estimate", 201);
     tenant
         .refused("/v1/reservations", &second, 409, "BUDGET_EXCEEDED")
         .await;
-    let second = tenant.asked("r2", "estimate", 100);
+    let second = tenant.request("r2", "estimate", 100);
     let second = tenant.post("/v1/reservations", &second, 200).await;
     let second = second.text("reservation_id").to_owned();
 
@@ -126,7 +126,7 @@ async fn reserve_and_finish(tenant: &ThreeScopes, other: &ThreeScopes) {
     );
 
     // An event charges without a hold.
-    let event = tenant.asked("c", "actual", 40);
+    let event = tenant.request("c", "actual", 40);
     let applied = tenant.post_twice("/v1/events", &event, 201).await;
     assert_eq!(applied.text("status"), "APPLIED");
     let spent = [[760, 0, 240, 0], [560, 0, 240, 0], [260, 0, 240, 0]];
@@ -206,7 +206,7 @@ async fn lists(tenant: &ThreeScopes) {
 /// An expired hold blocks no other request, although no sweeper runs.
 async fn dead_holds(tenant: &ThreeScopes) {
     tenant.ledgers([[1_000, 0], [800, 0], [500, 0]]).await;
-    let mut dying = tenant.asked("dead", "estimate", 450);
+    let mut dying = tenant.request("dead", "estimate", 450);
     dying["ttl_ms"] = json!(1_000);
     dying["grace_period_ms"] = json!(0);
     let reserved = tenant.post("/v1/reservations", &dying, 200).await;
@@ -222,7 +222,7 @@ async fn dead_holds(tenant: &ThreeScopes) {
         .refused(&on(id, "commit"), &commit, 410, "RESERVATION_EXPIRED")
         .await;
     tenant
-        .post_twice("/v1/events", &tenant.asked("late", "actual", 100), 201)
+        .post_twice("/v1/events", &tenant.request("late", "actual", 100), 201)
         .await;
     tenant.reserve("next", 400).await;
     let figures = [[500, 400, 100, 0], [300, 400, 100, 0], [0, 400, 100, 0]];

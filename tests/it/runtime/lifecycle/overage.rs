@@ -81,7 +81,7 @@ pub async fn check(tenant: &ThreeScopes, case: &Case) {
         });
         tenant.post("/v1/events", &event, 201).await;
     }
-    let mut create = tenant.asked("r", "estimate", 300);
+    let mut create = tenant.request("r", "estimate", 300);
     create["overage_policy"] = json!(case.policy);
     let reserved = tenant.post_twice("/v1/reservations", &create, 200).await;
     let commit_path = on(reserved.text("reservation_id"), "commit");
@@ -108,7 +108,7 @@ pub async fn check(tenant: &ThreeScopes, case: &Case) {
         case.policy,
         case.limits
     );
-    let next = tenant.asked("next", "estimate", 41);
+    let next = tenant.request("next", "estimate", 41);
     tenant
         .refused("/v1/reservations", &next, 409, case.then)
         .await;

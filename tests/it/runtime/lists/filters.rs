@@ -221,7 +221,7 @@ async fn a_window_that_ends_before_it_begins_is_refused_naming_both_bounds() {
 #[tokio::test]
 async fn optional_members_are_returned_on_request_and_committed_always() {
     let list = Fixture::new().await;
-    for (include, shown) in [
+    for (include, included) in [
         ("", &[][..]),
         ("include=metadata,%20,bogus,", &["metadata"]),
         ("include=%20committed_metadata%20", &["committed_metadata"]),
@@ -240,7 +240,7 @@ async fn optional_members_are_returned_on_request_and_committed_always() {
                 .collect();
             match key {
                 Some("committed") => {
-                    assert_eq!(found, shown, "{include}");
+                    assert_eq!(found, included, "{include}");
                     assert_eq!(row["committed"]["amount"], 25);
                 }
                 Some("last") => assert!(found.iter().all(|m| *m == "metadata")),

@@ -100,8 +100,8 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         .await;
     follow(&store).await;
     for filter in filters() {
-        let asked = query(EventSort::Scope, filter.clone());
-        let refused = refusal(events.list(&admin_key(), &asked).await);
+        let wanted = query(EventSort::Scope, filter.clone());
+        let refused = refusal(events.list(&admin_key(), &wanted).await);
         assert!(
             matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 30),
             "{refused:?}"
@@ -126,8 +126,8 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
             ..none
         },
     ] {
-        let asked = query(EventSort::TenantId, filter);
-        let refused = refusal(events.list(&admin_key(), &asked).await);
+        let wanted = query(EventSort::TenantId, filter);
+        let refused = refusal(events.list(&admin_key(), &wanted).await);
         assert!(
             matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 60),
             "{refused:?}"

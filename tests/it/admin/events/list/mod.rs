@@ -187,7 +187,7 @@ async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
     for filters in battery(&[&fixture.model().await[..], &model].concat()) {
         let filters: Vec<_> = filters.iter().map(|(n, v)| (*n, v.as_str())).collect();
         // What it may not ask for is refused, and what this list does not have is ignored.
-        let asked = |name: &str| {
+        let filter_of = |name: &str| {
             filters
                 .iter()
                 .find(|(known, _)| *known == name)
@@ -199,7 +199,7 @@ async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
                     .contains(&value.split('.').next().unwrap_or(value))
             })
         };
-        if foreign(asked("category")) || foreign(asked("event_type")) {
+        if foreign(filter_of("category")) || foreign(filter_of("event_type")) {
             let refused = fixture.own(&query_of(&filters)).await;
             assert_eq!(refused.error(), (400, "INVALID_REQUEST"), "{filters:?}");
             continue;
