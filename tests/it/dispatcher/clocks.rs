@@ -159,14 +159,14 @@ async fn the_wait_is_computed_by_the_clock_that_decides() {
     let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let open = json!({"blocked_cidr_ranges": [], "allow_http": true});
-    let answer = as_admin(
+    let response = as_admin(
         &fast,
         Method::PUT,
         "/v1/admin/config/webhook-security",
         &open,
     )
     .await;
-    assert_eq!(answer.status(), 200);
+    assert_eq!(response.status(), 200);
     let hook = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
     let made: Value = as_admin(&fast, Method::POST, "/v1/admin/webhooks", &hook)
         .await

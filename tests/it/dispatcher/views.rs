@@ -60,8 +60,8 @@ async fn rows_and_cursor_go_together_and_a_cursor_that_has_moved_stops_both() {
         rows,
     };
     let index = async |parts: &[Followed]| {
-        let answer = store.index_followed(View::Events, parts, KEEP).await;
-        answer.expect("an answer")
+        let result = store.index_followed(View::Events, parts, KEEP).await;
+        result.expect("an answer")
     };
     assert_eq!(
         store
@@ -154,8 +154,8 @@ async fn a_view_reaches_as_far_as_its_last_partition_and_never_goes_back() {
     let mut most = all(1_700_000_000_500);
     let last = most.pop().expect("partitions").0;
     let set = async |reached: &[(Partition, i64)]| {
-        let answer = store.set_watermarks(View::Events, reached).await;
-        answer.expect("a time")
+        let result = store.set_watermarks(View::Events, reached).await;
+        result.expect("a time")
     };
     assert_eq!(set(&most).await, 0);
     assert_eq!(store.watermark(View::Events).await.expect("a time"), 0);

@@ -56,11 +56,11 @@ pub async fn exchange(address: SocketAddr, request: &[u8]) -> Vec<Raw> {
 }
 
 /// The only response to bytes after which the server closes.
-pub async fn answer(address: SocketAddr, request: &[u8]) -> Raw {
-    let mut answers = exchange(address, request).await;
-    let answer = answers.pop().expect("an answer");
-    assert!(answers.is_empty(), "{answers:?} before {answer:?}");
-    answer
+pub async fn response_to(address: SocketAddr, request: &[u8]) -> Raw {
+    let mut responses = exchange(address, request).await;
+    let response = responses.pop().expect("an answer");
+    assert!(responses.is_empty(), "{responses:?} before {response:?}");
+    response
 }
 
 fn responses(mut text: &str) -> Vec<Raw> {

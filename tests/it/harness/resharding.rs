@@ -41,8 +41,8 @@ impl<'a> Resharding<'a> {
     pub fn migrate(&self, key: &str) {
         let port = self.target.port.to_string();
         let moved = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
-        let answer: String = self.source.run(&moved);
-        assert!(answer == "OK" || answer == "NOKEY", "{answer}");
+        let reply: String = self.source.run(&moved);
+        assert!(reply == "OK" || reply == "NOKEY", "{reply}");
     }
 
     /// Moves what is left and gives the slot to its new master.

@@ -16,10 +16,10 @@ use super::response::Response;
 const REDIS_TIMEOUT: Duration = RedisOptions::DEFAULT_TIMEOUT;
 
 /// How long a replica may take to answer, whatever happens to Redis: that, and some slack for a busy machine.
-pub const ANSWER_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(1_500));
+pub const RESPONSE_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(1_500));
 
 /// The same where processes are killed and started under load, which makes any machine busy.
-const ANSWER_UNDER_LOAD_WITHIN: Duration = Duration::from_secs(10);
+const RESPONSE_UNDER_LOAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Settings of a service that no outage is meant to reach: a busy machine shall not look like one.
 pub const LONG_REDIS_TIMEOUT: &[&str] = &["--redis-timeout-ms", "20000"];
@@ -33,14 +33,14 @@ pub struct RetryingClient {
     http: reqwest::Client,
     replicas: Arc<[SocketAddr]>,
     key: Arc<str>,
-    answer_within: Duration,
+    response_within: Duration,
     repeated: Arc<AtomicUsize>,
 }
 
 impl RetryingClient {
     /// A client that is to be answered in time.
     pub fn new(replicas: &[SocketAddr], key: &str) -> Self {
-        Self::start(replicas, key, ANSWER_UNDER_LOAD_WITHIN)
+        Self::start(replicas, key, RESPONSE_UNDER_LOAD_WITHIN)
     }
 
     /// A client for services that were started with [`LONG_REDIS_TIMEOUT`].
@@ -48,13 +48,13 @@ impl RetryingClient {
         Self::start(replicas, key, RETRY_FOR)
     }
 
-    fn start(replicas: &[SocketAddr], key: &str, answer_within: Duration) -> Self {
-        let http = http::builder().timeout(answer_within).build();
+    fn start(replicas: &[SocketAddr], key: &str, response_within: Duration) -> Self {
+        let http = http::builder().timeout(response_within).build();
         Self {
             http: http.expect("a client"),
             replicas: replicas.into(),
             key: key.into(),
-            answer_within,
+            response_within,
             repeated: Arc::default(),
         }
     }
@@ -73,30 +73,30 @@ impl RetryingClient {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = async {
+        let exchange = async {
             let response = request.send().await?;
             Response::read(response).await
         };
-        match answer.await {
-            Ok(answer) => Some(answer),
+        match exchange.await {
+            Ok(response) => Some(response),
             Err(error) => {
                 assert!(
                     !error.is_timeout(),
                     "no answer within {:?}: {path} {error:?}",
-                    self.answer_within
+                    self.response_within
                 );
                 None
             }
         }
     }
 
-    /// Asks until there is a decision. An answer that is none must say that asking again helps.
+    /// Asks until there is a decision. A response that is none must say that asking again helps.
     pub async fn retry(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let begun = Instant::now();
         loop {
             match self.ask(method.clone(), path, body).await {
-                Some(answer) if answer.status < 500 => return answer,
-                Some(answer) => assert_eq!(answer.status, 503, "{path} {body:?}: {answer:?}"),
+                Some(response) if response.status < 500 => return response,
+                Some(response) => assert_eq!(response.status, 503, "{path} {body:?}: {response:?}"),
                 None => {}
             }
             self.repeated.fetch_add(1, Ordering::Relaxed);

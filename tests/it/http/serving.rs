@@ -242,7 +242,7 @@ async fn ctrl_c_ends_a_replica_without_delay() {
 }
 
 #[tokio::test]
-async fn old_clients_get_an_answer_without_chunks_and_a_closed_connection() {
+async fn old_clients_get_a_response_without_chunks_and_a_closed_connection() {
     let service = Service::start(store(&shared().url()), Duration::ZERO).await;
     let old = raw(
         service.api,

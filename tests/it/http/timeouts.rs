@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::harness::app::{TestApp, config, reserve_body};
-use crate::harness::raw::answer;
+use crate::harness::raw::response_to;
 use crate::harness::redis::shared;
 use crate::harness::store;
 use crate::harness::wire::Wire;
@@ -51,14 +51,14 @@ async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
     let app = TestApp::spawn_on(&shared().url(), &["--body-timeout-ms", "300"]).await;
     let begun = Instant::now();
     let stalled = half_a_create(&app, &app.keys[0]);
-    let raw = answer(app.address, stalled.as_bytes()).await;
+    let raw = response_to(app.address, stalled.as_bytes()).await;
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()));
     assert!(raw.body.contains("did not arrive within 300 ms"), "{raw:?}");
     assert_eq!(raw.header("connection"), Some("close"));
     // Nobody without a good key learns even that.
     let strange = half_a_create(&app, "sk_live_000aaaaaaaaaaaa");
-    let raw = answer(app.address, strange.as_bytes()).await;
+    let raw = response_to(app.address, strange.as_bytes()).await;
     assert_eq!(raw.error(), (401, "UNAUTHORIZED".to_owned()));
     // Drop by drop is no better.
     let mut stream = TcpStream::connect(app.address).await.expect("a connection");
@@ -131,7 +131,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_take_its_answer_is_left() {
+async fn a_client_that_does_not_take_its_response_is_left() {
     let limits = ConnectionLimits {
         response: SHORT,
         ..ConnectionLimits::default()

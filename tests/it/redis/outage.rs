@@ -15,7 +15,7 @@ use crate::harness::ledger_audit::LedgerAudit;
 use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, action, check_clients, seed_ledgers, tokens};
 use crate::harness::redis::RedisServer;
-use crate::harness::retrying_client::{ANSWER_WITHIN, LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RESPONSE_WITHIN, RetryingClient};
 use crate::harness::slow_proxy::SlowProxy;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::wire::Wire;
@@ -53,15 +53,15 @@ async fn all_unavailable(app: &TestApp, client: &RetryingClient, reservations: &
         let client = client.clone();
         running.spawn(async move {
             let begun = Instant::now();
-            let answer = client.ask(method, &path, body.as_ref()).await;
-            let answer = answer.expect("the connection stands");
+            let response = client.ask(method, &path, body.as_ref()).await;
+            let response = response.expect("the connection stands");
             assert_eq!(
-                (answer.status, answer.text("error")),
+                (response.status, response.text("error")),
                 (503, "INTERNAL_ERROR"),
                 "{path}"
             );
             assert!(
-                begun.elapsed() < ANSWER_WITHIN,
+                begun.elapsed() < RESPONSE_WITHIN,
                 "{path} took {:?}",
                 begun.elapsed()
             );
@@ -70,7 +70,7 @@ async fn all_unavailable(app: &TestApp, client: &RetryingClient, reservations: &
     let begun = Instant::now();
     assert_eq!(probe(app.address, "/ready").await, 503);
     assert!(
-        begun.elapsed() < ANSWER_WITHIN,
+        begun.elapsed() < RESPONSE_WITHIN,
         "/ready took {:?}",
         begun.elapsed()
     );
@@ -111,12 +111,12 @@ async fn all_recovered(app: &TestApp, client: &RetryingClient, reservations: &[S
     for (method, path, body) in requests(reservations) {
         let client = client.clone();
         running.spawn(async move {
-            let answer = client.ask(method.clone(), &path, body.as_ref()).await;
-            let answer = answer.expect("the connection stands");
-            assert!(answer.status < 300, "{path}: {answer:?}");
+            let response = client.ask(method.clone(), &path, body.as_ref()).await;
+            let response = response.expect("the connection stands");
+            assert!(response.status < 300, "{path}: {response:?}");
             if let Some(body) = &body {
                 let again = client.post(&path, body).await;
-                assert_eq!(again.lasting(), answer.lasting(), "{path}");
+                assert_eq!(again.lasting(), response.lasting(), "{path}");
             }
         });
     }
@@ -160,15 +160,15 @@ async fn refused_in_time(
     body: Option<&Value>,
 ) {
     let begun = Instant::now();
-    let answer = client.ask(method, path, body).await;
-    let answer = answer.expect("the connection stands");
+    let response = client.ask(method, path, body).await;
+    let response = response.expect("the connection stands");
     let took = begun.elapsed();
     assert_eq!(
-        (answer.status, answer.text("error")),
+        (response.status, response.text("error")),
         (503, "INTERNAL_ERROR"),
         "{path}"
     );
-    assert!(took < ANSWER_WITHIN, "{path} took {took:?}");
+    assert!(took < RESPONSE_WITHIN, "{path} took {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,7 +197,7 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
         client
             .ask(Method::GET, "/v1/reservations?limit=1", None)
             .await
-            .map(|answer| answer.status),
+            .map(|response| response.status),
         Some(200)
     );
 

@@ -69,8 +69,8 @@ impl MovingSlot {
     fn send(&self, method: Method, path: String, body: Option<Value>) -> JoinHandle<Response> {
         let client = self.client.clone();
         tokio::spawn(async move {
-            let answer = client.ask(method, &path, body.as_ref()).await;
-            answer.expect("the connection stands")
+            let response = client.ask(method, &path, body.as_ref()).await;
+            response.expect("the connection stands")
         })
     }
 
@@ -101,11 +101,11 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
         let committing = moving.send(Method::POST, path, Some(body));
         repeated_request(&committing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
-        let answer = committing.await.expect("no panic");
+        let response = committing.await.expect("no panic");
         assert_eq!(
-            (answer.status, answer.amount("charged")),
+            (response.status, response.amount("charged")),
             (200, Some(200)),
-            "{answer:?}"
+            "{response:?}"
         );
         let audit = LedgerAudit::run(&moving.app, 0).await;
         assert_eq!(audit.figure("tenant:acme", "spent"), 200);
@@ -122,11 +122,11 @@ async fn a_list_waits_for_records_that_are_on_their_way() {
         let listing = moving.send(Method::GET, "/v1/reservations".to_owned(), None);
         repeated_request(&listing, &moving.app, before).await;
         block_in_place(|| resharding.finish());
-        let answer = listing.await.expect("no panic");
+        let response = listing.await.expect("no panic");
         assert_eq!(
-            answer.body["reservations"].as_array().map(Vec::len),
+            response.body["reservations"].as_array().map(Vec::len),
             Some(2),
-            "{answer:?}"
+            "{response:?}"
         );
     }
 }
@@ -141,11 +141,11 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
         let asking = moving.send(Method::GET, "/v1/balances?tenant=acme".to_owned(), None);
         repeated_request(&asking, &moving.app, before).await;
         block_in_place(|| resharding.finish());
-        let answer = asking.await.expect("no panic");
+        let response = asking.await.expect("no panic");
         assert_eq!(
-            answer.body["balances"].as_array().map(Vec::len),
+            response.body["balances"].as_array().map(Vec::len),
             Some(1),
-            "{answer:?}"
+            "{response:?}"
         );
     }
 }
@@ -299,8 +299,8 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
         let committing = moving.send(Method::POST, path, Some(body));
         repeated_request(&committing, app, before).await;
         block_in_place(|| resharding.finish());
-        let answer = committing.await.expect("no panic");
-        assert_eq!(answer.amount("charged"), Some(60), "{answer:?}");
+        let response = committing.await.expect("no panic");
+        assert_eq!(response.amount("charged"), Some(60), "{response:?}");
         let field = format!("committed {policy} tenant:acme");
         let counted: i64 = app.run(&["HGET", &rates, &field]).await;
         assert_eq!(counted, 1);
@@ -329,8 +329,8 @@ async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() 
         let (http, key) = (http::client(), cold.keys[0].clone());
         let deciding = tokio::spawn(async move {
             let request = http.post(path).header("X-Service-API-Key", key);
-            let answer = request.json(&body).send().await.expect("an answer");
-            answer.json::<Value>().await.expect("JSON")
+            let response = request.json(&body).send().await.expect("an answer");
+            response.json::<Value>().await.expect("JSON")
         });
         repeated_request(&deciding, &cold, before).await;
         block_in_place(|| resharding.finish());

@@ -160,9 +160,10 @@ async fn of_fifty_parallel_commits_one_charges_and_the_others_repeat_it_or_come_
             let key = format!("c{}", number % keys);
             calls.spawn(async move { app.commit(&id, &key, 200).await });
         }
-        let answers = calls.join_all().await;
-        let (good, late): (Vec<_>, Vec<_>) =
-            answers.iter().partition(|response| response.status == 200);
+        let responses = calls.join_all().await;
+        let (good, late): (Vec<_>, Vec<_>) = responses
+            .iter()
+            .partition(|response| response.status == 200);
         assert_eq!(good.len(), repeated);
         let bodies: Vec<&Value> = good.iter().map(|response| &response.body).collect();
         assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]));

@@ -92,7 +92,7 @@ async fn a_dry_run_and_a_live_reserve_share_their_idempotency_keys() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_dry_run_is_repeated_as_it_was() {
+async fn the_response_to_a_dry_run_is_repeated_as_it_was() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let allowed = app.dry_run("k1", ROOT, 1_000).await;

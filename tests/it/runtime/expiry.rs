@@ -214,7 +214,7 @@ async fn a_request_that_lacks_funds_gets_the_money_of_expired_holds() {
 }
 
 #[tokio::test]
-async fn where_dead_holds_are_not_enough_the_answer_is_the_usual_one() {
+async fn where_dead_holds_are_not_enough_the_response_is_the_usual_one() {
     let (app, _) = held(GRACE_MS + 1).await;
     let denied = app
         .reserve("k1", 1_001)

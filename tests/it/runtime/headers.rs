@@ -85,7 +85,7 @@ async fn all_statuses(app: &TestApp) -> Vec<(u16, Response)> {
 }
 
 #[tokio::test]
-async fn every_answer_carries_both_ids_and_names_the_tenant_once_the_key_is_good() {
+async fn every_response_carries_both_ids_and_names_the_tenant_once_the_key_is_good() {
     for app in TestApp::spawn_both().await {
         for (status, response) in all_statuses(&app).await {
             assert_eq!(response.status, status, "{response:?}");
@@ -110,7 +110,7 @@ async fn every_answer_carries_both_ids_and_names_the_tenant_once_the_key_is_good
 }
 
 #[tokio::test]
-async fn without_redis_the_answer_is_503_with_both_ids_and_names_no_tenant() {
+async fn without_redis_the_response_is_503_with_both_ids_and_names_no_tenant() {
     let mut redis = RedisServer::start();
     let settings = ["--redis-timeout-ms", "300"];
     let app = TestApp::spawn_on(&redis.url(), &settings).await;

@@ -205,10 +205,10 @@ async fn of_fifty_parallel_creates_one_holds_and_all_return_it() {
         let app = app.clone();
         calls.spawn(async move { app.reserve("k", 100).await });
     }
-    let answers = calls.join_all().await;
-    let first = without_ttl(&answers[0]);
+    let responses = calls.join_all().await;
+    let first = without_ttl(&responses[0]);
     assert!(
-        answers
+        responses
             .iter()
             .all(|response| response.status == 200 && without_ttl(response) == first)
     );
@@ -221,9 +221,9 @@ async fn of_two_requests_at_once_under_one_key_one_is_carried_out() {
     for round in 0..20 {
         let key = format!("k{round}");
         let (one, two) = tokio::join!(app.reserve(&key, 1), app.reserve(&key, 2));
-        let mut answers = [one.error(), two.error()];
-        answers.sort_unstable();
-        assert_eq!(answers, [(200, "none"), (409, "IDEMPOTENCY_MISMATCH")]);
+        let mut responses = [one.error(), two.error()];
+        responses.sort_unstable();
+        assert_eq!(responses, [(200, "none"), (409, "IDEMPOTENCY_MISMATCH")]);
     }
     let listed = app.get("/v1/reservations?limit=200").await;
     assert_eq!(
@@ -309,7 +309,7 @@ async fn existence_and_ownership_are_checked_before_the_idempotency_key() {
 
 /// What is lost of a record, and the request that it answered.
 #[tokio::test]
-async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_again() {
+async fn a_response_that_is_lost_is_an_error_and_the_request_is_not_carried_out_again() {
     let app = funded().await;
     let id = app.held(ROOT, 300, json!({})).await;
     app.extend(&id, "e", 10).await;
@@ -323,12 +323,12 @@ async fn an_answer_that_is_lost_is_an_error_and_the_request_is_not_carried_out_a
         app.run::<()>(&["HDEL", &record, field]).await;
     }
     let before = app.everything().await;
-    let answers = [
+    let responses = [
         app.create(ROOT, ROOT, 300, json!({})).await,
         app.extend(&id, "e", 10).await,
         app.commit(&id, "c", 200).await,
     ];
-    for response in answers {
+    for response in responses {
         assert_eq!(response.error(), (500, "INTERNAL_ERROR"));
     }
     assert!(app.everything().await == before);

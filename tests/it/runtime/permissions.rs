@@ -66,8 +66,8 @@ async fn each_permission_opens_its_operations_and_no_other() {
         ];
         app.set_key(&[("permissions", &format!(" {permissions} "))])
             .await;
-        let answers = each_operation(&app, round, [&ids[0], &ids[1]]).await;
-        for (name, response) in NAMES.into_iter().zip(answers) {
+        let responses = each_operation(&app, round, [&ids[0], &ids[1]]).await;
+        for (name, response) in NAMES.into_iter().zip(responses) {
             assert_eq!(
                 is_open(&response),
                 open.contains(&name),
@@ -117,13 +117,13 @@ async fn without_the_permission_nothing_is_revealed_about_a_reservation() {
         foreign.text("/reservation_id"),
         &own,
     ] {
-        let answers = [
+        let responses = [
             app.commit(id, "x", 1).await,
             app.release(id, "x").await,
             app.extend(id, "x", 1).await,
             app.found(id).await,
         ];
-        for response in answers {
+        for response in responses {
             assert_eq!(response.error(), forbidden, "{id}");
             assert!(
                 response.text("/message").contains("permission"),
@@ -190,7 +190,7 @@ async fn a_key_restricted_to_scopes_acts_within_them_only() {
             let id = app.held(scope, 10, json!({})).await;
             app.set_key(&[("scope_filter", filter)]).await;
             let (before, key) = (app.everything().await, format!("k {scope}"));
-            let answers = [
+            let responses = [
                 app.extend(&id, "x", 1).await,
                 app.found(&id).await,
                 app.commit(&id, "x", 1).await,
@@ -199,7 +199,7 @@ async fn a_key_restricted_to_scopes_acts_within_them_only() {
                 app.post_event(&key, scope, 1, json!({})).await,
                 app.release(&id, "x").await,
             ];
-            for (number, response) in answers.iter().enumerate() {
+            for (number, response) in responses.iter().enumerate() {
                 let expected = match (is_open, number) {
                     (false, _) => (403, "FORBIDDEN"),
                     (true, 5) => (201, "none"),

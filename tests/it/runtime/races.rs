@@ -46,21 +46,24 @@ impl Replicas {
         for (index, (path, body)) in requests.into_iter().enumerate() {
             let client = self.client.clone();
             running.spawn(async move {
-                let answer = client.ask(Method::POST, &path, Some(&body)).await;
-                (index, answer.expect("no connection fails"))
+                let response = client.ask(Method::POST, &path, Some(&body)).await;
+                (index, response.expect("no connection fails"))
             });
         }
-        let mut answers = running.join_all().await;
-        answers.sort_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        let mut responses = running.join_all().await;
+        responses.sort_by_key(|(index, _)| *index);
+        responses
+            .into_iter()
+            .map(|(_, response)| response)
+            .collect()
     }
 
     async fn reserve(&self, key: &str, amount: i64, ttl_ms: i64) -> String {
         let mut body = reserve_body(key, amount);
         body["ttl_ms"] = json!(ttl_ms);
         body["grace_period_ms"] = json!(0);
-        let answer = self.client.post("/v1/reservations", &body).await;
-        answer.text("reservation_id").to_owned()
+        let response = self.client.post("/v1/reservations", &body).await;
+        response.text("reservation_id").to_owned()
     }
 
     async fn audit(&self) -> LedgerAudit {
@@ -82,17 +85,20 @@ fn create(key: &str, amount: i64) -> (String, Value) {
     ("/v1/reservations".to_owned(), reserve_body(key, amount))
 }
 
-fn granted(answers: &[Response]) -> usize {
-    answers.iter().filter(|answer| answer.status < 300).count()
+fn granted(responses: &[Response]) -> usize {
+    responses
+        .iter()
+        .filter(|response| response.status < 300)
+        .count()
 }
 
 /// All others were refused for this reason.
-fn refused_with(answers: &[Response], status: u16, code: &str) {
-    for answer in answers.iter().filter(|answer| answer.status >= 300) {
+fn refused_with(responses: &[Response], status: u16, code: &str) {
+    for response in responses.iter().filter(|response| response.status >= 300) {
         assert_eq!(
-            (answer.status, answer.text("error")),
+            (response.status, response.text("error")),
             (status, code),
-            "{answer:?}"
+            "{response:?}"
         );
     }
 }
@@ -100,11 +106,11 @@ fn refused_with(answers: &[Response], status: u16, code: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_is_never_oversubscribed() {
     let replicas = Replicas::with_budget(1_000).await;
-    let answers = replicas
+    let responses = replicas
         .run((0..150).map(|n| create(&format!("k{n}"), 13)))
         .await;
-    assert_eq!(granted(&answers), 76, "76 × 13 = 988");
-    refused_with(&answers, 409, "BUDGET_EXCEEDED");
+    assert_eq!(granted(&responses), 76, "76 × 13 = 988");
+    refused_with(&responses, 409, "BUDGET_EXCEEDED");
     let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "remaining"), 12);
     assert_eq!(audit.reservations.len(), 76);
@@ -145,20 +151,20 @@ async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_identical_creates_are_one_reservation() {
     let replicas = Replicas::with_budget(1_000).await;
-    let answers = replicas.run((0..50).map(|_| create("same", 30))).await;
-    assert_eq!(granted(&answers), 50);
-    for answer in &answers {
-        assert_eq!(answer.lasting(), answers[0].lasting());
+    let responses = replicas.run((0..50).map(|_| create("same", 30))).await;
+    assert_eq!(granted(&responses), 50);
+    for response in &responses {
+        assert_eq!(response.lasting(), responses[0].lasting());
     }
     let audit = replicas.audit().await;
     assert_eq!(audit.reservations.len(), 1);
     assert_eq!(audit.figure(ROOT, "reserved"), 30);
     // The same key for two payloads: one is served, as often as it comes, the other refused.
-    let answers = replicas
+    let responses = replicas
         .run((0..50).map(|n| create("differs", 1 + n % 2)))
         .await;
-    assert_eq!(granted(&answers), 25, "{answers:?}");
-    refused_with(&answers, 409, "IDEMPOTENCY_MISMATCH");
+    assert_eq!(granted(&responses), 25, "{responses:?}");
+    refused_with(&responses, 409, "IDEMPOTENCY_MISMATCH");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,11 +173,11 @@ async fn fifty_events_with_one_key_charge_once() {
     let body = json!({
         "idempotency_key": "e", "subject": {"tenant": "acme"}, "action": action(), "actual": tokens(7),
     });
-    let answers = replicas
+    let responses = replicas
         .run((0..50).map(|_| ("/v1/events".to_owned(), body.clone())))
         .await;
-    for answer in &answers {
-        assert_eq!((answer.status, &answer.body), (201, &answers[0].body));
+    for response in &responses {
+        assert_eq!((response.status, &response.body), (201, &responses[0].body));
     }
     assert_eq!(replicas.audit().await.figure(ROOT, "spent"), 7);
 }
@@ -180,16 +186,16 @@ async fn fifty_events_with_one_key_charge_once() {
 async fn fifty_commits_charge_once() {
     let replicas = Replicas::with_budget(1_000).await;
     let id = replicas.reserve("one key", 50, 60_000).await;
-    let answers = replicas.run((0..50).map(|_| commit(&id, "c", 40))).await;
-    for answer in &answers {
-        assert_eq!((answer.status, &answer.body), (200, &answers[0].body));
+    let responses = replicas.run((0..50).map(|_| commit(&id, "c", 40))).await;
+    for response in &responses {
+        assert_eq!((response.status, &response.body), (200, &responses[0].body));
     }
     let id = replicas.reserve("fifty keys", 50, 60_000).await;
-    let answers = replicas
+    let responses = replicas
         .run((0..50).map(|n| commit(&id, &format!("c{n}"), 40)))
         .await;
-    assert_eq!(granted(&answers), 1);
-    refused_with(&answers, 409, "RESERVATION_FINALIZED");
+    assert_eq!(granted(&responses), 1);
+    refused_with(&responses, 409, "RESERVATION_FINALIZED");
     let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "spent"), 80);
     assert_eq!(audit.figure(ROOT, "remaining"), 920);
@@ -204,18 +210,18 @@ async fn a_reservation_is_committed_or_released_but_never_both() {
         // Either may be first in line.
         let mut rivals = vec![commit(&id, "end", 5), release(&id, "end")];
         rivals.rotate_left(round % 2);
-        let answers = replicas
+        let responses = replicas
             .run([rivals.clone(), rivals.clone(), rivals].concat())
             .await;
-        let winners = answers.iter().filter(|answer| answer.status == 200);
+        let winners = responses.iter().filter(|response| response.status == 200);
         let won: BTreeSet<_> = winners.map(|winner| winner.text("status")).collect();
-        assert_eq!(won.len(), 1, "{answers:?}");
+        assert_eq!(won.len(), 1, "{responses:?}");
         assert_eq!(
-            granted(&answers),
+            granted(&responses),
             3,
-            "the winner's repetitions: {answers:?}"
+            "the winner's repetitions: {responses:?}"
         );
-        refused_with(&answers, 409, "RESERVATION_FINALIZED");
+        refused_with(&responses, 409, "RESERVATION_FINALIZED");
         committed += i64::from(won.contains("COMMITTED"));
     }
     let audit = replicas.audit().await;
@@ -229,16 +235,16 @@ async fn no_more_extensions_are_granted_than_allowed() {
     let id = replicas.reserve("r", 20, 60_000).await;
     let path = format!("/v1/reservations/{id}/extend");
     let body = |n| json!({"idempotency_key": format!("x{n}"), "extend_by_ms": 1_000});
-    let answers = replicas.run((0..50).map(|n| (path.clone(), body(n)))).await;
-    assert_eq!(granted(&answers), 10);
-    refused_with(&answers, 409, "MAX_EXTENSIONS_EXCEEDED");
-    let latest = answers
+    let responses = replicas.run((0..50).map(|n| (path.clone(), body(n)))).await;
+    assert_eq!(granted(&responses), 10);
+    refused_with(&responses, 409, "MAX_EXTENSIONS_EXCEEDED");
+    let latest = responses
         .iter()
-        .filter_map(|answer| answer.body["expires_at_ms"].as_i64())
+        .filter_map(|response| response.body["expires_at_ms"].as_i64())
         .max();
-    let earliest = answers
+    let earliest = responses
         .iter()
-        .filter_map(|answer| answer.body["expires_at_ms"].as_i64())
+        .filter_map(|response| response.body["expires_at_ms"].as_i64())
         .min();
     assert_eq!(
         latest.zip(earliest).map(|(l, e)| l - e),
@@ -259,7 +265,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
     let reserved = replicas.run(creates).await;
     let ids = reserved
         .iter()
-        .map(|answer| answer.text("reservation_id").to_owned());
+        .map(|response| response.text("reservation_id").to_owned());
     let fixture = &replicas.replicas[0];
     let due_ms = now_ms(&fixture.store).await + 2_000;
     let mut rivals = JoinSet::new();
@@ -279,12 +285,12 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
             let committing = client.post(&path, &body);
             let cause = Cause::sweep().lines();
             let sweeping = expire_tenant(&store, &tenant, &cause, i64::MAX);
-            let (answer, swept) = tokio::join!(committing, sweeping);
+            let (response, swept) = tokio::join!(committing, sweeping);
             swept.expect("Redis answers");
-            match answer.status {
+            match response.status {
                 200 => 1,
                 410 => 0,
-                _ => panic!("{answer:?}"),
+                _ => panic!("{response:?}"),
             }
         });
     }
@@ -313,11 +319,11 @@ async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
         now_ms(store).await > over_ms
     })
     .await;
-    let answers = replicas
+    let responses = replicas
         .run((0..30).map(|n| create(&format!("k{n}"), 10)))
         .await;
-    assert_eq!(granted(&answers), 10, "{answers:?}");
-    refused_with(&answers, 409, "BUDGET_EXCEEDED");
+    assert_eq!(granted(&responses), 10, "{responses:?}");
+    refused_with(&responses, 409, "BUDGET_EXCEEDED");
     let audit = replicas.audit().await;
     assert_eq!(audit.figure(ROOT, "remaining"), 0);
     assert_eq!(audit.events_of("reservation.expired"), 1);

@@ -251,16 +251,16 @@ async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
         let replica = Arc::clone(&replicas[number % 2]);
         racing.spawn(async move { create(&replica, &format!("k{number}")).await.status });
     }
-    let answers = racing.join_all().await;
+    let statuses = racing.join_all().await;
     assert_eq!(
-        answers.iter().filter(|status| **status == 200).count(),
+        statuses.iter().filter(|status| **status == 200).count(),
         10,
-        "{answers:?}"
+        "{statuses:?}"
     );
     assert_eq!(
-        answers.iter().filter(|status| **status == 429).count(),
+        statuses.iter().filter(|status| **status == 429).count(),
         30,
-        "{answers:?}"
+        "{statuses:?}"
     );
 }
 

@@ -283,8 +283,13 @@ async fn of_two_hundred_parallel_reserves_exactly_those_succeed_that_fit() {
         let app = app.clone();
         calls.spawn(async move { app.reserve(&format!("k{number}"), 10).await.status });
     }
-    let answers = calls.join_all().await;
-    let count = |status| answers.iter().filter(|answer| **answer == status).count();
+    let statuses = calls.join_all().await;
+    let count = |expected| {
+        statuses
+            .iter()
+            .filter(|status| **status == expected)
+            .count()
+    };
     assert_eq!((count(200), count(409)), (100, 100));
     assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
 }

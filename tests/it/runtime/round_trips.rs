@@ -90,8 +90,8 @@ fn steps(round: &str, ids: &[String; 3]) -> Vec<Step> {
     let key = |name: &str| format!("{round}-{name}");
     let on = |id: &str, operation: &str| format!("/v1/reservations/{id}/{operation}");
     let subject = json!({"tenant": "acme", "workspace": "w", "agent": "a"});
-    let request = |name: &str, amount: &str, value: i64| json!({"idempotency_key": key(name), "subject": subject, "action": action(), amount: tokens(value)});
-    let mut dry = request("dry", "estimate", 1);
+    let body = |name: &str, amount: &str, value: i64| json!({"idempotency_key": key(name), "subject": subject, "action": action(), amount: tokens(value)});
+    let mut dry = body("dry", "estimate", 1);
     dry["dry_run"] = json!(true);
     let commit = json!({"idempotency_key": key("commit"), "actual": tokens(1)});
     let release = json!({"idempotency_key": key("release")});
@@ -99,43 +99,33 @@ fn steps(round: &str, ids: &[String; 3]) -> Vec<Step> {
     let other_key = json!({"idempotency_key": key("other"), "actual": tokens(1)});
     let [first, second, third] = ids;
     vec![
-        post(
-            "create",
-            "/v1/reservations",
-            request("r", "estimate", 1),
-            200,
-        ),
+        post("create", "/v1/reservations", body("r", "estimate", 1), 200),
         post(
             "create again",
             "/v1/reservations",
-            request("r", "estimate", 1),
+            body("r", "estimate", 1),
             200,
         ),
         post(
             "create mismatch",
             "/v1/reservations",
-            request("r", "estimate", 2),
+            body("r", "estimate", 2),
             409,
         ),
         post(
             "create denied",
             "/v1/reservations",
-            request("x", "estimate", i64::MAX),
+            body("x", "estimate", i64::MAX),
             409,
         ),
         post("dry run", "/v1/reservations", dry.clone(), 200),
         post("dry run again", "/v1/reservations", dry, 200),
-        post("decide", "/v1/decide", request("d", "estimate", 1), 200),
-        post(
-            "decide again",
-            "/v1/decide",
-            request("d", "estimate", 1),
-            200,
-        ),
+        post("decide", "/v1/decide", body("d", "estimate", 1), 200),
+        post("decide again", "/v1/decide", body("d", "estimate", 1), 200),
         post(
             "decide denied",
             "/v1/decide",
-            request("y", "estimate", i64::MAX),
+            body("y", "estimate", i64::MAX),
             200,
         ),
         post("extend", &on(first, "extend"), extend.clone(), 200),
@@ -145,8 +135,8 @@ fn steps(round: &str, ids: &[String; 3]) -> Vec<Step> {
         post("commit finalized", &on(first, "commit"), other_key, 409),
         post("release", &on(second, "release"), release.clone(), 200),
         post("release again", &on(second, "release"), release, 200),
-        post("event", "/v1/events", request("e", "actual", 1), 201),
-        post("event again", "/v1/events", request("e", "actual", 1), 201),
+        post("event", "/v1/events", body("e", "actual", 1), 201),
+        post("event again", "/v1/events", body("e", "actual", 1), 201),
         get("get", format!("/v1/reservations/{third}"), 200),
         get("list", "/v1/reservations?limit=2".to_owned(), 200),
         get(

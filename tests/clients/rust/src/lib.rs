@@ -34,8 +34,8 @@ pub async fn admin(method: Method, path: &str, body: Value) -> Value {
     let url = setting("BUDGET_URL") + path;
     let request = reqwest::Client::new().request(method, &url);
     let request = request.header("X-Admin-API-Key", setting("BUDGET_ADMIN_KEY"));
-    let answer = request.json(&body).send().await.expect("an answer");
-    let (status, text) = (answer.status(), answer.text().await.expect("a body"));
+    let response = request.json(&body).send().await.expect("an answer");
+    let (status, text) = (response.status(), response.text().await.expect("a body"));
     assert!(status.is_success(), "{url} {body}: {status} {text}");
     serde_json::from_str(&text).expect("JSON")
 }

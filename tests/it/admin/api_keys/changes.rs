@@ -250,7 +250,7 @@ async fn refusals_of_a_change_come_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_repeated_change_brings_the_first_answer_back_and_is_made_once() {
+async fn a_repeated_change_brings_the_first_response_back_and_is_made_once() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read"]).await;
     let body = json!({"permissions": ["balances:read"]});

@@ -253,7 +253,7 @@ async fn the_same_key_in_another_tenant_or_operation_is_another_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_calls_with_one_key_one_does_it_and_both_answer_the_same() {
+async fn of_two_calls_with_one_key_one_does_it_and_both_get_the_same_response() {
     let (app, fixture) = stocked(300).await;
     let other = app.replica(&[]).await;
     let body = fund("umbra", "CREDIT", 5, "k");

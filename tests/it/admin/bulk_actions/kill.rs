@@ -264,7 +264,7 @@ async fn any_number_of_crashes_at_once_do_no_row_twice() {
 }
 
 #[tokio::test]
-async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
+async fn two_who_finish_at_once_store_one_response_and_one_entry() {
     let (_app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
     let claim = claimed(&fixture, &body).await;
@@ -272,11 +272,11 @@ async fn two_who_finish_at_once_store_one_answer_and_one_entry() {
     let mut two = Runner::new(fixture.store.clone(), claim);
     let time = Duration::from_secs(9);
     let (one, two) = tokio::join!(one.run(time), two.run(time));
-    let answers = [one, two].map(|progress| match progress.expect("Redis answers") {
-        BulkProgress::Finished(answer) => answer,
+    let responses = [one, two].map(|progress| match progress.expect("Redis answers") {
+        BulkProgress::Finished(response) => response,
         other => panic!("{other:?}"),
     });
-    assert_eq!(answers[0], answers[1]);
+    assert_eq!(responses[0], responses[1]);
     check(&fixture, COUNT, 3).await;
 }
 
@@ -290,10 +290,10 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
     let progress = Runner::new(fixture.store.clone(), claim)
         .run(Duration::from_secs(9))
         .await;
-    let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
+    let BulkProgress::Finished(response) = progress.expect("Redis answers") else {
         panic!("not finished");
     };
-    let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+    let body: Value = serde_json::from_str(&response.body).expect("JSON");
     let count = |list: &str| body[list].as_array().map(Vec::len);
     assert_eq!(
         (count("succeeded"), count("failed")),

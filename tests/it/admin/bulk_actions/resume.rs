@@ -92,10 +92,10 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
         let progress = Runner::new(fixture.store.clone(), claim)
             .run(Duration::from_secs(9))
             .await;
-        let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
+        let BulkProgress::Finished(response) = progress.expect("Redis answers") else {
             panic!("not finished");
         };
-        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let body: Value = serde_json::from_str(&response.body).expect("JSON");
         assert_eq!(
             body["succeeded"].as_array().map(Vec::len),
             Some(rows.len()),

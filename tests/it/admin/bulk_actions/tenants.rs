@@ -276,12 +276,12 @@ async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_acti
     // The rows, then the time is over.
     assert_eq!(runner.step().await.expect("Redis answers"), None);
     assert_eq!(runner.step().await.expect("Redis answers"), None);
-    let BulkProgress::Finished(answer) = runner.run(Duration::ZERO).await.expect("Redis answers")
+    let BulkProgress::Finished(response) = runner.run(Duration::ZERO).await.expect("Redis answers")
     else {
         panic!("not finished");
     };
-    assert!(answer.in_progress);
-    let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert!(response.in_progress);
+    let body: Value = serde_json::from_str(&response.body).expect("JSON");
     assert_eq!(body["succeeded"], json!([{"id": "acme"}]));
     assert_eq!(body["failed"][0]["error_code"], "NOT_FOUND");
     assert!(tenant.is_closing().await);
@@ -322,13 +322,13 @@ async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
             .run(Duration::from_secs(20))
             .await
             .expect("Redis answers");
-        let BulkProgress::Finished(answer) = progress else {
+        let BulkProgress::Finished(response) = progress else {
             panic!("{progress:?} after {steps} steps");
         };
         assert!(
-            answer.body.contains(r#""succeeded":[{"id":"acme"}]"#),
+            response.body.contains(r#""succeeded":[{"id":"acme"}]"#),
             "{}",
-            answer.body
+            response.body
         );
         assert!(!tenant.is_closing().await);
         let emitted = tenant.event_types("acme").into_iter();

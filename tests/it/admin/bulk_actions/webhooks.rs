@@ -271,10 +271,10 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
         let progress = Runner::new(app.store.clone(), *claim)
             .run(Duration::from_secs(9))
             .await;
-        let BulkProgress::Finished(answer) = progress.expect("Redis answers") else {
+        let BulkProgress::Finished(response) = progress.expect("Redis answers") else {
             panic!("not finished");
         };
-        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        let body: Value = serde_json::from_str(&response.body).expect("JSON");
         assert_eq!(body["skipped"][0], json!({"id": one, "reason": word}));
     }
 }

@@ -59,7 +59,7 @@ async fn the_status_of_a_tenant_decides_over_each_operation() {
         let to_commit = app.held("tenant:acme/app:c", 100, json!({})).await;
         let to_release = app.held("tenant:acme/app:r", 100, json!({})).await;
         enter(&app, state).await;
-        let answers = [
+        let responses = [
             app.reserve("k1", 10).await,
             app.dry_run("k2", ROOT, 10).await,
             app.decide("k3", ROOT, 10).await,
@@ -68,7 +68,7 @@ async fn the_status_of_a_tenant_decides_over_each_operation() {
             app.commit(&to_commit, "k6", 100).await,
             app.release(&to_release, "k7").await,
         ];
-        for (number, (response, status)) in answers.iter().zip(statuses).enumerate() {
+        for (number, (response, status)) in responses.iter().zip(statuses).enumerate() {
             let word = match number {
                 1 | 2 => reason,
                 _ if status < 300 => "none",

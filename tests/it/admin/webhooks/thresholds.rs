@@ -72,7 +72,7 @@ async fn the_next_operation_emits_a_threshold_that_a_subscription_asks_for() {
 }
 
 #[tokio::test]
-async fn the_operators_reach_every_partition_before_the_answer() {
+async fn the_operators_reach_every_partition_before_the_response() {
     let app = hooked().await;
     for name in ["one-1", "two-2", "three-3"] {
         tenant(&app, name).await;

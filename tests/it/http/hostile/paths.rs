@@ -1,7 +1,7 @@
 //! Paths and queries, sent byte by byte: no client library rewrites them on the way.
 
 use super::Target;
-use crate::harness::raw::{Raw, answer};
+use crate::harness::raw::{Raw, response_to};
 
 impl Target {
     /// Sends a request line as it is, under a good key, with a body for `POST`.
@@ -16,7 +16,7 @@ impl Target {
             "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{name}: {key}\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         );
-        answer(self.app.address, request.as_bytes()).await
+        response_to(self.app.address, request.as_bytes()).await
     }
 
     async fn check(&self, method: &str, path: &str, status: u16, code: &str) -> Raw {
@@ -104,7 +104,7 @@ async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_k
                 "POST /v1/reservations/{id}/{operation} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                  {name}: {key}\r\n{headers}{more}{length}\r\n{body}"
             );
-            let raw = answer(target.app.address, request.as_bytes()).await;
+            let raw = response_to(target.app.address, request.as_bytes()).await;
             let what = format!("{operation} {headers} {body}: {raw:?}");
             assert_eq!(
                 raw.error(),

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::Target;
-use crate::harness::raw::{answer, exchange};
+use crate::harness::raw::{exchange, response_to};
 
 impl Target {
     /// A request with a good key that ends the connection; `head`: its first line and further headers.
@@ -95,7 +95,7 @@ async fn a_chunked_body_ends_where_its_last_chunk_says_and_within_the_limit() {
             413,
         ),
     ] {
-        let raw = answer(target.app.address, &target.message(head, &chunks)).await;
+        let raw = response_to(target.app.address, &target.message(head, &chunks)).await;
         assert_eq!(
             raw.error(),
             (status, "INVALID_REQUEST".to_owned()),
@@ -104,7 +104,7 @@ async fn a_chunked_body_ends_where_its_last_chunk_says_and_within_the_limit() {
         target.unchanged(what).await;
     }
     let tiny = "1\r\n \r\n".repeat(2_000) + &good;
-    answer(target.app.address, &target.message(head, &tiny))
+    response_to(target.app.address, &target.message(head, &tiny))
         .await
         .expect(200);
 }
@@ -118,7 +118,7 @@ async fn a_declared_length_beyond_the_limit_is_refused_before_the_body_comes() {
                 "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}",
                 operation.path
             );
-            let raw = answer(target.app.address, &target.message(&head, "")).await;
+            let raw = response_to(target.app.address, &target.message(&head, "")).await;
             assert_eq!(
                 raw.error(),
                 (413, "INVALID_REQUEST".to_owned()),
@@ -180,8 +180,8 @@ async fn behind_a_request_with_both_lengths_no_second_one_is_smuggled() {
     let head = format!(
         "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nTransfer-Encoding: chunked"
     );
-    let answers = exchange(target.app.address, &target.message(&head, &smuggled)).await;
-    assert!(answers.len() <= 1, "{answers:?}");
+    let responses = exchange(target.app.address, &target.message(&head, &smuggled)).await;
+    assert!(responses.len() <= 1, "{responses:?}");
     target.unchanged("a smuggled request").await;
 }
 
@@ -215,34 +215,34 @@ async fn what_is_no_http_gets_at_most_a_refusal() {
 }
 
 #[tokio::test]
-async fn garbage_behind_a_good_request_does_not_spoil_its_answer() {
+async fn garbage_behind_a_good_request_does_not_spoil_its_response() {
     let target = Target::new().await;
     let (name, key) = (target.app.names.key, &target.app.keys[0]);
     let one = format!("GET /v1/balances?tenant=acme HTTP/1.1\r\nHost: x\r\n{name}: {key}\r\n\r\n");
     let bytes = format!("{one}{one}\0garbage\r\n\r\n{one}");
-    let answers = exchange(target.app.address, bytes.as_bytes()).await;
-    let statuses: Vec<_> = answers.iter().map(|raw| raw.status).collect();
-    assert_eq!(statuses, [200, 200, 400], "{answers:?}");
-    assert_eq!(answers[0].body, answers[1].body);
+    let responses = exchange(target.app.address, bytes.as_bytes()).await;
+    let statuses: Vec<_> = responses.iter().map(|raw| raw.status).collect();
+    assert_eq!(statuses, [200, 200, 400], "{responses:?}");
+    assert_eq!(responses[0].body, responses[1].body);
     target.unchanged("garbage behind").await;
 }
 
 #[tokio::test]
-async fn clients_of_http_1_0_get_a_plain_answer_and_the_connection_closed() {
+async fn clients_of_http_1_0_get_a_plain_response_and_the_connection_closed() {
     let target = Target::new().await;
     let body = target.create();
     let length = body.len();
     let head = |rest: &str| format!("POST /v1/reservations HTTP/1.0{rest}");
-    let no_length = answer(target.app.address, &target.message(&head(""), &body)).await;
+    let no_length = response_to(target.app.address, &target.message(&head(""), &body)).await;
     assert_eq!(no_length.error(), (400, "INVALID_REQUEST".to_owned()));
     target.unchanged("no length").await;
     let length = head(&format!("\r\nContent-Length: {length}"));
-    let created = answer(target.app.address, &target.message(&length, &body)).await;
+    let created = response_to(target.app.address, &target.message(&length, &body)).await;
     assert!(created.head.starts_with("HTTP/1.0 200"), "{created:?}");
     assert_eq!(created.header("transfer-encoding"), None);
     assert!(created.header("x-request-id").is_some());
     let bare = b"GET /v1/reservations HTTP/1.0\r\n\r\n";
-    let bare = answer(target.app.address, bare).await;
+    let bare = response_to(target.app.address, bare).await;
     assert_eq!(bare.error(), (401, "UNAUTHORIZED".to_owned()));
 }
 
@@ -269,7 +269,7 @@ async fn the_target_may_be_a_whole_uri_whose_host_decides_nothing() {
         ("OPTIONS *", (404, "NOT_FOUND")),
     ] {
         let request = target.message(&format!("{line} HTTP/1.1\r\nHost: x"), "");
-        let raw = answer(target.app.address, &request).await;
+        let raw = response_to(target.app.address, &request).await;
         assert_eq!(
             raw.error(),
             (error.0, error.1.to_owned()),
@@ -289,17 +289,17 @@ async fn a_client_that_waits_for_leave_to_send_gets_it_or_a_refusal() {
             "POST /v1/reservations HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {length}"
         )
     };
-    let refused = answer(target.app.address, &target.message(&head(2_000_000), "")).await;
+    let refused = response_to(target.app.address, &target.message(&head(2_000_000), "")).await;
     assert_eq!(refused.error(), (413, "INVALID_REQUEST".to_owned()));
     target.unchanged("too much").await;
-    let answers = exchange(
+    let responses = exchange(
         target.app.address,
         &target.message(&head(body.len()), &body),
     )
     .await;
     assert_eq!(
-        answers.last().map(|raw| raw.status),
+        responses.last().map(|raw| raw.status),
         Some(200),
-        "{answers:?}"
+        "{responses:?}"
     );
 }

@@ -43,7 +43,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let hash = format!("\"{path} {unit} {operation:?} {amount} {spent:?}\"");
             let key = key.map(|key| format!("fund-{key}"));
             let admin = Admin::new(fixture.store.clone(), "sk_live_");
-            let answer = admin
+            let result = admin
                 .fund_budget(
                     &admin_key(),
                     &funding,
@@ -53,7 +53,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let entry = key.map(|key| (tenant, "fund", key));
             let first = entry.as_ref().and_then(|entry| model.answered.get(entry));
             let expected = match first {
-                Some((first, answer)) if *first == hash => answer.clone(),
+                Some((first, stored)) if *first == hash => stored.clone(),
                 Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => {
                     let name = (tenant, path, unit);
@@ -63,7 +63,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             if let (Some(entry), Outcome::Extended) = (entry, &expected) {
                 model.answered.insert(entry, (hash, expected.clone()));
             }
-            (response(answer), expected)
+            (response(result), expected)
         }
         Step::Change {
             tenant,
@@ -83,12 +83,12 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let (_, path) = subject(fixture, tenant, place);
             let admin = Admin::new(fixture.store.clone(), "sk_live_");
             let request = ask();
-            let answer = admin
+            let result = admin
                 .update_budget(&scope(&path), UNITS[unit], &update, &request.request())
                 .await;
             let name = (tenant, path, UNITS[unit]);
             let expected = model.change(&name, limit.map(i128::from), overage);
-            (response(answer), expected)
+            (response(result), expected)
         }
         Step::Freeze {
             tenant,
@@ -99,11 +99,11 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             let (_, path) = subject(fixture, tenant, place);
             let admin = Admin::new(fixture.store.clone(), "sk_live_");
             let request = ask();
-            let answer = admin
+            let result = admin
                 .freeze_budget(&scope(&path), UNITS[unit], frozen, None, &request.request())
                 .await;
             let expected = model.freeze(&(tenant, path, UNITS[unit]), frozen);
-            (response(answer), expected)
+            (response(result), expected)
         }
         Step::ChangeTenant {
             tenant,
@@ -151,8 +151,8 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
     }
 }
 
-fn response<T: std::fmt::Debug>(answer: Result<T, AdminError>) -> Outcome {
-    let refusal = match answer {
+fn response<T: std::fmt::Debug>(result: Result<T, AdminError>) -> Outcome {
+    let refusal = match result {
         Ok(_) => return Outcome::Extended,
         // The records of the fixture lack fields that a response has; the change is made.
         Err(AdminError::Record(_)) => return Outcome::Extended,

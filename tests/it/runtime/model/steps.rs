@@ -85,11 +85,11 @@ pub async fn run(
                 observe_mode: None,
             };
             let request = hashed(request, &hash);
-            let answer = fixture
+            let result = fixture
                 .ledger
                 .reserve(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let response = match answer {
+            let response = match result {
                 Ok(reserved) => match reserved.reason_code {
                     Some(reason) => denied(&reason),
                     None => charged(0, &reserved.balances.expect("allowed")),
@@ -98,7 +98,7 @@ pub async fn run(
             };
             let entry = (tenant, "reserve", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
-                Some((first, answer)) if *first == hash => answer.clone(),
+                Some((first, stored)) if *first == hash => stored.clone(),
                 Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None if dry => model.decide(tenant, &path, unit, amount.into()),
                 None => model.reserve(tenant, &path, unit, amount.into(), policy),
@@ -133,18 +133,18 @@ pub async fn run(
                 metadata: None,
             };
             let request = hashed(request, &hash);
-            let answer = fixture
+            let result = fixture
                 .ledger
                 .decide(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let response = match answer.map(|decided| decided.reason_code) {
+            let response = match result.map(|decided| decided.reason_code) {
                 Ok(None) => Outcome::Extended,
                 Ok(Some(reason)) => denied(&reason),
                 Err(error) => refused(error),
             };
             let entry = (tenant, "decide", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
-                Some((first, answer)) if *first == hash => answer.clone(),
+                Some((first, stored)) if *first == hash => stored.clone(),
                 Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => match model.decide(tenant, &path, unit, amount.into()) {
                     Outcome::Done { .. } => Outcome::Extended,
@@ -181,11 +181,11 @@ pub async fn run(
                 metadata: None,
             };
             let request = hashed(request, &hash);
-            let answer = fixture
+            let result = fixture
                 .ledger
                 .charge(&fixture.callers[tenant], &request, &fixture.cause(tenant))
                 .await;
-            let response = match answer {
+            let response = match result {
                 Ok(posted) => {
                     let charged_value = posted.charged.map_or(actual, Amount::value);
                     charged(charged_value, &posted.balances)
@@ -194,7 +194,7 @@ pub async fn run(
             };
             let entry = (tenant, "post", format!("key-{key_number}"));
             let expected = match model.answered.get(&entry) {
-                Some((first, answer)) if *first == hash => answer.clone(),
+                Some((first, stored)) if *first == hash => stored.clone(),
                 Some(_) => Outcome::Refused("IdempotencyMismatch"),
                 None => model.post(tenant, &path, unit, actual.into(), policy),
             };
@@ -229,7 +229,7 @@ pub async fn run(
                 metadata: None,
             };
             let request = hashed(request, &hash);
-            let answer = fixture
+            let result = fixture
                 .ledger
                 .commit(
                     &fixture.callers[tenant],
@@ -238,7 +238,7 @@ pub async fn run(
                     &fixture.cause(tenant),
                 )
                 .await;
-            let response = match answer {
+            let response = match result {
                 Ok(committed) => charged(committed.charged.value(), &committed.balances),
                 Err(error) => refused(error),
             };
@@ -266,11 +266,11 @@ pub async fn run(
             };
             let request = hashed(request, "release");
             let caller = Caller::Tenant(fixture.callers[tenant].clone());
-            let answer = fixture
+            let result = fixture
                 .ledger
                 .release(&caller, &id, &request, &fixture.cause(tenant))
                 .await;
-            let response = match answer {
+            let response = match result {
                 Ok(released) => charged(released.released.value(), &released.balances),
                 Err(error) => refused(error),
             };

@@ -91,7 +91,7 @@ async fn rule_59_another_tenants_subscription_is_not_there() {
 }
 
 #[tokio::test]
-async fn rule_60_secrets_are_in_no_answer_but_the_first() {
+async fn rule_60_secrets_are_in_no_response_but_the_first() {
     let app = hooked().await;
     let mut body = hook(URL);
     body["headers"] = json!({"Authorization": "Bearer t0k3n"});
