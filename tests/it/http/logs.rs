@@ -190,7 +190,7 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
 }
 
 #[tokio::test]
-async fn each_request_gets_a_line_with_its_ids_when_asked_for() {
+async fn each_request_gets_a_line_with_its_ids_when_that_is_set() {
     let prefix = format!("t{:016x}", rand::random::<u64>());
     let fixture = fixture(&shared().url(), &prefix).await;
     // The spans of requests are not there at this level, the ids all the same.

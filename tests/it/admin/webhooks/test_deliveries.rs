@@ -135,7 +135,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
 }
 
 #[tokio::test]
-async fn whatever_the_receiver_does_the_answer_says_so_in_time() {
+async fn whatever_the_receiver_does_the_response_says_so_in_time() {
     let app = here().await;
     let redirect = "Location: http://127.0.0.1:1/\r\n";
     for (reply, status, message) in [

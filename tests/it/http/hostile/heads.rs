@@ -216,7 +216,7 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn no_header_of_a_request_comes_back_in_the_answer() {
+async fn no_header_of_a_request_comes_back_in_the_response() {
     let target = Target::new().await;
     for name in [
         "X-Request-Id",
