@@ -57,9 +57,9 @@ impl AppState {
     /// From the configuration, over a store.
     pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
         let http = &config.http;
-        let event_days = config.retention.events.as_secs().div_ceil(86_400);
-        let audit_days = config.retention.audit.as_secs().div_ceil(86_400);
-        let days = config.retention.reservations.as_secs().div_ceil(86_400);
+        let retention = &config.retention;
+        let [event_days, audit_days, reservation_days] =
+            [retention.events, retention.audit, retention.reservations].map(days);
         Self(Arc::new(Handles {
             access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
             auth_failures: AuthFailures::new(store.clone()),
@@ -71,20 +71,14 @@ impl AppState {
                 config.secrets.clone(),
                 egress,
                 config.store.dialect.words(),
-                i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
+                event_days,
             ),
-            events: Events::new(
-                store.clone(),
-                i64::try_from(event_days).unwrap_or(i64::MAX / 100_000_000),
-            ),
-            audit_logs: AuditLogs::new(
-                store.clone(),
-                i64::try_from(audit_days).unwrap_or(i64::MAX / 100_000_000),
-            ),
+            events: Events::new(store.clone(), event_days),
+            audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(
                 store.clone(),
                 http.denied_events_per_minute,
-                i64::try_from(days).unwrap_or(i64::MAX / 100_000_000),
+                reservation_days,
             ),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
@@ -94,6 +88,12 @@ impl AppState {
             },
         }))
     }
+}
+
+/// The days of a retention, the last one whole. Bounded so that times of that age in milliseconds do not overflow.
+fn days(retention: Duration) -> i64 {
+    let days = retention.as_secs().div_ceil(86_400);
+    i64::try_from(days).unwrap_or(i64::MAX / 100_000_000)
 }
 
 impl Deref for AppState {

@@ -5,28 +5,16 @@
 //! that is.
 
 use crate::admin::AdminError;
-use crate::admin::log_walk::{LogEntry, LogWalk, ROWS, Route, read_facts};
+use crate::admin::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page};
 use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
-use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
-use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, RowOrder, SortKey, Step, Walk, gather, page_along,
-    readable,
-};
-use crate::store::Store;
+use crate::domain::scope::ScopeFilter;
+use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
 use crate::store::dispatcher::view_rows::ViewIndex;
-use crate::store::dispatcher::views::{
-    KEY_ID, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, View, id_digest,
-};
+use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID, View};
 
-/// The operation on the audit log. Cheap to clone.
-#[derive(Clone)]
-pub struct AuditLogs {
-    store: Store,
-    retention_days: i64,
-    bounds: Bounds,
-}
+/// The operation on the audit log.
+pub type AuditLogs = Logs<AuditFilter>;
 
 impl SortKey for AuditSort {
     const DEFAULT: Self = Self::Timestamp;
@@ -55,110 +43,55 @@ pub type AuditQuery = ListQuery<AuditFilter, AuditSort>;
 pub type AuditPage = Page<AuditLogEntry, AuditSort>;
 
 impl AuditLogs {
-    /// Over a store. `retention_days`: how long entries are kept.
-    pub fn new(store: Store, retention_days: i64) -> Self {
-        Self {
-            store,
-            retention_days,
-            bounds: Bounds::default(),
-        }
-    }
-
-    /// The same with other bounds, for tests.
-    pub fn bounded(self, bounds: Bounds) -> Self {
-        Self { bounds, ..self }
-    }
-
     /// A page of entries.
     ///
     /// # Errors
     /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for an order without an index.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, AdminError> {
-        let (store, filter, by) = (&self.store, &query.filter, query.sort.by);
-        if filter.is_void() {
-            return Ok(query.empty_page());
+        match query.filter.is_void() {
+            true => Ok(query.empty_page()),
+            false => page(self, None, query).await,
         }
-        let route = route(query);
-        let log = LogWalk::new(store, None, self.retention_days, route).await?;
-        let mut walk = AuditWalk { store, filter, log };
-        let page = match by {
-            AuditSort::Timestamp => page_along(&mut walk, query, by, self.bounds).await?,
-            _ => gather(&mut walk, query, self.bounds).await?,
-        };
-        let as_of_ms = walk.log.as_of_ms;
-        Ok(AuditPage { as_of_ms, ..page })
     }
 }
 
-/// A walk along audit entries in order of time.
-struct AuditWalk<'a> {
-    store: &'a Store,
-    filter: &'a AuditFilter,
-    log: LogWalk<'a>,
-}
-
-impl Walk for AuditWalk<'_> {
+impl LogFilter for AuditFilter {
+    type Sort = AuditSort;
     type Row = AuditLogEntry;
-    type Error = AdminError;
 
-    async fn step(&mut self) -> Result<Step<AuditLogEntry>, AdminError> {
-        let mut step = self.log.step().await?;
-        let may_pass = |entry: &LogEntry| self.filter.may_pass(entry.at_ms, &entry.row.tenant);
-        let entries = step.entries.iter_mut().filter(|entry| may_pass(entry));
-        read_facts(self.store, View::Audit, entries).await?;
-        let entries = step.entries.into_iter().map(|entry| {
-            let position = entry.position();
-            // Retention has been faster than the view.
-            let facts = entry.facts.filter(|facts| !facts.is_empty());
-            let row = facts.and_then(|facts| read(&entry.row, facts));
-            Entry {
-                position,
-                row: row.filter(|row| self.filter.passes(row)),
-            }
-        });
-        Ok(Step::new(entries.collect(), step.complete))
+    fn route(&self) -> Route<'_> {
+        // Of ids the rarest first.
+        let ids = [
+            (REQUEST_ID, &self.request_id),
+            (TRACE_ID, &self.trace_id),
+            (RESOURCE_ID, &self.resource_id),
+            (KEY_ID, &self.key_id),
+        ];
+        // What stands for no tenant has a log in every partition.
+        let tenant = self.tenant.as_deref();
+        let sentinel = tenant.filter(|name| stands_for_no_tenant(name));
+        let kind = || sentinel.map(|name| ViewIndex::Kind(name.to_owned()));
+        let index = index_of_ids(ids).or_else(kind).unwrap_or(ViewIndex::All);
+        Route::new(View::Audit, tenant, self.window, index)
     }
-}
 
-/// How to come to what is asked for.
-fn route(query: &AuditQuery) -> Route<'_> {
-    let filter = &query.filter;
-    let in_time = query.sort.by == AuditSort::Timestamp;
-    Route {
-        view: View::Audit,
-        // What stands for none has a log in every partition.
-        tenant: filter.tenant.as_deref().and_then(TenantId::parse),
-        scope: None,
-        index: index_of(filter),
-        window: filter.window,
-        descending: query.sort.descending,
-        after: query.after.as_ref().filter(|_| in_time),
-        rows_first: query.first_step(!(in_time && filter.is_plain()), ROWS),
-        rows: ROWS,
+    fn leaves_out(&self) -> bool {
+        !self.is_plain()
     }
-}
 
-/// The narrowest index that holds all that is asked for; of ids the rarest.
-fn index_of(filter: &AuditFilter) -> ViewIndex {
-    let ids = [
-        (REQUEST_ID, &filter.request_id),
-        (TRACE_ID, &filter.trace_id),
-        (RESOURCE_ID, &filter.resource_id),
-        (KEY_ID, &filter.key_id),
-    ];
-    let mut ids = ids.into_iter();
-    let id = ids.find_map(|(letter, id)| Some(id_digest(letter, id.as_deref()?)));
-    let sentinel = filter.tenant.as_deref().filter(|n| stands_for_no_tenant(n));
-    match (id, sentinel) {
-        (Some(id), _) => ViewIndex::Id(id),
-        (None, Some(name)) => ViewIndex::Kind(name.to_owned()),
-        (None, None) => ViewIndex::All,
+    fn reads_facts(&self, _: AuditSort) -> bool {
+        true
     }
-}
 
-/// The entry, if it can be read.
-fn read(row: &Row, facts: Record) -> Option<AuditLogEntry> {
-    let read = AuditLogEntry::read(row.partition, &row.tenant, row.entry, facts);
-    let id = format!("{} of {}", row.entry, row.tenant);
-    readable("audit entry", &id, read)
+    fn may_pass(&self, entry: &LogEntry) -> bool {
+        self.may_pass(entry.at_ms, &entry.row.tenant)
+    }
+
+    fn row(&self, LogEntry { row, facts, .. }: LogEntry, _: &ScopeFilter) -> Option<AuditLogEntry> {
+        // Retention has been faster than the view.
+        let facts = facts.filter(|facts| !facts.is_empty())?;
+        let read = AuditLogEntry::read(row.partition, &row.tenant, row.entry, facts);
+        let id = format!("{} of {}", row.entry, row.tenant);
+        readable("audit entry", &id, read).filter(|entry| self.passes(entry))
+    }
 }

@@ -1,6 +1,7 @@
 //! Walking events or audit entries in order of time: along the logs of one tenant, along an index of the view over all
 //! tenants, or along both where an id is looked for in one tenant: what the view has not reached is looked for in the logs.
 
+mod list;
 mod logs;
 mod view;
 
@@ -14,8 +15,10 @@ use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::listing::Position;
 use crate::store::dispatcher::view_rows::ViewIndex;
-use crate::store::dispatcher::views::{Row, View};
+use crate::store::dispatcher::views::{Row, View, id_digest};
 use crate::store::{Day, ExtraTrip, Store};
+pub use list::Logs;
+pub(super) use list::{LogFilter, page};
 use logs::TenantLogs;
 use view::ViewDays;
 
@@ -84,16 +87,40 @@ pub(super) struct Route<'a> {
     pub rows: usize,
 }
 
-impl Route<'_> {
+impl<'a> Route<'a> {
+    /// Along what a filter selects: the logs of its tenant, or the view.
+    pub fn new(view: View, tenant: Option<&str>, window: Window, index: ViewIndex) -> Self {
+        Self {
+            view,
+            tenant: tenant.and_then(TenantId::parse),
+            scope: None,
+            index,
+            window,
+            descending: false,
+            after: None,
+            rows_first: ROWS,
+            rows: ROWS,
+        }
+    }
+
     fn after(&self) -> Option<(i64, String)> {
         let after = self.after?;
         Some((after.number()?, after.id.clone()))
     }
 }
 
+/// The index of the first of these ids that is asked for.
+pub(super) fn index_of_ids<const N: usize>(ids: [(char, &Option<String>); N]) -> Option<ViewIndex> {
+    let mut ids = ids.into_iter();
+    let id = ids.find_map(|(letter, id)| Some(id_digest(letter, id.as_deref()?)));
+    id.map(ViewIndex::Id)
+}
+
 /// A walk in order of time, which remembers where it is.
 pub(super) struct LogWalk<'a> {
     store: &'a Store,
+    /// Events or audit entries.
+    view: View,
     /// The holder of a tenant's key, who is checked with the first step along logs; `None`: the admin key.
     caller: Option<&'a RuntimeCaller>,
     sources: VecDeque<Source>,
@@ -160,6 +187,7 @@ impl<'a> LogWalk<'a> {
         }
         Ok(Self {
             store,
+            view: route.view,
             caller,
             sources,
             has_begun: false,
