@@ -15,7 +15,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
 use crate::store::dispatcher::view_rows::ViewIndex;
-use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, TRACE_ID, View};
+use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, View};
 
 /// The operations on events.
 pub type Events = Logs<EventFilter>;
@@ -29,9 +29,8 @@ impl RowOrder<LogEntry> for EventSort {
     const ADVICE: &'static str = "narrow the list with from and to, or sort by timestamp";
 
     fn position(self, row: &LogEntry) -> Position {
-        let none = Record::default();
-        let entry = row.row.entry.to_string();
-        let id = row.event(&none, &entry).event_id();
+        let (none, entry) = (Record::default(), row.row.entry.to_string());
+        let id = stored(&row.row, &none, &entry).event_id();
         let scope = || row.facts.as_ref().and_then(|facts| facts.get("scope"));
         match self {
             EventSort::EventType => Position::new(row.event_type(), id),
@@ -80,7 +79,7 @@ impl Events {
         }
         let mut page = page(self, key_of(caller), query).await?;
         read_facts(&self.store, View::Events, page.rows.iter_mut()).await?;
-        Ok(page.filter_map(|entry| entry.envelope()))
+        Ok(page.filter_map(|entry| envelope(&entry.row, entry.facts.as_ref()?)))
     }
 
     /// For a list that is empty whatever happened: a tenant's key is checked all the same.
@@ -153,36 +152,39 @@ impl LogEntry {
 
     /// Whether the list has the event. An entry whose facts were not read passes on what its row says.
     fn passes(&self, filter: &EventFilter, keys: &ScopeFilter) -> bool {
-        let entry = self.row.entry.to_string();
-        match &self.facts {
-            None => LogFilter::may_pass(filter, self),
-            // Retention has been faster than the view.
-            Some(facts) if facts.is_empty() => false,
-            Some(facts) => {
-                let passes = filter.passes(&self.event(facts, &entry), keys);
-                self.readable(passes).unwrap_or(false)
-            }
-        }
+        let Some(facts) = &self.facts else {
+            return LogFilter::may_pass(filter, self);
+        };
+        // Retention has been faster than the view.
+        !facts.is_empty()
+            && read(&self.row, facts, |event| filter.passes(event, keys)).unwrap_or(false)
     }
+}
 
-    fn event<'a>(&'a self, facts: &'a Record, entry: &'a str) -> StoredEvent<'a> {
-        StoredEvent {
-            partition: self.row.partition,
-            tenant: &self.row.tenant,
-            entry,
-            facts,
-        }
+/// The JSON of an event; `None` where it is gone or damaged.
+pub(super) fn envelope(row: &Row, facts: &Record) -> Option<String> {
+    match facts.is_empty() {
+        true => None,
+        false => read(row, facts, |event| event.envelope()),
     }
+}
 
-    /// The JSON of the event; `None` where it is gone or damaged.
-    fn envelope(&self) -> Option<String> {
-        let facts = self.facts.as_ref().filter(|facts| !facts.is_empty())?;
-        let entry = self.row.entry.to_string();
-        self.readable(self.event(facts, &entry).envelope())
-    }
+/// What can be read of an event.
+fn read<T>(
+    row: &Row,
+    facts: &Record,
+    read: impl FnOnce(&StoredEvent<'_>) -> Result<T, RecordError>,
+) -> Option<T> {
+    let id = format!("{} of {}", row.entry, row.tenant);
+    let entry = row.entry.to_string();
+    readable("event", &id, read(&stored(row, facts, &entry)))
+}
 
-    fn readable<T>(&self, read: Result<T, RecordError>) -> Option<T> {
-        let id = format!("{} of {}", self.row.entry, self.row.tenant);
-        readable("event", &id, read)
+fn stored<'a>(row: &'a Row, facts: &'a Record, entry: &'a str) -> StoredEvent<'a> {
+    StoredEvent {
+        partition: row.partition,
+        tenant: &row.tenant,
+        entry,
+        facts,
     }
 }

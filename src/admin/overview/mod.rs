@@ -12,18 +12,19 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use tracing::error;
 
+use super::events::envelope;
 use super::{Admin, AdminError};
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
+use crate::domain::event::Event;
 use crate::domain::event::types::EventType;
-use crate::domain::event::{Event, StoredEvent};
 use crate::domain::fields::{Rendered, Unsent};
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
+use crate::listing::readable;
 use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::views::Row;
 
@@ -62,28 +63,19 @@ impl Admin {
     pub async fn overview_now(&self) -> Result<AdminOverviewResponse, AdminError> {
         let store = &self.store;
         let totals = store.totals().await?;
-        let fields = OverLimitScope::field_names();
-        let over = store.indexed_ledgers(
-            &totals.over_limit_or_in_debt,
-            IndexReason::OverLimit,
-            ROWS,
-            &fields,
-        );
-        let over = over.await?;
-        let fields = DebtScope::field_names();
-        let debt = store.indexed_ledgers(
-            &totals.over_limit_or_in_debt,
-            IndexReason::Debt,
-            ROWS,
-            &fields,
-        );
-        let debt = debt.await?;
+        let partitions = &totals.over_limit_or_in_debt;
+        let indexed = async |reason, fields: Vec<&str>| {
+            let found = store.indexed_ledgers(partitions, reason, ROWS, &fields);
+            found.await
+        };
+        let over = indexed(IndexReason::OverLimit, OverLimitScope::field_names()).await?;
+        let debt = indexed(IndexReason::Debt, DebtScope::field_names()).await?;
         let fields = FailingWebhookSummary::field_names();
         let failing = store
             .failing_webhooks(&totals.failing_in, ROWS, &fields)
             .await?;
-        let mut over_limit_scopes = readable(&over.worst, "scope", OverLimitScope::from_record);
-        let mut debt_scopes = readable(&debt.worst, "scope", DebtScope::from_record);
+        let mut over_limit_scopes = rows(&over.worst, "scope", OverLimitScope::from_record);
+        let mut debt_scopes = rows(&debt.worst, "scope", DebtScope::from_record);
         // What has changed since the index was read is left out. Its scores are doubles; the figures are exact.
         over_limit_scopes.retain(|ledger| ledger.is_over_limit);
         over_limit_scopes.sort_by_key(|ledger| (Reverse(ledger.debt), ledger.scope.clone()));
@@ -106,7 +98,7 @@ impl Admin {
             over_limit_scopes,
             debt_scopes,
             webhook_counts: WebhookCounts::of(&totals),
-            failing_webhooks: readable(
+            failing_webhooks: rows(
                 &failing,
                 "subscription_id",
                 FailingWebhookSummary::from_record,
@@ -130,23 +122,8 @@ impl Admin {
         window: (i64, i64),
     ) -> Result<Vec<Rendered<Event>>, AdminError> {
         let events = self.store.latest_events(event_type, window, ROWS).await?;
-        let render = |(row, facts): (Row, Record)| {
-            let event = StoredEvent {
-                partition: row.partition,
-                tenant: &row.tenant,
-                entry: &row.entry.to_string(),
-                facts: &facts,
-            };
-            let envelope = event.envelope();
-            if let Err(damage) = &envelope {
-                error!(
-                    event = row.member(), error = %damage,
-                    "the event `{}` is left out of the overview: {damage}", row.member()
-                );
-            }
-            Rendered::new(envelope.ok()?).ok()
-        };
-        Ok(events.into_iter().filter_map(render).collect())
+        let render = |(row, facts): &(Row, Record)| Rendered::new(envelope(row, facts)?).ok();
+        Ok(events.iter().filter_map(render).collect())
     }
 }
 
@@ -199,19 +176,15 @@ impl WebhookCounts {
     }
 }
 
-/// What can be read of these records, which `name` names. One that is damaged must not take the whole overview away.
-fn readable<T>(
+/// What can be read of these records, which the field `name` names.
+fn rows<T>(
     records: &[Record],
     name: &str,
     read: impl Fn(&Record) -> Result<T, RecordError>,
 ) -> Vec<T> {
-    let read = |record: &Record| match read(record) {
-        Ok(row) => Some(row),
-        Err(damage) => {
-            let which = record.get(name).unwrap_or("?");
-            error!(error = %damage, "`{which}` is left out of the overview: {damage}");
-            None
-        }
+    let read = |record: &Record| {
+        let id = record.get(name).unwrap_or("?");
+        readable("row of the overview", id, read(record))
     };
     records.iter().filter_map(read).collect()
 }
