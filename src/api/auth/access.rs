@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
+use crate::api::errors::ApiError;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::caller::{AdminCaller, AdminKeys, RuntimeCaller};
 use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
-use crate::domain::refusal::BadKey;
-use crate::store::{ExtraTrip, Store, StoreError};
+use crate::domain::refusal::{BadCredential, BadKey};
+use crate::store::{ExtraTrip, Store};
 
 /// How many keys a replica remembers the tenants of; about 200 bytes each.
 const REMEMBERED_KEYS: usize = 65_536;
@@ -22,23 +23,6 @@ pub struct Access {
     dialect: Dialect,
     admin_keys: AdminKeys,
     tenants: Arc<Cache<KeyId, TenantId>>,
-}
-
-/// Why a credential is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum AccessError {
-    /// There is none.
-    #[error("no credential")]
-    Missing,
-    /// The API key cannot be valid.
-    #[error("{0}")]
-    BadKey(BadKey),
-    /// The admin key is wrong, or none is configured.
-    #[error("wrong admin key")]
-    BadAdminKey,
-    /// The store is unavailable.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl Access {
@@ -60,18 +44,19 @@ impl Access {
     /// The caller that an API key claims. The first use of a key on this replica costs a look-up.
     ///
     /// # Errors
-    /// [`AccessError::BadKey`] when no key of this text can exist, or none stands in the store.
-    pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, AccessError> {
+    /// 401 when no key of this text can exist, or none stands in the store.
+    pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, ApiError> {
+        let refused = |why| ApiError::unauthorized(BadCredential::Key(why));
         let prefixes = self.dialect.words().api_key_prefixes;
         let key = ApiKeyText::parse(text.trim(), prefixes);
-        let key = key.ok_or(AccessError::BadKey(BadKey::Malformed))?;
+        let key = key.ok_or_else(|| refused(BadKey::Malformed))?;
         let key_id = key.key_id();
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,
             None => {
                 self.store.metrics().extra_trip(ExtraTrip::FirstUse);
                 let found = self.store.tenant_of_key(key_id).await?;
-                let tenant = found.ok_or(AccessError::BadKey(BadKey::NotFound))?;
+                let tenant = found.ok_or_else(|| refused(BadKey::NotFound))?;
                 self.tenants.insert(key_id.clone(), tenant.clone());
                 tenant
             }
@@ -87,9 +72,9 @@ impl Access {
     /// The holder of an admin key, if it is one of those configured.
     ///
     /// # Errors
-    /// [`AccessError::BadAdminKey`]; also when none is configured.
-    pub fn admin_caller(&self, text: &str) -> Result<AdminCaller, AccessError> {
+    /// 401; also when none is configured.
+    pub fn admin_caller(&self, text: &str) -> Result<AdminCaller, ApiError> {
         let admin = self.admin_keys.accept(text.trim());
-        admin.ok_or(AccessError::BadAdminKey)
+        admin.ok_or_else(|| ApiError::unauthorized(BadCredential::AdminKey))
     }
 }

@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::access::AccessError;
 use super::audit;
 use super::client_address::client_address;
 use super::unauthorized;
@@ -107,30 +106,21 @@ async fn caller_of(
         .filter(|value| !is_blank(value));
     match (callers, admin_key) {
         (Callers::Admin | Callers::Both(_), Some(key)) => {
-            let admin = state.access.admin_caller(text(key));
-            admin.map(Caller::Admin).map_err(error_of)
+            let admin = state.access.admin_caller(text(key))?;
+            Ok(Caller::Admin(admin))
         }
         (Callers::Admin, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
         (Callers::Tenant(_), _) | (Callers::Both(_), None) => {
             let key = state.access.dialect().api_key(headers);
-            let key = key.ok_or(AccessError::Missing).map_err(error_of)?;
-            let caller = state.access.runtime_caller(text(key)).await;
-            caller.map(Caller::Tenant).map_err(error_of)
+            let key = key.ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))?;
+            let caller = state.access.runtime_caller(text(key)).await?;
+            Ok(Caller::Tenant(caller))
         }
     }
 }
 
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
-}
-
-fn error_of(error: AccessError) -> ApiError {
-    match error {
-        AccessError::Missing => ApiError::unauthorized(BadCredential::NoKey),
-        AccessError::BadKey(why) => ApiError::unauthorized(BadCredential::Key(why)),
-        AccessError::BadAdminKey => ApiError::unauthorized(BadCredential::AdminKey),
-        AccessError::Store(error) => error.into(),
-    }
 }
 
 /// The response of a route, or a refusal in its place where no script has checked the API key and it does not hold.
