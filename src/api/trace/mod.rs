@@ -1,16 +1,14 @@
 //! The outermost layer: puts request id and trace id on every response and into every error.
 
 use std::any::Any;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, IntoResponseParts, Response, ResponseParts};
+use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::{Instrument, error, info_span, warn};
@@ -23,7 +21,7 @@ use crate::config::CorsOrigins;
 use crate::domain::ids::{RequestId, TenantId, TraceId};
 use crate::telemetry::error_chain;
 
-/// The ids of a request. Part of every request that went through [`outermost`]; an argument of handlers.
+/// The ids of a request. Part of every request that went through [`outermost`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correlation {
     /// This HTTP request.
@@ -37,25 +35,16 @@ pub struct Correlation {
 impl Correlation {
     /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
     pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
-        let traceparent = Traceparent::of(headers);
-        let sent = || {
-            dialect
-                .trace_id(headers)
-                .and_then(text)
-                .and_then(TraceId::parse)
-        };
+        let (trace_id, trace_flags) = traceparent(headers).unzip();
+        let sent = || dialect.trace_id(headers).and_then(text);
+        let trace_id = trace_id.or_else(|| sent().and_then(TraceId::parse));
         Self {
             request_id: request_id(plane, headers),
-            trace_id: match &traceparent {
-                Some(traceparent) => traceparent.trace_id.clone(),
-                None => sent().unwrap_or_else(TraceId::mint),
-            },
-            trace_flags: traceparent.map(|traceparent| traceparent.flags),
+            trace_id: trace_id.unwrap_or_else(TraceId::mint),
+            trace_flags,
         }
     }
-}
 
-impl Correlation {
     /// Fresh ids, for a router that is used without its outermost layer.
     pub fn mint() -> Self {
         Self {
@@ -66,31 +55,9 @@ impl Correlation {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Correlation {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // Absent only where a router is used without its outermost layer.
-        Ok(parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .unwrap_or_else(Self::mint))
-    }
-}
-
 /// Part of a response: makes it name the tenant of the API key.
 #[derive(Debug, Clone)]
 pub struct EffectiveTenant(pub TenantId);
-
-impl IntoResponseParts for EffectiveTenant {
-    type Error = Infallible;
-
-    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        response.extensions_mut().insert(self);
-        Ok(response)
-    }
-}
 
 /// Wraps routes of a plane: ids, error bodies, CORS, and a response even when a handler panics.
 pub fn outermost(router: Router, dialect: Dialect, plane: Plane, origins: &CorsOrigins) -> Router {
@@ -197,38 +164,21 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok().map(str::trim)
 }
 
-/// A valid `traceparent`: version 00, lower case, no id all zero.
-struct Traceparent {
-    trace_id: TraceId,
-    flags: String,
-}
-
-impl Traceparent {
-    fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut lines = headers.get_all(headers::TRACEPARENT).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else {
-            return None;
-        };
-        let parts: Vec<&str> = text(line)?.split('-').collect();
-        let &[version, trace_id, parent_id, flags] = parts.as_slice() else {
-            return None;
-        };
-        let is_hex = |text: &str, length: usize| {
-            text.len() == length
-                && text
-                    .bytes()
-                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        };
-        let valid = version == "00"
-            && is_hex(parent_id, 16)
-            && parent_id.bytes().any(|byte| byte != b'0')
-            && is_hex(flags, 2);
-        let trace_id = TraceId::parse(trace_id).filter(|_| valid)?;
-        Some(Self {
-            trace_id,
-            flags: flags.to_owned(),
-        })
-    }
+/// Trace id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
+fn traceparent(headers: &HeaderMap) -> Option<(TraceId, String)> {
+    let mut lines = headers.get_all(headers::TRACEPARENT).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        return None;
+    };
+    let parts: Vec<&str> = text(line)?.split('-').collect();
+    let &["00", trace_id, parent_id, flags] = parts.as_slice() else {
+        return None;
+    };
+    let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
+    let is_valid = is_hex(parent_id, 16) && parent_id != "0".repeat(16) && is_hex(flags, 2);
+    let trace_id = TraceId::parse(trace_id).filter(|_| is_valid)?;
+    Some((trace_id, flags.to_owned()))
 }
 
 /// Which pages may call the API from a browser. None unless origins are configured.

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use axum::Extension;
 use axum::http::HeaderName;
 use axum::routing::{get, post};
 use http_body_util::BodyExt;
@@ -134,13 +135,15 @@ fn only_the_admin_plane_takes_a_request_id_from_outside() {
 }
 
 fn app(origins: &CorsOrigins) -> Router {
-    let tenant = || EffectiveTenant(TenantId::parse("acme").unwrap());
+    let tenant = || Extension(EffectiveTenant(TenantId::parse("acme").unwrap()));
     let router = Router::new()
         .route(
             "/ok",
-            get(move |correlation: Correlation| async move {
-                (tenant(), correlation.trace_id.to_string())
-            }),
+            get(
+                move |Extension(correlation): Extension<Correlation>| async move {
+                    (tenant(), correlation.trace_id.to_string())
+                },
+            ),
         )
         .route(
             "/denied",
