@@ -12,13 +12,11 @@ use crate::domain::payload_hash::PayloadHash;
 /// Reads a body as the request that `from_json` makes of it, with its hash.
 ///
 /// # Errors
-/// 415 for another media type; 400 naming every problem.
+/// 400 naming every problem.
 pub fn read<T>(
-    headers: &HeaderMap,
     bytes: &[u8],
     from_json: impl FnOnce(Json) -> Result<T, Problems>,
 ) -> Result<(T, PayloadHash), ApiError> {
-    check_media_type(headers)?;
     let json = Json::parse(bytes)?;
     let hash = PayloadHash::of_body(&json);
     Ok((from_json(json)?, hash))
@@ -165,7 +163,7 @@ mod tests {
     #[test]
     fn a_body_is_read_with_its_hash() {
         let read = |bytes: &[u8]| {
-            read(&HeaderMap::new(), bytes, |json| match json {
+            read(bytes, |json| match json {
                 Json::Object(members) => Ok(members.len()),
                 _ => Err(Problems::one("x", "is no object")),
             })

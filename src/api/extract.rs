@@ -40,7 +40,7 @@ pub struct RuntimeJson<T>(pub Hashed<T>);
 impl<T: RuntimeBody> RuntimeJson<T> {
     async fn of(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        let (request, payload_hash) = body::read(&parts.headers, &bytes, T::from_json)?;
+        let (request, payload_hash) = body::read(&bytes, T::from_json)?;
         Ok(Self(Hashed {
             request,
             payload_hash,
@@ -176,16 +176,5 @@ impl FromRequestParts<AppState> for PathReservation {
         id.map(Self).ok_or_else(|| {
             ApiError::invalid("Validation failed: reservation_id: must have 1 to 128 characters")
         })
-    }
-}
-
-/// The query string as it was sent.
-pub struct RawQuery(pub String);
-
-impl FromRequestParts<AppState> for RawQuery {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        Ok(Self(parts.uri.query().unwrap_or_default().to_owned()))
     }
 }

@@ -35,13 +35,17 @@ impl PayloadHash {
 
     /// Over a body that changes some members of a record, in which `null` means to remove, and what names the record.
     pub fn of_patch_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        Self::of_canonical(&Json::Array(vec![named(target), body.clone()]).canonical())
+        Self::of_both(target, body)
     }
 
     /// Over a body and the query parameters that select what it is applied to, in a fixed order of the caller's.
     pub fn of_body_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        let body = normalised(body).into_owned();
-        Self::of_canonical(&Json::Array(vec![named(target), body]).canonical())
+        Self::of_both(target, &normalised(body))
+    }
+
+    fn of_both(target: &[(&str, &str)], body: &Json) -> Self {
+        let (target, body) = (named(target).canonical(), body.canonical());
+        Self::of_canonical(&format!("[{target},{body}]"))
     }
 
     fn of_canonical(canonical: &str) -> Self {

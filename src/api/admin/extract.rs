@@ -70,20 +70,20 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
                 }
             }
         };
-        let body = T::from_json(sent.clone())?;
+        // In a change of a record, `null` removes a member, so it is not the same as absent.
+        let hash = match operation.method == Method::PATCH {
+            true => PayloadHash::of_patch_and_target,
+            false => PayloadHash::of_body_and_target,
+        };
         let query = parts.uri.query().unwrap_or_default();
-        let target = S::read(id, query, &caller)?;
+        let target = S::read(id, query, &caller);
+        let target = target.map(|target| (hash(&sent, &target.selected()), target));
+        let body = T::from_json(sent)?;
+        let (payload_hash, target) = target?;
         body.check()?;
         if T::HAS_KEY {
             key = idempotency_key(&parts.headers, body.idempotency_key())?;
         }
-        let selected = target.selected();
-        // In a change of a record, `null` removes a member, so it is not the same as absent.
-        let payload_hash = match operation.method == Method::PATCH {
-            true => PayloadHash::of_patch_and_target(&sent, &selected),
-            false => PayloadHash::of_body_and_target(&sent, &selected),
-        };
-        drop(selected);
         Ok(Self {
             state: state.clone(),
             caller,

@@ -1,6 +1,6 @@
 //! The handler of all lists.
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
@@ -8,7 +8,6 @@ use axum::routing::on;
 use super::{List, ListRequest, ListResponse, PageOf, parameters};
 use crate::api::admin::extract::PathId;
 use crate::api::errors::ApiError;
-use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, Operation};
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
@@ -74,7 +73,7 @@ async fn respond<L: List>(
         operation,
         caller,
         path_id,
-        list: ListRequest::<L>::parse(&query)?,
+        list: ListRequest::<L>::parse(&query.unwrap_or_default())?,
     };
     let page = L::page(&mut call).await?;
     let secret = call.state.store.secret().await?;

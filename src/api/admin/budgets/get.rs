@@ -1,11 +1,10 @@
 //! Shows the budget of a scope and unit.
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 
 use super::{BudgetTarget, target_parameters};
 use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::target_tenant;
-use crate::api::extract::RawQuery;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -24,7 +23,7 @@ async fn lookup_budget(
     caller: Caller,
     RawQuery(query): RawQuery,
 ) -> Returns<BudgetLedger> {
-    let target = BudgetTarget::parse(&query)?;
+    let target = BudgetTarget::parse(&query.unwrap_or_default())?;
     let found = state
         .admin
         .lookup_budget(&caller, &target.scope, target.unit)
