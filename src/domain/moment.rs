@@ -92,6 +92,12 @@ impl Window {
         self == Self::default()
     }
 
+    /// Whether no time lies in it: it ends before it begins.
+    pub fn is_empty(self) -> bool {
+        let ends = self.from_ms.zip(self.to_ms);
+        ends.is_some_and(|(from, to)| from > to)
+    }
+
     /// Whether a time lies in it.
     pub fn contains(self, ms: i64) -> bool {
         self.from_ms.is_none_or(|from| from <= ms) && self.to_ms.is_none_or(|to| ms <= to)

@@ -1,5 +1,7 @@
 //! What a text must contain to be found.
 
+use std::fmt;
+
 /// Most characters of a text that a client searches for.
 pub const SEARCH_CHARS_MAX: usize = 128;
 
@@ -13,11 +15,6 @@ impl Search {
         Self(text.trim().to_lowercase())
     }
 
-    /// In lower case.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether a text contains it.
     pub fn finds(&self, text: &str) -> bool {
         text.to_lowercase().contains(&self.0)
@@ -26,5 +23,12 @@ impl Search {
     /// Whether one of the texts contains it.
     pub fn finds_any<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> bool {
         texts.into_iter().any(|text| self.finds(text))
+    }
+}
+
+impl fmt::Display for Search {
+    /// In lower case.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

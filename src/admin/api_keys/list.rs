@@ -92,7 +92,7 @@ impl Admin {
             Some(None) => return Ok(query.empty_page()),
             tenant => tenant.flatten(),
         };
-        let walk = KeyWalk {
+        let mut walk = KeyWalk {
             store: &self.store,
             filter,
             tenant,
@@ -102,16 +102,12 @@ impl Admin {
             now_ms: None,
         };
         if query.sort.by != ApiKeySort::CreatedAt {
-            let mut walk = walk;
             return gather(&mut walk, query, bounds).await;
         }
         let is_filtered = filter.status.is_some() || filter.search.is_some();
-        let mut walk = KeyWalk {
-            descending: query.sort.descending,
-            last: query.after.as_ref().and_then(entry_at),
-            rows: query.first_step(is_filtered, STEP_ROWS),
-            ..walk
-        };
+        walk.descending = query.sort.descending;
+        walk.last = query.after.as_ref().and_then(entry_at);
+        walk.rows = query.first_step(is_filtered, STEP_ROWS);
         page_along(&mut walk, query, ApiKeySort::CreatedAt, bounds).await
     }
 }

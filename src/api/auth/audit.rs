@@ -1,7 +1,6 @@
 //! The audit entry of every request that the admin plane refuses.
 
-use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
 use crate::admin::Failure;
@@ -13,21 +12,6 @@ use crate::domain::cause::Cause;
 /// Marks a failure that the audit log has already.
 #[derive(Debug, Clone, Copy)]
 pub struct AlreadyAudited;
-
-/// What a request was sent to.
-pub(super) struct Target {
-    method: Method,
-    path: String,
-}
-
-impl Target {
-    pub(super) fn of(parts: &Parts) -> Self {
-        Self {
-            method: parts.method.clone(),
-            path: parts.uri.path().to_owned(),
-        }
-    }
-}
 
 /// A response that needs an audit entry.
 pub(super) struct Failed {
@@ -49,10 +33,10 @@ impl Failed {
     }
 }
 
-/// Writes the audit entry of a failure.
+/// Writes the audit entry of a request that failed.
 pub(super) async fn record(
     state: &AppState,
-    target: &Target,
+    (method, uri): &(Method, Uri),
     cause: &Cause,
     caller: Option<&Caller>,
     Failed { status, error }: Failed,
@@ -63,14 +47,13 @@ pub(super) async fn record(
     };
     let error = error.as_ref();
     let code = error.map_or(Code::InternalError, ApiError::code);
-    let code = serde_json::to_string(&code).unwrap_or_default();
     let named = error.and_then(ApiError::tenant);
     let failure = Failure {
         cause,
-        method: target.method.as_str(),
-        path: &target.path,
+        method: method.as_str(),
+        path: uri.path(),
         status: status.as_u16(),
-        code: code.trim_matches('"'),
+        code: code.as_str(),
         message: &error.map(ApiError::message).unwrap_or_default(),
         tenant: named.or(caller.map(|caller| &caller.tenant)),
         partition: caller.map(|caller| caller.partition),

@@ -64,7 +64,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     let (state, callers) = (&guard.state, guard.callers());
     let caller = caller_of(state, callers, &parts.headers).await;
     let cause = cause_of(&guard, &parts, caller.as_ref().ok());
-    let target = (guard.plane == Plane::Admin).then(|| audit::Target::of(&parts));
+    let target = (guard.plane == Plane::Admin).then(|| (parts.method.clone(), parts.uri.clone()));
     let api_key_header = state.access.dialect().api_key_header(&parts.headers);
     let mut response = match &caller {
         Err(error) => error.clone().into_response(),

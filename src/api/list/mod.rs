@@ -138,8 +138,11 @@ impl<L: List> ListRequest<L> {
     /// # Errors
     /// 400 naming the parameter.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
-        let mut parameters = Parameters::reading(query, L::PLANE);
-        let filter = L::filter(&mut parameters)?;
+        Self::read(&mut Parameters::reading(query, L::PLANE))
+    }
+
+    fn read(parameters: &mut Parameters<'_>) -> Result<Self, ApiError> {
+        let filter = L::filter(parameters)?;
         let (by, descending) = match L::SORTABLE {
             true => parameters.order(L::ABOUT_SORT)?,
             false => (None, None),
@@ -220,14 +223,8 @@ impl<L: List> ListRequest<L> {
 /// The parameters of a list, as the description of the API has them.
 pub fn parameters<L: List>() -> Vec<Value> {
     let mut parameters = Parameters::describing(L::PLANE);
-    let declared = L::filter(&mut parameters).map(drop);
-    let order = match L::SORTABLE {
-        true => parameters.order::<L::Sort>(L::ABOUT_SORT).map(drop),
-        false => Ok(()),
-    };
-    let page = parameters.limit(L::LIMIT).map(drop);
-    let cursor = parameters.cursor().map(drop);
-    debug_assert!([declared, order, page, cursor].iter().all(Result::is_ok));
+    let read = ListRequest::<L>::read(&mut parameters);
+    debug_assert!(read.is_ok());
     parameters.described()
 }
 

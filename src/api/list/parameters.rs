@@ -1,5 +1,7 @@
 //! The parameters of a list's query string: each declaration reads one, describes it, and binds cursors to it.
 
+use std::fmt::Display;
+
 use serde_json::{Value, json};
 
 use crate::api::errors::ApiError;
@@ -67,21 +69,20 @@ impl<'q> Parameters<'q> {
         self.described.unwrap_or_default()
     }
 
-    /// A value that `read` understands; `wanted` says what that is, and `canonical` writes equal values alike.
+    /// A value that `read` understands; `wanted` says what that is. Equal values have the same text.
     ///
     /// # Errors
     /// 400 naming the parameter, the value and what is wanted.
-    pub fn parsed<T>(
+    pub fn parsed<T: ToString>(
         &mut self,
         name: &'static str,
         about: &str,
         schema: impl FnOnce() -> Value,
         (read, wanted): (impl FnOnce(&str) -> Option<T>, &str),
-        canonical: impl FnOnce(&T) -> String,
     ) -> Result<Option<T>, ApiError> {
         self.describe(name, about, schema);
         let value = self.query.parsed(name, read, wanted)?;
-        let text = value.as_ref().map(canonical);
+        let text = value.as_ref().map(T::to_string);
         self.bound.push((name, text.unwrap_or_default()));
         Ok(value)
     }
@@ -113,7 +114,7 @@ impl<'q> Parameters<'q> {
     ///
     /// # Errors
     /// 400 naming the parameter, the value and the words.
-    pub fn word<W: Word>(
+    pub fn word<W: Word + Display>(
         &mut self,
         name: &'static str,
         about: &str,
@@ -125,7 +126,7 @@ impl<'q> Parameters<'q> {
     ///
     /// # Errors
     /// 400 naming the parameter, the value and what is allowed.
-    pub fn word_among<W: Word>(
+    pub fn word_among<W: Word + Display>(
         &mut self,
         name: &'static str,
         about: &str,
@@ -134,9 +135,7 @@ impl<'q> Parameters<'q> {
         let schema = || words(W::WORDS);
         let wanted = format!("allowed: {}", allowed.join(", "));
         let read = |text: &str| W::parse(text).filter(|word| allowed.contains(&word.as_str()));
-        self.parsed(name, about, schema, (read, &wanted), |word| {
-            word.as_str().to_owned()
-        })
+        self.parsed(name, about, schema, (read, &wanted))
     }
 
     /// `true` or `false`.
@@ -146,7 +145,7 @@ impl<'q> Parameters<'q> {
     pub fn flag(&mut self, name: &'static str, about: &str) -> Result<Option<bool>, ApiError> {
         let (schema, wanted) = (|| json!({"type": "boolean"}), "allowed: true, false");
         let read = |text: &str| text.parse().ok();
-        self.parsed(name, about, schema, (read, wanted), bool::to_string)
+        self.parsed(name, about, schema, (read, wanted))
     }
 
     /// A number from 0 to 1.
@@ -157,7 +156,7 @@ impl<'q> Parameters<'q> {
         let schema = || json!({"type": "number", "format": "double", "minimum": 0, "maximum": 1});
         let read = |text: &str| text.parse().ok().filter(|f| (0.0..=1.0).contains(f));
         let wanted = "it must be a number from 0 to 1";
-        self.parsed(name, about, schema, (read, wanted), f64::to_string)
+        self.parsed(name, about, schema, (read, wanted))
     }
 
     /// `search`: what some texts must contain, whatever the case; at most [`SEARCH_CHARS_MAX`] characters.
@@ -169,9 +168,7 @@ impl<'q> Parameters<'q> {
         let fits = |text: &&str| text.chars().count() <= SEARCH_CHARS_MAX;
         let read = |text: &str| Some(text).filter(fits).map(Search::new);
         let wanted = format!("it must be at most {SEARCH_CHARS_MAX} characters long");
-        self.parsed("search", about, schema, (read, &wanted), |search| {
-            search.as_str().to_owned()
-        })
+        self.parsed("search", about, schema, (read, &wanted))
     }
 
     /// `trace_id`: 32 lower-case hexadecimal digits.
@@ -184,7 +181,7 @@ impl<'q> Parameters<'q> {
         let is_trace = |text: &&str| text.len() == 32 && text.bytes().all(is_hex);
         let read = |text: &str| Some(text).filter(is_trace).map(str::to_owned);
         let wanted = "it must have 32 lower-case hexadecimal digits";
-        self.parsed("trace_id", about, schema, (read, wanted), String::clone)
+        self.parsed("trace_id", about, schema, (read, wanted))
     }
 
     /// Several values, written `a,b` or given several times: each once and sorted, because their order says nothing.
@@ -236,8 +233,7 @@ impl<'q> Parameters<'q> {
         about: [&str; 2],
     ) -> Result<Window, ApiError> {
         let window = self.window([from, to], about)?;
-        let ends = window.from_ms.zip(window.to_ms);
-        if ends.is_some_and(|(from, to)| from > to) {
+        if window.is_empty() {
             let sent = |name| {
                 self.query
                     .get(name)
@@ -254,7 +250,7 @@ impl<'q> Parameters<'q> {
         // The `+` of an offset that was not escaped arrives as a blank.
         let read = |text: &str| Moment::parse(&text.trim().replace(' ', "+")).map(Moment::as_ms);
         let wanted = "it must be a date and time such as 2026-07-04T12:00:00Z";
-        self.parsed(name, about, schema, (read, wanted), i64::to_string)
+        self.parsed(name, about, schema, (read, wanted))
     }
 
     /// One filter for each level of a scope: the tenant, of which cursors know nothing, and the segments below it.

@@ -10,12 +10,16 @@ pub type Parameter = Value;
 
 /// A parameter of the query string that may be absent.
 pub fn query(name: &str, description: &str, schema: Value) -> Parameter {
-    json!({"name": name, "in": "query", "required": false, "description": description, "schema": schema})
+    parameter("query", name, false, description, schema)
 }
 
 /// A parameter of the query string that must be there.
 pub fn required_query(name: &str, description: &str, schema: Value) -> Parameter {
-    json!({"name": name, "in": "query", "required": true, "description": description, "schema": schema})
+    parameter("query", name, true, description, schema)
+}
+
+fn parameter(place: &str, name: &str, required: bool, about: &str, schema: Value) -> Parameter {
+    json!({"name": name, "in": place, "required": required, "description": about, "schema": schema})
 }
 
 /// The parameters of an operation: of its path, of its query string and of its headers.
@@ -41,7 +45,7 @@ fn path(path: &str) -> impl Iterator<Item = Parameter> {
             _ => text(),
         };
         let description = format!("Id of the {}.", name.trim_end_matches("_id"));
-        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+        parameter("path", name, true, &description, schema)
     })
 }
 
@@ -54,13 +58,9 @@ fn idempotency_key(plane: Plane) -> Parameter {
              `idempotency_key` too, the two must be equal."
         }
     };
-    json!({
-        "name": header_name(&headers::IDEMPOTENCY_KEY),
-        "in": "header",
-        "required": false,
-        "description": description,
-        "schema": {"type": "string", "minLength": 1, "maxLength": 256},
-    })
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": 256});
+    let name = header_name(&headers::IDEMPOTENCY_KEY);
+    parameter("header", &name, false, description, schema)
 }
 
 /// Any text.

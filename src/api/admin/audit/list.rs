@@ -84,13 +84,13 @@ fn statuses(parameters: &mut Parameters<'_>) -> Result<(Option<i64>, Option<i64>
     let about = "The status, exactly; not together with bounds.";
     let (schema, wanted) = (|| json!({"type": "integer"}), "it must be an integer");
     let read = (integer, wanted);
-    let exact = parameters.parsed("status", about, schema, read, i64::to_string)?;
+    let exact = parameters.parsed("status", about, schema, read)?;
     let mut bound = |name, about| {
         let (least, most) = (*STATUSES.start(), *STATUSES.end());
         let schema = || json!({"type": "integer", "minimum": least, "maximum": most});
         let read = |text: &str| integer(text).filter(|status| STATUSES.contains(status));
         let wanted = "it must be an integer from 100 to 599";
-        parameters.parsed(name, about, schema, (read, wanted), i64::to_string)
+        parameters.parsed(name, about, schema, (read, wanted))
     };
     let least = bound("status_min", "Not below.")?;
     let most = bound("status_max", "Not above.")?;

@@ -64,7 +64,7 @@ pub(super) fn common(
 ) -> Result<EventFilter, ApiError> {
     let schema = || json!({"type": "string", "enum": EventType::WORDS});
     let about = "The type, exactly.";
-    let event_type = parameters.parsed("event_type", about, schema, event_type, String::clone)?;
+    let event_type = parameters.parsed("event_type", about, schema, event_type)?;
     let category = parameters.word_among("category", "The category.", categories)?;
     let scope = parameters.text("scope", "What the scope begins with.")?;
     let correlation_id = parameters.text("correlation_id", "The correlation id, exactly.")?;

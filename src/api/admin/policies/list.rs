@@ -36,8 +36,7 @@ impl List for Policies {
         let read = |text: &str| Some(text).filter(fits).map(str::to_owned);
         let wanted = format!("it must be at most {SCOPE_CHARS_MAX} characters long");
         let (schema, wanted) = (text, (read, wanted.as_str()));
-        let scope_pattern =
-            parameters.parsed("scope_pattern", about, schema, wanted, String::clone)?;
+        let scope_pattern = parameters.parsed("scope_pattern", about, schema, wanted)?;
         let status = parameters.word("status", "The status of the policies.")?;
         parameters.ignored(
             "has_action_quotas",

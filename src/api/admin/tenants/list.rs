@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(parse("limit=-5").unwrap().limit, 1);
         let searched = parse("observe_mode=x&search=%20a%20").unwrap();
         let search = searched.filter.search.expect("a search");
-        assert_eq!(search.as_str(), "a");
+        assert_eq!(search.to_string(), "a");
         for (query, message) in [
             (
                 "limit=x",

@@ -33,8 +33,7 @@ impl List for AllWebhooks {
         let schema = || json!({"type": "string", "enum": EventType::WORDS});
         let about = "The event type that subscriptions select by name.";
         let any = |text: &str| Some(text.to_owned());
-        let event_type =
-            parameters.parsed("event_type", about, schema, (any, ""), String::clone)?;
+        let event_type = parameters.parsed("event_type", about, schema, (any, ""))?;
         let about = "What id or address must contain, whatever the case.";
         Ok(WebhookFilter {
             owner: match tenant.as_deref() {

@@ -41,13 +41,7 @@ impl List for Reservations {
         Ok(ReservationFilter {
             tenant,
             segments,
-            idempotency_key: parameters.parsed(
-                "idempotency_key",
-                about,
-                schema,
-                key,
-                IdempotencyKey::to_string,
-            )?,
+            idempotency_key: parameters.parsed("idempotency_key", about, schema, key)?,
             status: parameters.word("status", "The status as of now.")?,
             created: parameters.ordered_window(
                 ["from", "to"],
