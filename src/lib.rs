@@ -1,4 +1,4 @@
-//! Hard budget limits for autonomous agents.
+//! Hard budget limits for autonomous agents. Each module is a layer; `ARCHITECTURE.md` shows which may use which.
 
 /// A request makes some hundred small allocations; the system's allocator takes a fifth of its processor time.
 #[global_allocator]

@@ -1,4 +1,6 @@
-//! What operators change: tenants, API keys and budgets. Each change, its event and its audit entry are one script.
+//! The operations of the admin plane, and of tenants on what they own: tenants, API keys, budgets, policies, webhook
+//! subscriptions, bulk actions, the overview, and lists of events and audit entries. A change, its event and its audit entry
+//! are one script; a close and a bulk action are several.
 
 mod api_keys;
 pub mod audit;

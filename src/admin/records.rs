@@ -1,4 +1,4 @@
-//! From the entries of an index to the rows of a list.
+//! Makes rows of a list from the entries of an index and their records.
 
 use crate::domain::record::{Record, RecordError};
 use crate::listing::readable;

@@ -1,4 +1,4 @@
-//! The one shape of errors on the wire.
+//! The body that every error has.
 //!
 //! A handler returns an [`ApiError`]. It travels to the outermost layer in the response's extensions; there the ids of
 //! the request are known, and the body is written (see [`super::trace`]). So no error can miss them.

@@ -1,4 +1,5 @@
-//! HTTP. [`operations`] is the index of what is served; the other modules are what operations share.
+//! HTTP. [`operations`] is the index of operations, [`runtime`] and [`admin`] hold their handlers; the other modules are shared
+//! by all.
 
 pub mod access_log;
 pub mod admin;

@@ -1,4 +1,4 @@
-//! Both planes of the API.
+//! Settings of both planes of the API.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The settings: each setting is a flag and an environment variable of the same name
-//! (`--redis-url`, `BUDGET_REDIS_URL`), read once at start. Contradictions stop the process.
+//! The settings. Each is a flag and an environment variable of the same name (`--redis-url`, `BUDGET_REDIS_URL`), read once at
+//! start. A contradiction stops the process.
 
 mod error;
 mod http;

@@ -1,4 +1,4 @@
-//! The keys under which secrets are stored.
+//! The keys that encrypt stored secrets.
 
 use clap::Args;
 use clap::builder::BoolishValueParser;

@@ -1,4 +1,4 @@
-//! Deliveries of webhooks.
+//! Settings of requests to webhook receivers.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use super::values::setting;
 use crate::egress::TrustedRoots;
 
-/// Settings of deliveries.
+/// Settings of requests to webhook receivers.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Webhooks")]
 pub struct WebhookConfig {

@@ -1,4 +1,4 @@
-//! Telling a repeated request from another request under the same idempotency key.
+//! Digests of requests: they distinguish a repeated request from another request under the same idempotency key.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a text must contain to be found.
+//! The `search` filter: text that some members of a row must contain.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Who an action is for.
+//! The subject of a request: whom it charges.
 
 use std::collections::BTreeMap;
 

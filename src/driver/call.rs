@@ -1,4 +1,4 @@
-//! Calls of scripts that are put together before they are sent.
+//! A call of a script, encoded and ready to be sent.
 
 use redis::{Cmd, Value};
 

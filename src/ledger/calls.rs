@@ -1,4 +1,4 @@
-//! Calls of scripts: what is checked before them, what their refusals name, and what is done before they are called again.
+//! Runs scripts: checks before a call, calls again where a script asks for it, and makes refusals that name their subject.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Extending: the expiry moves outward, and nothing else changes.
+//! Extending: the expiry moves further away, and nothing else changes.
 
 use super::Ledger;
 use super::calls::Target;

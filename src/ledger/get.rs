@@ -1,4 +1,4 @@
-//! Reads a reservation, and checks a caller on their own.
+//! Reads a reservation.
 
 use super::calls::Target;
 use super::{Ledger, facts};
@@ -55,7 +55,7 @@ object! {
     }
 }
 
-/// What is read of a record, but for data of the client's own.
+/// The fields that are always read of a record. Metadata of the client is read on request.
 pub(super) const FIELDS: [&str; 14] = [
     "status",
     "unit",
@@ -145,8 +145,8 @@ impl Ledger {
         Ok(record.read("tenant")?)
     }
 
-    /// Reads fields of a reservation in the slot of `partition`, which must be the reader's own unless they are trusted; with
-    /// the store's clock, in milliseconds.
+    /// Reads fields of a reservation, and the store's clock in milliseconds. `partition` must be the reader's own, unless the
+    /// reader is trusted.
     pub(super) async fn read_reservation(
         &self,
         reader: Reader<'_>,
@@ -169,7 +169,7 @@ impl Ledger {
     }
 }
 
-/// Where an id is looked for that no caller's partition tells.
+/// The partition that an id names. It counts for the admin key, which has no partition of its own.
 fn named_partition(reservation_id: &ReservationId) -> Result<Partition, OperationError> {
     let partition = reservation_id.partition();
     partition.ok_or_else(|| ReservationRefusal::NotFound(reservation_id.clone()).into())

@@ -1,4 +1,4 @@
-//! The operations of the runtime plane: what a request means before its script, and its response after it.
+//! The operations of the runtime plane: each has a file with its request, its response, and the call of its script.
 
 mod balances;
 mod calls;

@@ -1,4 +1,4 @@
-//! Sends calls of scripts: with all that the store does for a call, or over a bare connection, to measure Redis alone.
+//! Sends calls of scripts: with deadline and retries, or over a bare connection for benchmarks of Redis alone.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Value};

@@ -1,4 +1,4 @@
-//! Why an operation did not do what it is for.
+//! The error of an operation: a refusal, or a failure of Redis or of a record.
 
 use crate::domain::record::RecordError;
 use crate::domain::refusal::Refusal;

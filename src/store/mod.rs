@@ -1,4 +1,5 @@
-//! The only module that names Redis: connections, scripts, keys and the clock.
+//! The data in Redis: every key, every script, and a call for each script. Connections, retries and the estimate of Redis's
+//! clock are in [`crate::driver`].
 
 pub mod admin;
 mod background;
@@ -234,8 +235,8 @@ impl Store {
         Ok(reply)
     }
 
-    /// A script that was given the wrong day answers `{'clock', now_ms}`, one that is short of funds `{'sweep_first',
-    /// now_ms}`, one whose policy is another `{'stale', now_ms, …}`; what every reserve answers keeps the course of the clock known meanwhile.
+    /// Corrects the estimate of Redis's clock by replies that carry it: `clock`, `sweep_first` and `stale`, after which the
+    /// script is called again, and `reserved`, so that the clock monitor sees every reserve.
     fn learn_clock(&self, sent: Instant, reply: &Value) {
         let Value::Array(fields) = reply else { return };
         let [Value::BulkString(word), Value::Int(now_ms), ..] = &fields[..] else {

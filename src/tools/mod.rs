@@ -1,4 +1,4 @@
-//! The tools of the command line: load generator, development stack, operator's commands, verification.
+//! The commands besides `serve`: development stack, operator's commands, load generator, verification, keys.
 
 pub mod bench;
 mod call;

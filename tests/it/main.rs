@@ -1,4 +1,6 @@
-//! Everything that needs a running Redis, in one binary: a folder per plane, a file per resource or operation.
+//! The integration tests, in one binary. `runtime` and `admin` have a file per operation or resource, `dispatcher` one per
+//! worker; `http` tests the wire, `redis` failures and topologies, `tools` the command line, `project` the code and documents
+//! themselves. `harness` holds the fixtures; each test starts or shares a Redis of its own.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,

@@ -1,4 +1,4 @@
-//! Lists of API keys: of one tenant, or of all. The order of creation has an index; in any other all that match are sorted.
+//! Lists of API keys, of one tenant or of all. The order of creation has an index; any other order sorts all matches.
 
 use crate::admin::{Admin, AdminError, records};
 use crate::domain::api_key::ApiKey;

@@ -1,4 +1,4 @@
-//! API keys: issued, changed, ended; listed and judged.
+//! API keys: create, change, revoke, list and validate them.
 
 mod list;
 mod validate;

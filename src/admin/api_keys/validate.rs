@@ -1,4 +1,4 @@
-//! What can be said of a key: whether it is good, and what it may do.
+//! Checks an API key: whether it is valid, and what it may do.
 
 use tracing::error;
 

@@ -1,9 +1,8 @@
-//! Audit entries. A change's own entry is appended by its script; a refused request is booked by a script of its own.
+//! Audit entries. The script of a change appends its entry; a refused request is recorded by a script of its own.
 //!
 //! An entry is names and values: `operation`, `status`, `resource_type`, `resource_id`, `key_id`, `source_ip`,
-//! `request_id`, `trace_id`, `error_code`, and what the operation adds: `metadata.<name>` is a text, or an integer, a flag or
-//! a list by the table in `domain/audit/metadata.rs`; `metadata_json.<name>` is JSON, shown as it is. The operation of a
-//! refused request is its method and path, which are not kept a second time.
+//! `request_id`, `trace_id`, `error_code`, and what the operation adds under `metadata.` (see [`crate::domain::audit`]). The
+//! operation of a refused request is its method and path.
 
 pub mod logs;
 

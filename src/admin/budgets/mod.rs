@@ -1,4 +1,5 @@
-//! Budgets: opened, funded, looked up; by a tenant's key within its tenant, by the admin key for any.
+//! Budgets: create, fund, look up, list, change and freeze them; with a tenant's key those of its tenant, with the admin key
+//! any.
 
 pub(crate) mod list;
 pub(crate) mod states;

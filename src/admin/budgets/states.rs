@@ -1,4 +1,4 @@
-//! Budgets: what an operator set on them is changed; frozen, and not any more.
+//! Changes the settings of a budget, freezes and unfreezes it.
 
 use crate::admin::audit::entry;
 use crate::admin::{Admin, AdminError, Parts, Request, refuse};

@@ -1,4 +1,4 @@
-//! Bulk actions: finds the rows that match, checks the limits, claims the action and runs it.
+//! Bulk actions: find the rows that match, check their number, claim the action and run it.
 
 pub(crate) mod rows;
 pub mod run;

@@ -1,5 +1,5 @@
-//! Walking events or audit entries in order of time: along the logs of one tenant, along an index of the view over all
-//! tenants, or along both where an id is looked for in one tenant: what the view has not reached is looked for in the logs.
+//! Walks along events or audit entries in order of time: along the logs of one tenant, or along an index of the view over all
+//! tenants. A search for an id within one tenant uses both: the view up to its watermark, and the logs beyond it.
 
 mod list;
 mod logs;

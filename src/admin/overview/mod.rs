@@ -1,5 +1,5 @@
-//! The overview of all that there is: counts that scripts keep, and what happened of late. It costs the same however much is
-//! stored, and a replica puts it together at most once in a few seconds.
+//! The overview: counts that scripts keep, and recent events. It costs the same however much is stored, and a replica
+//! computes it once in a few seconds at most.
 
 mod response;
 

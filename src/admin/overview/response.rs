@@ -1,4 +1,4 @@
-//! What an overview has.
+//! The response of the overview.
 
 use std::collections::BTreeMap;
 

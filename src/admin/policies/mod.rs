@@ -1,4 +1,4 @@
-//! Policies: made, listed, changed; by a tenant's key within its tenant, by the admin key for any.
+//! Policies: create, list and change them; with a tenant's key those of its tenant, with the admin key any.
 
 mod list;
 

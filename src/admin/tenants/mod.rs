@@ -1,4 +1,4 @@
-//! Tenants: created once, read, listed.
+//! Tenants: create, read, list, change and close them.
 
 pub mod closing;
 pub(in crate::admin) mod list;

@@ -1,4 +1,4 @@
-//! Tenants: changed, suspended, closed.
+//! Changes, suspends or closes a tenant.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A subscription is made.
+//! Creates a subscription.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

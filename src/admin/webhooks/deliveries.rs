@@ -1,4 +1,4 @@
-//! The deliveries to a subscription.
+//! Lists the deliveries to a subscription.
 
 use super::{WebhookError, Webhooks};
 use crate::domain::caller::Caller;

@@ -1,4 +1,4 @@
-//! Webhook subscriptions: of tenants and of the operator.
+//! Webhook subscriptions of tenants and of the operator: create, read, list, change, delete and test them; replays.
 
 mod create;
 mod deliveries;

@@ -1,4 +1,4 @@
-//! Events are chosen to be delivered to a subscription once more, and kept for the dispatcher.
+//! Chooses events to be delivered to a subscription again, and stores them. Nothing delivers them yet.
 
 use super::{Opened, Read, WebhookError, Webhooks, about, push_actor, refused};
 use crate::admin::audit::entry;

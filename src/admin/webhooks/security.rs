@@ -1,4 +1,4 @@
-//! The rules for addresses of receivers.
+//! Reads and replaces the rules for addresses of receivers.
 
 use super::Webhooks;
 use crate::admin::audit::entry;

@@ -1,4 +1,4 @@
-//! A subscription is tried out: one signed request, now, to its receiver.
+//! Tests a subscription: sends one signed request to its receiver at once.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A subscription is changed: read, computed, and written if nobody has changed it in between.
+//! Changes a subscription: reads it, computes the result, and writes it if nobody has changed it meanwhile.
 
 use std::collections::BTreeMap;
 

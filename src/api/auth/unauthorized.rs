@@ -1,4 +1,4 @@
-//! What happens to a response of status 401.
+//! Counts 401 responses and names the header of the key in them.
 
 use axum::http::StatusCode;
 use axum::response::Response;

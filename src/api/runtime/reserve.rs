@@ -1,4 +1,4 @@
-//! Holds an amount before an action, or tells whether it could.
+//! Holds an amount before an action, or in a dry run decides whether it could.
 
 use axum::extract::State;
 

@@ -1,4 +1,4 @@
-//! An API key: as it is recorded and shown, everything but the secret, and what requests say of it.
+//! An API key: its requests, its record and its response, without the secret.
 
 pub mod permission;
 pub mod secret;

@@ -1,4 +1,4 @@
-//! Which audit entries are asked for.
+//! The filter and sorts of lists of audit entries.
 
 use crate::domain::audit::AuditLogEntry;
 use crate::domain::ids::TenantId;

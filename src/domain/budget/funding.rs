@@ -1,4 +1,4 @@
-//! What a ledger's record and its funding say in words.
+//! The words of a ledger's record and of its funding.
 
 use crate::domain::words::words;
 

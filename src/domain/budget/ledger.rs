@@ -1,4 +1,4 @@
-//! A budget's ledger: as it is recorded and shown, and what requests say of it.
+//! A budget's ledger: its requests, its record and its response.
 
 use super::funding::{BudgetStatus, RolloverPolicy};
 use crate::domain::amount::{Amount, SignedAmount, Unit};

@@ -1,4 +1,4 @@
-//! A ledger's figures and the one law that holds for them.
+//! A ledger's figures, for which `remaining = allocated - spent - reserved - debt`.
 
 pub mod funding;
 pub mod ledger;

@@ -1,4 +1,4 @@
-//! Bulk actions: what is done to many rows at once, and what became of each.
+//! Bulk actions: one action on many rows, and the outcome of each.
 
 mod outcome;
 

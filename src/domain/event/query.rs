@@ -1,4 +1,4 @@
-//! Which events are asked for.
+//! The filter and sorts of lists of events.
 
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventCategory, is_tenant_visible};

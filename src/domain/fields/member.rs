@@ -1,4 +1,4 @@
-//! What is said of one member of an object beside its type.
+//! One member of an object: its name, rules and default.
 
 use serde::Serialize;
 use serde::ser::SerializeMap;

@@ -1,4 +1,4 @@
-//! Members that change what is stored, that are never sent, or that were rendered before.
+//! Types of members with a special meaning: [`Patch`] in updates, [`Unsent`] and [`Rendered`] in responses.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! What can be demanded of a value beside its type, as data: readers enforce it, and schemas describe it.
+//! Bounds of values, as data: readers enforce them, and schemas describe them.
 //!
 //! The published protocol leaves some bounds open that the service has. Those are `unpublished_…`: enforced, not described.
 

@@ -1,4 +1,4 @@
-//! What shapes a reservation beside its budgets: overage policies, caps, and the policies that operators make for scopes.
+//! Overage policies, caps, and the policies that operators set for scopes.
 
 mod id;
 mod pattern;

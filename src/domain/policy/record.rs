@@ -1,4 +1,4 @@
-//! A policy: as it is recorded and shown, and what requests say of it.
+//! A policy: its requests, its record and its response.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! All policies of a tenant, arranged so that the one that counts for a scope is found without looking at the others.
+//! All policies of a tenant, indexed by pattern: the one that applies to a scope is found without examining the others.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

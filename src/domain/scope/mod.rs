@@ -1,4 +1,4 @@
-//! Scopes: the places in the hierarchy at which budgets hang, written `tenant:acme/workspace:prod`.
+//! Scopes: the positions in the hierarchy that budgets belong to, written `tenant:acme/workspace:prod`.
 
 mod filter;
 

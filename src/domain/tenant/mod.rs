@@ -1,4 +1,4 @@
-//! What a tenant's record says in words.
+//! Tenants: their record, and the words of its settings.
 
 pub mod record;
 

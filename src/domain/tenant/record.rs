@@ -1,4 +1,4 @@
-//! A tenant: as it is recorded and shown, and what requests say of it.
+//! A tenant: its requests, its record and its response.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! What a request says of a subscription: the whole of a new one, or what is to change.
+//! The requests that create and change a subscription.
 
 use std::collections::BTreeMap;
 

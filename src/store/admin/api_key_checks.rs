@@ -1,4 +1,4 @@
-//! `validate_api_key.lua` and `introspect.lua`: what can be said of an API key.
+//! `validate_api_key.lua` and `introspect.lua`: check an API key.
 
 use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::secret::ApiKeyText;

@@ -1,4 +1,4 @@
-//! The indexes of API keys by creation, and their records as they may be shown.
+//! The indexes of API keys by creation, and their records without secrets.
 
 use redis::Value;
 

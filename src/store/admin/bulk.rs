@@ -1,4 +1,4 @@
-//! `bulk_claim.lua` and `bulk_finish.lua`: who does a bulk action, and how it ends.
+//! `bulk_claim.lua` and `bulk_finish.lua`: the claim of a bulk action, and its end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the overview is put together from: counts and indexes that scripts keep in each partition. It takes the same few
+//! Reads what the overview consists of: counts and indexes that scripts keep in each partition. It takes the same few
 //! commands per partition, however much is stored.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What happened of late in all tenants, from the view of events. It costs the same however much happened.
+//! Recent events of all tenants, from the view of events. It costs the same however many there are.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `list_webhooks.lua`, the directory of all subscriptions, and their records as they may be shown.
+//! `list_webhooks.lua`, the directory of all subscriptions, and their records without secrets.
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};

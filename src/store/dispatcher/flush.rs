@@ -1,4 +1,4 @@
-//! What a script did that emits what was pending.
+//! The result of a script that emits a pending rollup or expiry.
 
 use crate::driver::error::StoreError;
 use crate::driver::reply::unknown;

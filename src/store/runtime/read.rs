@@ -1,4 +1,4 @@
-//! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`: what is only read.
+//! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`, which only read.
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};

@@ -1,4 +1,4 @@
-//! Reads of indexes and the scan for keys: what a verification of the ledgers finds records by.
+//! Reads indexes and scans keys, so that a verification of the ledgers finds all records.
 
 use tokio::time::Instant;
 

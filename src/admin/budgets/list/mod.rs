@@ -1,4 +1,4 @@
-//! Lists of budgets: of one tenant, or of all. The order of scopes has an index; any other sort looks at all ledgers.
+//! Lists of budgets, of one tenant or of all. The order of scopes has an index; any other order examines all ledgers.
 
 pub(in crate::admin) mod walk;
 

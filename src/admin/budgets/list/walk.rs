@@ -1,5 +1,5 @@
-//! Walking ledgers in the order of tenants and scopes: one tenant's by a script that checks the caller's key, those of all
-//! tenants by the directory.
+//! Walks along ledgers in the order of tenants and scopes: those of one tenant by a script that checks the caller's key,
+//! those of all tenants along the directory.
 
 use super::{BudgetFilter, BudgetQuery, BudgetSort};
 use crate::admin::{AdminError, records};

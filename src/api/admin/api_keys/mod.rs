@@ -1,4 +1,4 @@
-//! API keys as requests and responses show them.
+//! The HTTP operations on API keys.
 
 pub mod create;
 pub mod list;

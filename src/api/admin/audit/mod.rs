@@ -1,3 +1,3 @@
-//! The audit log.
+//! The HTTP operation on the audit log.
 
 pub mod list;

@@ -1,4 +1,4 @@
-//! Budgets as requests and responses show them.
+//! The HTTP operations on budgets.
 
 pub mod create;
 pub mod freeze;

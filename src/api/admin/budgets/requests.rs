@@ -1,4 +1,4 @@
-//! What requests about one budget say: their bodies, and which budget.
+//! Requests about one budget: their bodies, and the parameters that name the budget.
 
 use axum::http::StatusCode;
 use serde_json::json;

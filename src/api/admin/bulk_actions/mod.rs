@@ -1,4 +1,4 @@
-//! Bulk actions as requests and responses show them.
+//! The HTTP operations on bulk actions.
 
 pub mod budgets;
 pub mod tenants;

@@ -1,4 +1,4 @@
-//! Does the same to many tenants.
+//! Suspends, reactivates or closes many tenants.
 
 use axum::response::Response;
 

@@ -1,4 +1,4 @@
-//! Does the same to many webhook subscriptions.
+//! Pauses, resumes or deletes many webhook subscriptions.
 
 use axum::response::Response;
 

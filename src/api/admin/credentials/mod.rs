@@ -1,4 +1,4 @@
-//! Questions about credentials.
+//! The HTTP operations that check a key.
 
 pub mod introspect;
 pub mod validate;

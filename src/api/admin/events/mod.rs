@@ -1,4 +1,4 @@
-//! Events.
+//! The HTTP operations on events.
 
 pub mod get;
 pub mod list;

@@ -1,4 +1,4 @@
-//! Policies as requests and responses show them.
+//! The HTTP operations on policies.
 
 pub mod create;
 pub mod list;

@@ -1,4 +1,4 @@
-//! Tenants as requests and responses show them.
+//! The HTTP operations on tenants.
 
 pub mod create;
 pub mod get;

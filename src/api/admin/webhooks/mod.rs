@@ -1,4 +1,4 @@
-//! Webhook subscriptions as responses show them.
+//! The HTTP operations on webhook subscriptions.
 
 pub mod create;
 pub mod delete;

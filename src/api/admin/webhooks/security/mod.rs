@@ -1,4 +1,4 @@
-//! The rules for addresses of receivers.
+//! The HTTP operations on the rules for addresses of receivers.
 
 pub mod get;
 pub mod update;
