@@ -4,7 +4,7 @@
 //! the time that the view has reached, and says which that is.
 
 use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page, read_facts};
-use super::{AdminError, refuse};
+use super::refuse;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::types::EventCategory;
@@ -14,6 +14,7 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
+use crate::store::OperationError;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, View};
 
@@ -52,7 +53,7 @@ impl Events {
     ///
     /// # Errors
     /// [`AdminRefusal::EventNotFound`].
-    pub async fn get(&self, id: &str) -> Result<String, AdminError> {
+    pub async fn get(&self, id: &str) -> Result<String, OperationError> {
         let Some(id) = EventId::parse(id) else {
             return refuse(AdminRefusal::EventNotFound);
         };
@@ -71,8 +72,12 @@ impl Events {
     /// A page of events.
     ///
     /// # Errors
-    /// Refusals of a tenant's key; [`AdminRefusal::TooManyToSort`] for an order without an index.
-    pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, AdminError> {
+    /// Refusals of a tenant's key; [`crate::domain::refusal::TooManyToSort`] for an order without an index.
+    pub async fn list(
+        &self,
+        caller: &Caller,
+        query: &EventQuery,
+    ) -> Result<EventPage, OperationError> {
         if query.filter.is_void() {
             self.check_key(caller, query).await?;
             return Ok(query.empty_page());
@@ -83,10 +88,7 @@ impl Events {
     }
 
     /// For a list that is empty whatever happened: a tenant's key is checked all the same.
-    async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), AdminError> {
-        let Some(caller) = key_of(caller) else {
-            return Ok(());
-        };
+    async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), OperationError> {
         let scope = query.filter.scope.as_deref().unwrap_or_default();
         self.store.admin_access(caller, "events:read", scope).await
     }

@@ -33,15 +33,18 @@ pub use overview::AdminOverviewResponse;
 pub use policies::{PolicyFilter, PolicyQuery};
 pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
+use audit::entry;
+
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::cause::Cause;
+use crate::domain::caller::Caller;
+use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{Refusal, TenantRefusal};
 use crate::domain::seal::SealingKeys;
+use crate::store::OperationError;
 use crate::store::Store;
-pub use crate::store::admin::AdminError;
 use crate::store::admin::{Change, Pairs};
 
 /// The admin plane's operations. Cheap to clone.
@@ -100,6 +103,35 @@ impl Admin {
     }
 }
 
+impl Admin {
+    /// The tenant that is to own a new record. `named`: by the request. `place`: where in the tenant, and that tenant as it
+    /// was sent; another one is refused as `outside`. A caller who may not ask at all learns that first.
+    async fn tenant_of_new(
+        &self,
+        caller: &Caller,
+        permission: &str,
+        named: Option<&str>,
+        place: (&str, &str),
+        outside: impl FnOnce(String) -> Refusal,
+    ) -> Result<TenantId, OperationError> {
+        let refusal = match (caller, named.filter(|named| !named.trim().is_empty())) {
+            (Caller::Tenant(_), _) if named.is_some() => TenantRefusal::IdPresent.into(),
+            (Caller::Tenant(caller), _) if place.1 == caller.tenant.as_str() => {
+                return Ok(caller.tenant.clone());
+            }
+            (Caller::Tenant(caller), _) => outside(caller.tenant.to_string()),
+            (Caller::Admin(_), None) => TenantRefusal::IdMissing.into(),
+            (Caller::Admin(_), Some(named)) if place.1 != named => outside(named.to_owned()),
+            (Caller::Admin(_), Some(named)) => match TenantId::parse(named) {
+                Some(tenant) => return Ok(tenant),
+                None => TenantRefusal::OwnerNotFound(named.to_owned()).into(),
+            },
+        };
+        self.store.admin_access(caller, permission, place.0).await?;
+        refuse(refusal)
+    }
+}
+
 impl Request<'_> {
     /// Where the outcome of this operation is kept under this key, for this tenant.
     fn idempotency(&self, operation: &str) -> Option<String> {
@@ -124,6 +156,23 @@ struct Parts {
 }
 
 impl Parts {
+    /// With the audit entry of an operation on a resource, kind and id, to which the operation adds its metadata. The id is
+    /// empty where only the script knows the resource.
+    fn new(
+        request: &Request<'_>,
+        operation: &'static str,
+        resource: (&'static str, &str),
+        status: u16,
+    ) -> Self {
+        let mut audit = entry(request.cause, operation, resource.0, resource.1);
+        if resource.1.is_empty() {
+            audit.retain(|(name, _)| !name.starts_with("resource_"));
+        }
+        audit.push(("status", status.to_string()));
+        push_actor(&mut audit, request.cause);
+        Self::of(request, operation, audit)
+    }
+
     fn of(request: &Request<'_>, operation: &str, audit: Pairs) -> Self {
         Self {
             cause: request.cause.lines(),
@@ -143,13 +192,19 @@ impl Parts {
     }
 }
 
-/// Whether a list was refused because it cannot be sorted.
-fn is_too_many<T>(page: &Result<T, AdminError>) -> bool {
-    let refusal = page.as_ref().err();
-    refusal
-        .is_some_and(|error| matches!(error, AdminError::Refused(AdminRefusal::TooManyToSort(_))))
+/// Operations that tenants have too tell who acted.
+fn push_actor(audit: &mut Pairs, cause: &Cause) {
+    if !matches!(cause.actor, Actor::Admin) {
+        let actor = cause.actor.as_str().to_owned();
+        audit.push(("metadata.actor_type", actor));
+    }
 }
 
-fn refuse<T>(refusal: AdminRefusal) -> Result<T, AdminError> {
-    Err(AdminError::Refused(refusal))
+/// Whether a list was refused because it cannot be sorted.
+fn is_too_many<T>(page: &Result<T, OperationError>) -> bool {
+    matches!(page, Err(OperationError::Refused(Refusal::List(_))))
+}
+
+fn refuse<T>(refusal: impl Into<Refusal>) -> Result<T, OperationError> {
+    Err(refusal.into().into())
 }

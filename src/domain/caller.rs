@@ -76,6 +76,13 @@ pub enum Caller {
     Admin(AdminCaller),
 }
 
+impl Caller {
+    /// Whether it is the admin key.
+    pub fn is_admin(&self) -> bool {
+        matches!(self, Self::Admin(_))
+    }
+}
+
 /// For whom a script reads records.
 #[derive(Debug, Clone, Copy)]
 pub enum Reader<'a> {

@@ -7,9 +7,9 @@
 //! ```ignore
 //! impl Walk for TenantWalk<'_> {
 //!     type Row = Tenant;
-//!     type Error = AdminError;
+//!     type Error = OperationError;
 //!
-//!     async fn step(&mut self) -> Result<Step<Tenant>, AdminError> {
+//!     async fn step(&mut self) -> Result<Step<Tenant>, OperationError> {
 //!         let ids = self.store.directory_page(self.after.as_deref(), self.descending, self.rows).await?;
 //!         let complete = ids.len() < self.rows;
 //!         self.after = ids.last().cloned();

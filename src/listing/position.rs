@@ -91,6 +91,8 @@ pub trait RowOrder<T>: SortKey {
     const ROWS: &'static str;
     /// How to ask for fewer rows, or for an order that has an index.
     const ADVICE: &'static str;
+    /// Whether the list is of the runtime plane.
+    const IS_OF_RUNTIME_PLANE: bool = false;
 
     /// Where a row stands in this order.
     fn position(self, row: &T) -> Position;
@@ -101,6 +103,7 @@ pub trait RowOrder<T>: SortKey {
             rows: Self::ROWS,
             bound,
             advice: Self::ADVICE,
+            is_of_runtime_plane: Self::IS_OF_RUNTIME_PLANE,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The error of an operation: a refusal, or a failure of Redis or of a record.
 
+use crate::domain::ids::TenantId;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::Refusal;
 use crate::driver::error::StoreError;
@@ -20,6 +21,20 @@ pub enum OperationError {
     /// A record that the operation depends on cannot be read; named by its key.
     #[error("the record `{0}` is corrupt")]
     Corrupt(String),
+    /// Any of these; the audit log of this tenant records it.
+    #[error("{1}")]
+    About(TenantId, Box<OperationError>),
+}
+
+impl OperationError {
+    /// The same, with the tenant that the operation is about.
+    #[must_use]
+    pub fn about(self, tenant: &TenantId) -> Self {
+        match self {
+            Self::About(..) => self,
+            error => Self::About(tenant.clone(), Box::new(error)),
+        }
+    }
 }
 
 impl<R: Into<Refusal>> From<R> for OperationError {

@@ -1,6 +1,6 @@
 //! Lists of API keys, of one tenant or of all. The order of creation has an index; any other order sorts all matches.
 
-use crate::admin::{Admin, AdminError, records};
+use crate::admin::{Admin, records};
 use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
@@ -12,8 +12,8 @@ use crate::listing::{
     Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
     page_along,
 };
-use crate::store::Store;
 use crate::store::admin::api_key_lists::KeyEntry;
+use crate::store::{OperationError, Store};
 
 words! {
     /// What a list of API keys can be sorted by.
@@ -82,11 +82,11 @@ impl Admin {
     /// A page of one tenant's keys, or of all. A tenant that does not exist has none.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for an order that has no index.
+    /// [`crate::domain::refusal::TooManyToSort`] for an order that has no index.
     pub async fn list_api_keys(
         &self,
         query: &ApiKeyQuery,
-    ) -> Result<Page<ApiKey, ApiKeySort>, AdminError> {
+    ) -> Result<Page<ApiKey, ApiKeySort>, OperationError> {
         let (filter, bounds) = (&query.filter, Bounds::default());
         let tenant = match filter.tenant_id.as_deref().map(TenantId::parse) {
             Some(None) => return Ok(query.empty_page()),
@@ -137,7 +137,7 @@ struct KeyWalk<'a> {
 
 impl KeyWalk<'_> {
     /// The next entries, at least one unless the index ends, and whether it ends.
-    async fn entries(&mut self) -> Result<(Vec<KeyEntry>, bool), AdminError> {
+    async fn entries(&mut self) -> Result<(Vec<KeyEntry>, bool), OperationError> {
         let mut rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         loop {
             let from_ms = self.last.as_ref().map(|last| last.created_at_ms);
@@ -168,9 +168,9 @@ impl KeyWalk<'_> {
 
 impl Walk for KeyWalk<'_> {
     type Row = ApiKey;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<ApiKey>, AdminError> {
+    async fn step(&mut self) -> Result<Step<ApiKey>, OperationError> {
         let (entries, complete) = self.entries().await?;
         let names: Vec<&str> = entries.iter().map(|entry| entry.key_id.as_str()).collect();
         let ids = records::ids(&names, KeyId::parse);

@@ -8,8 +8,7 @@ pub use validate::{Granted, ValidatedApiKey};
 
 use std::fmt;
 
-use super::audit::entry;
-use super::{Admin, AdminError, Parts, Request, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::api_key::{ApiKey, ApiKeyCreateRequest, ApiKeyUpdateRequest};
@@ -17,14 +16,15 @@ use crate::domain::cause::Actor;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Stored as _, set_fields};
-use crate::domain::refusal::admin::AdminRefusal;
-use crate::store::ExtraTrip;
+use crate::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 use crate::store::admin::Pairs;
 use crate::store::admin::api_keys::{
     CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
     UpdateApiKeyReply,
 };
-use crate::store::signature::Counted;
+use crate::store::admin::target::{Creation, Target};
+use crate::store::signature::{Counted, Refused};
+use crate::store::{ExtraTrip, Lane, OperationError};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -49,6 +49,43 @@ impl fmt::Debug for CreatedApiKey {
     }
 }
 
+/// An API key of a tenant.
+pub(crate) struct KeyTarget {
+    key_id: KeyId,
+    tenant: TenantId,
+}
+
+impl Target for KeyTarget {
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.tenant)
+    }
+
+    fn refusal(&self, refused: &Refused) -> Option<Refusal> {
+        use ApiKeyRefusal as R;
+        let key_id = self.key_id.to_string();
+        let refusal = match *refused {
+            Refused::ApiKeyNotFound => R::NotFound(key_id),
+            Refused::KeyRevoked => R::Revoked(key_id),
+            Refused::KeyEnded { status } => R::Ended { key_id, status },
+            Refused::ExpiresInThePast => R::ExpiresInThePast,
+            _ => return None,
+        };
+        Some(refusal.into())
+    }
+}
+
+impl KeyTarget {
+    /// What the script is given of a change. An entry about a key names that key, unless a key is acting.
+    fn parts(&self, request: &Request<'_>, operation: &'static str, status: u16) -> Parts {
+        let key_id = self.key_id.as_str();
+        let mut parts = Parts::new(request, operation, ("api_key", key_id), status);
+        if !matches!(request.cause.actor, Actor::ApiKey(_)) {
+            parts.audit.push(("key_id", key_id.to_owned()));
+        }
+        parts
+    }
+}
+
 impl Admin {
     /// Issues a key. Repeating the call issues another, but under its idempotency key brings the first one back, which is
     /// kept for that, sealed.
@@ -59,77 +96,88 @@ impl Admin {
         &self,
         new: &ApiKeyCreateRequest,
         request: &Request<'_>,
-    ) -> Result<CreatedApiKey, AdminError> {
-        let Some(tenant_id) = TenantId::parse(&new.tenant_id) else {
-            return refuse(AdminRefusal::OwnerNotFound);
+    ) -> Result<CreatedApiKey, OperationError> {
+        let Some(tenant) = TenantId::parse(&new.tenant_id) else {
+            return refuse(TenantRefusal::OwnerNotFound(new.tenant_id.clone()));
         };
+        let created = self.issue(&tenant, new, request).await;
+        tenant.about(created)
+    }
+
+    async fn issue(
+        &self,
+        tenant: &TenantId,
+        new: &ApiKeyCreateRequest,
+        request: &Request<'_>,
+    ) -> Result<CreatedApiKey, OperationError> {
         let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
         let permissions = permissions.to_vec();
         let granted = permissions.to_field("permissions").unwrap_or_default();
         if request.idempotency_key.is_some() && !self.sealing.is_present() {
-            return refuse(AdminRefusal::NotRepeatable);
+            return refuse(AccessRefusal::NotRepeatable);
         }
-        let sealed_for = format!("createApiKey/{tenant_id}");
-        let mut draws = 0;
-        loop {
-            let key = ApiKeyText::generate(self.vendor_prefix, tenant_id.partition());
-            let (key_id, key_hash) = (key.key_id(), key.hash());
+        let sealed_for = format!("createApiKey/{tenant}");
+        for _ in 0..DRAWS_MAX {
+            let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
+            let target = KeyTarget {
+                key_id: key.key_id().clone(),
+                tenant: tenant.clone(),
+            };
+            let key_hash = key.hash();
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
             fields.extend(set_fields(new.fields()));
-            let mut audit = entry(request.cause, "createApiKey", "api_key", key_id.as_str());
-            audit.extend([
-                ("status", "201".to_owned()),
+            let mut parts = target.parts(request, "createApiKey", 201);
+            parts.audit.extend([
                 ("metadata.name", new.name.clone()),
                 ("metadata.permissions", granted.clone()),
             ]);
-            push_key_id(&mut audit, request, key_id);
-            let parts = Parts::of(request, "createApiKey", audit);
             let sealed = match request.idempotency_key {
                 Some(_) => self.sealing.seal(key.expose(), &sealed_for),
                 None => String::new(),
             };
             let call = CreateApiKey {
-                partition: tenant_id.partition(),
+                partition: tenant.partition(),
                 change: &parts.change(),
-                tenant: tenant_id.as_str(),
-                key_id: key_id.as_str(),
+                tenant: tenant.as_str(),
+                key_id: target.key_id.as_str(),
                 key_hash: key_hash.as_str(),
                 requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
                 name: &new.name,
                 permissions: &granted,
                 sealed: &sealed,
-                registered_ms: self.store.register_api_key(key_id).await?,
+                registered_ms: self.store.register_api_key(&target.key_id).await?,
                 fields: Counted(&fields),
             };
-            match self.store.create_api_key(&call).await? {
-                CreateApiKeyReply::Created {
-                    created_at,
-                    expires_at,
-                    sealed,
-                }
-                | CreateApiKeyReply::Replayed {
-                    created_at,
-                    expires_at,
-                    sealed,
-                    ..
-                } => {
-                    let key = self.first_key(key, &sealed, &sealed_for)?;
-                    self.key_owners
-                        .insert(key.key_id().clone(), tenant_id.clone());
-                    return Ok(CreatedApiKey {
-                        key,
-                        tenant_id,
-                        permissions,
+            let creation = Creation {
+                by_admin: true,
+                target: &target,
+            };
+            let (created_at, expires_at, sealed) =
+                match self.store.create_api_key(&creation, &call).await? {
+                    CreateApiKeyReply::Taken => continue,
+                    CreateApiKeyReply::Created {
                         created_at,
                         expires_at,
-                    });
-                }
-                CreateApiKeyReply::Taken => draws += 1,
-            }
-            if draws == DRAWS_MAX {
-                return refuse(AdminRefusal::Corrupt("random key id".to_owned()));
-            }
+                        sealed,
+                    }
+                    | CreateApiKeyReply::Replayed {
+                        created_at,
+                        expires_at,
+                        sealed,
+                        ..
+                    } => (created_at, expires_at, sealed),
+                };
+            let key = self.first_key(key, &sealed, &sealed_for)?;
+            self.key_owners.insert(key.key_id().clone(), tenant.clone());
+            return Ok(CreatedApiKey {
+                key,
+                tenant_id: tenant.clone(),
+                permissions,
+                created_at,
+                expires_at,
+            });
         }
+        Err(OperationError::Corrupt("random key id".to_owned()))
     }
 
     /// The key that the outcome is about: of this request, or of the first one under its idempotency key.
@@ -138,20 +186,20 @@ impl Admin {
         own: ApiKeyText,
         sealed: &str,
         sealed_for: &str,
-    ) -> Result<ApiKeyText, AdminError> {
+    ) -> Result<ApiKeyText, OperationError> {
         if sealed.is_empty() {
             return Ok(own);
         }
         let opened = self.sealing.open(sealed, sealed_for).ok();
         let key = opened.and_then(|text| ApiKeyText::parse(&text, &[self.vendor_prefix]));
-        key.ok_or_else(|| AdminRefusal::Corrupt("kept outcome of createApiKey".to_owned()).into())
+        key.ok_or_else(|| OperationError::Corrupt("kept outcome of createApiKey".to_owned()))
     }
 
     /// Whose key this is, where there is such a key. The first use of an id on this replica costs a look-up.
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, AdminError> {
+    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, OperationError> {
         let Some(key_id) = KeyId::parse(key_id) else {
             return Ok(None);
         };
@@ -166,6 +214,16 @@ impl Admin {
         Ok(owner)
     }
 
+    /// The key that a request names, with its owner.
+    async fn key_target(&self, sent: &str) -> Result<KeyTarget, OperationError> {
+        let owner = self.owner_of_key(sent).await?;
+        let named = KeyId::parse(sent).zip(owner);
+        match named.filter(|(key_id, tenant)| key_id.partition() == tenant.partition()) {
+            Some((key_id, tenant)) => Ok(KeyTarget { key_id, tenant }),
+            None => refuse(ApiKeyRefusal::NotFound(sent.to_owned())),
+        }
+    }
+
     /// Changes a key that is still good; its next use is judged by what it is then, on every replica.
     ///
     /// # Errors
@@ -173,29 +231,23 @@ impl Admin {
     pub async fn update_api_key(
         &self,
         key_id: &str,
-        owner: &TenantId,
         update: &ApiKeyUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<ApiKey, AdminError> {
-        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
-        else {
-            return refuse(AdminRefusal::KeyNotFound);
-        };
-        let mut audit = entry(request.cause, "updateApiKey", "api_key", key_id.as_str());
-        audit.push(("status", "200".to_owned()));
-        audit.extend(told(update));
-        push_key_id(&mut audit, request, &key_id);
-        let parts = Parts::of(request, "updateApiKey", audit);
+    ) -> Result<ApiKey, OperationError> {
+        let target = self.key_target(key_id).await?;
+        let mut parts = target.parts(request, "updateApiKey", 200);
+        parts.audit.extend(told(update));
         let call = UpdateApiKey {
-            partition: key_id.partition(),
+            partition: target.key_id.partition(),
             change: &parts.change(),
-            tenant: owner.as_str(),
-            key_id: key_id.as_str(),
+            tenant: target.tenant.as_str(),
+            key_id: target.key_id.as_str(),
             fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
         };
-        let UpdateApiKeyReply::Updated { record } = self.store.run(&call).await??;
+        let UpdateApiKeyReply::Updated { record } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
         // Only a key whose time is not over is changed.
-        Ok(ApiKey::judged(&key_id, &record.0, 0)?)
+        target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
 
     /// Ends a key for good; its next use is refused, on every replica.
@@ -205,28 +257,23 @@ impl Admin {
     pub async fn revoke_api_key(
         &self,
         key_id: &str,
-        owner: &TenantId,
         reason: Option<&str>,
         request: &Request<'_>,
-    ) -> Result<ApiKey, AdminError> {
-        let Some(key_id) = KeyId::parse(key_id).filter(|id| id.partition() == owner.partition())
-        else {
-            return refuse(AdminRefusal::KeyNotFound);
-        };
-        let mut audit = entry(request.cause, "revokeApiKey", "api_key", key_id.as_str());
-        audit.push(("status", "200".to_owned()));
-        audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
-        push_key_id(&mut audit, request, &key_id);
-        let parts = Parts::of(request, "revokeApiKey", audit);
+    ) -> Result<ApiKey, OperationError> {
+        let target = self.key_target(key_id).await?;
+        let mut parts = target.parts(request, "revokeApiKey", 200);
+        let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
+        parts.audit.extend(told);
         let call = RevokeApiKey {
-            partition: key_id.partition(),
+            partition: target.key_id.partition(),
             change: &parts.change(),
-            tenant: owner.as_str(),
-            key_id: key_id.as_str(),
+            tenant: target.tenant.as_str(),
+            key_id: target.key_id.as_str(),
             reason,
         };
-        let RevokeApiKeyReply::Revoked { record } = self.store.run(&call).await??;
-        Ok(ApiKey::judged(&key_id, &record.0, 0)?)
+        let RevokeApiKeyReply::Revoked { record } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
+        target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
 }
 
@@ -240,11 +287,4 @@ fn told(update: &ApiKeyUpdateRequest) -> Pairs {
         (change.audited, value.replace('\n', " "))
     })
     .collect()
-}
-
-/// An entry about a key names that key, unless a key is acting.
-fn push_key_id(audit: &mut Pairs, request: &Request<'_>, key_id: &KeyId) {
-    if !matches!(request.cause.actor, Actor::ApiKey(_)) {
-        audit.push(("key_id", key_id.to_string()));
-    }
 }

@@ -2,7 +2,7 @@
 
 use tracing::error;
 
-use crate::admin::{Admin, AdminError};
+use crate::admin::Admin;
 use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
@@ -10,8 +10,8 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::scope::ScopeFilter;
-use crate::store::StoreError;
 use crate::store::admin::api_key_checks::Grant;
+use crate::store::{OperationError, StoreError};
 
 /// What a key may do, and where.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ impl Admin {
     ///
     /// # Errors
     /// That the key is not good.
-    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Granted, AdminError> {
+    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Granted, OperationError> {
         self.store.introspect(caller).await.map(granted)
     }
 }

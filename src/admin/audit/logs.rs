@@ -4,12 +4,12 @@
 //! over all tenants, shows what the view over all audit logs holds, up to the time that the view has reached, and says which
 //! that is.
 
-use crate::admin::AdminError;
 use crate::admin::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page};
 use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
+use crate::store::OperationError;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID, View};
 
@@ -46,8 +46,8 @@ impl AuditLogs {
     /// A page of entries.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for an order without an index.
-    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, AdminError> {
+    /// [`crate::domain::refusal::TooManyToSort`] for an order without an index.
+    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, OperationError> {
         match query.filter.is_void() {
             true => Ok(query.empty_page()),
             false => page(self, None, query).await,

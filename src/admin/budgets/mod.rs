@@ -6,22 +6,23 @@ pub(crate) mod states;
 
 use uuid::Uuid;
 
-use super::audit::entry;
-use super::{Admin, AdminError, Parts, Request, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::{BudgetScope, Level};
+use crate::store::admin::Pairs;
 pub use crate::store::admin::budgets::FundedLedger as Funded;
 use crate::store::admin::budgets::{
     CreateBudget, CreateBudgetReply, Fund, FundReply, LookupBudget, LookupBudgetReply,
 };
-use crate::store::admin::{Pairs, creation_refused};
-use crate::store::signature::Counted;
+use crate::store::admin::target::{Creation, Target};
+use crate::store::signature::{Counted, Refused};
+use crate::store::{Lane, OperationError};
 
 /// A funding operation.
 #[derive(Debug)]
@@ -40,6 +41,88 @@ pub struct Funding {
     pub reason: Option<String>,
 }
 
+/// A budget of a tenant, as requests name it.
+pub(crate) struct BudgetTarget {
+    tenant: TenantId,
+    budget: BudgetName,
+    /// What is to be added or taken away.
+    requested: Option<Amount>,
+}
+
+impl BudgetTarget {
+    fn new(tenant: TenantId, budget: BudgetName) -> Self {
+        Self {
+            tenant,
+            budget,
+            requested: None,
+        }
+    }
+
+    /// The budget at a scope, of the tenant whose scope it is.
+    fn of_scope(scope: &BudgetScope, unit: Unit) -> Result<Self, OperationError> {
+        let budget = name(scope, unit);
+        match TenantId::parse(tenant_of(scope)) {
+            Some(tenant) => Ok(Self::new(tenant, budget)),
+            // No tenant has such an id, so it owns no ledger.
+            None => refuse(BudgetRefusal::NotFound(budget)),
+        }
+    }
+
+    /// What the script is given of a change. Only the script knows the ledger's id, unless it is new.
+    fn parts(
+        &self,
+        request: &Request<'_>,
+        operation: &'static str,
+        status: u16,
+        resource_id: &str,
+    ) -> Parts {
+        let mut parts = Parts::new(request, operation, ("budget", resource_id), status);
+        parts.audit.extend([
+            ("metadata.scope", self.budget.scope.to_string()),
+            ("metadata.unit", self.budget.unit.to_string()),
+        ]);
+        parts
+    }
+}
+
+impl Target for BudgetTarget {
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.tenant)
+    }
+
+    fn refusal(&self, refused: &Refused) -> Option<Refusal> {
+        use BudgetRefusal as R;
+        let budget = self.budget.clone();
+        let refusal = match *refused {
+            Refused::BudgetNotFound => R::NotFound(budget),
+            Refused::DuplicateBudget => R::Duplicate(budget),
+            Refused::BudgetFrozen => R::Frozen(budget),
+            Refused::BudgetClosed => R::Closed(budget),
+            Refused::ForeignBudget => R::OfOtherTenant(budget.scope),
+            Refused::OutOfRange => R::OutOfRange(budget),
+            Refused::BudgetExceeded { remaining } => R::Exceeded {
+                budget,
+                requested: self.requested?.value(),
+                remaining,
+            },
+            _ => return None,
+        };
+        Some(refusal.into())
+    }
+}
+
+fn name(scope: &BudgetScope, unit: Unit) -> BudgetName {
+    BudgetName {
+        scope: scope.path().clone(),
+        unit,
+    }
+}
+
+/// The tenant whose scope it is, as the scope names it.
+fn tenant_of(scope: &BudgetScope) -> &str {
+    scope.path().value(Level::Tenant).unwrap_or_default()
+}
+
 impl Admin {
     /// Opens a ledger.
     ///
@@ -51,43 +134,45 @@ impl Admin {
         new: &BudgetCreateRequest,
         scope: &BudgetScope,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, AdminError> {
-        let tenant = match creation_tenant(caller, new, scope) {
-            Ok(tenant) => tenant,
-            Err(refusal) => {
-                return self
-                    .refuse_after_access(caller, "budgets:write", Some(scope), refusal)
-                    .await;
+    ) -> Result<BudgetLedger, OperationError> {
+        let unit = new.allocated.unit();
+        let place = (scope.path().as_str(), scope.tenant_as_sent());
+        let outside = |tenant| {
+            BudgetRefusal::OutsideTenant {
+                scope: scope.path().clone(),
+                tenant,
             }
+            .into()
         };
-        let (scope, unit) = (scope.path(), new.allocated.unit());
+        let tenant = new.tenant_id.as_deref();
+        let tenant = self.tenant_of_new(caller, "budgets:write", tenant, place, outside);
+        let target = BudgetTarget::new(tenant.await?, name(scope, unit));
         let ledger_id = Uuid::new_v4().to_string();
-        let mut audit = entry(request.cause, "createBudget", "budget", &ledger_id);
-        audit.extend([
-            ("status", "201".to_owned()),
-            ("metadata.scope", scope.to_string()),
-            ("metadata.unit", unit.to_string()),
-            ("metadata.allocated", new.allocated.value().to_string()),
-        ]);
-        push_actor_type(&mut audit, caller);
-        let parts = Parts::of(request, "createBudget", audit);
+        let mut parts = target.parts(request, "createBudget", 201, &ledger_id);
+        let allocated = new.allocated.value();
+        let told = ("metadata.allocated", allocated.to_string());
+        parts.audit.push(told);
+        let scope = scope.path();
         let call = CreateBudget {
-            partition: tenant.partition(),
+            partition: target.tenant.partition(),
             caller: caller.into(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
+            tenant: target.tenant.as_str(),
             scope: scope.as_str(),
             unit: unit.as_str(),
             member: format!("{scope} {} {unit}", unit.index()),
             ledger_id: &ledger_id,
-            allocated: new.allocated.value(),
+            allocated,
             overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
             fields: Counted(&set_fields(new.fields())),
         };
-        let created = self.store.run(&call).await?;
+        let creation = Creation {
+            by_admin: caller.is_admin(),
+            target: &target,
+        };
         let CreateBudgetReply::Created { record } =
-            created.map_err(|refused| creation_refused(caller, refused))?;
-        Ok(BudgetLedger::from_record(&record.0)?)
+            self.store.run_for(Lane::Request, &creation, &call).await?;
+        target.about(BudgetLedger::from_record(&record.0))
     }
 
     /// Funds a ledger.
@@ -101,60 +186,39 @@ impl Admin {
         caller: &Caller,
         funding: &Funding,
         request: &Request<'_>,
-    ) -> Result<Funded, AdminError> {
-        let scope = funding.scope.path();
-        let scope_tenant = scope.value(Level::Tenant).unwrap_or_default();
+    ) -> Result<Funded, OperationError> {
+        let (scope, unit) = (&funding.scope, funding.amount.unit());
         let tenant = match (caller, funding.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
-            (Caller::Admin(_), None) => return refuse(AdminRefusal::TenantIdMissing),
+            (Caller::Admin(_), None) => return refuse(TenantRefusal::IdMissing),
             (Caller::Admin(_), Some(text)) => match TenantId::parse(text) {
                 Some(tenant) => tenant,
                 // No tenant has such an id, so it owns no ledger.
-                None if scope_tenant == text => return refuse(AdminRefusal::BudgetNotFound),
-                None => return refuse(AdminRefusal::ForeignBudget),
+                None if tenant_of(scope) == text => {
+                    return refuse(BudgetRefusal::NotFound(name(scope, unit)));
+                }
+                None => return refuse(BudgetRefusal::OfOtherTenant(scope.path().clone())),
             },
         };
-        let unit = funding.amount.unit();
-        let target = format!("{scope}:{unit}");
-        let mut audit = entry(request.cause, "fundBudget", "budget", &target);
-        audit.extend([
-            ("status", "200".to_owned()),
-            ("metadata.scope", scope.to_string()),
-            ("metadata.unit", unit.to_string()),
-            (
-                "metadata.funding_operation",
-                funding.operation.as_str().to_owned(),
-            ),
-            ("metadata.amount", funding.amount.value().to_string()),
-        ]);
-        audit.extend(
-            funding
-                .reason
-                .clone()
-                .map(|reason| ("metadata.reason", reason)),
-        );
-        let key = request.idempotency_key.map(|key| key.to_string());
-        audit.extend(key.map(|key| ("metadata.idempotency_key", key)));
-        if funding.operation == FundingOperation::ResetSpent {
-            audit.push((
-                "metadata.spent_override_provided",
-                funding.spent.is_some().to_string(),
-            ));
-        }
-        push_actor_type(&mut audit, caller);
-        let parts = Parts::of(request, "fundBudget", audit);
+        let target = BudgetTarget {
+            requested: Some(funding.amount),
+            ..BudgetTarget::new(tenant, name(scope, unit))
+        };
+        let resource = format!("{}:{unit}", scope.path());
+        let mut parts = target.parts(request, "fundBudget", 200, &resource);
+        parts.audit.extend(funding.told(request));
         let call = Fund {
-            partition: tenant.partition(),
+            partition: target.tenant.partition(),
             caller: caller.into(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
-            scope: scope.as_str(),
+            tenant: target.tenant.as_str(),
+            scope: scope.path().as_str(),
             unit: unit.as_str(),
             operation: funding.operation.as_str(),
             amount: funding.amount.value(),
             spent: funding.spent,
             reason: funding.reason.as_deref(),
-            foreign: scope_tenant != tenant.as_str(),
+            foreign: tenant_of(scope) != target.tenant.as_str(),
         };
         let FundReply::Funded {
             at,
@@ -162,7 +226,7 @@ impl Admin {
             remaining,
             debt,
             spent,
-        } = self.store.run(&call).await??;
+        } = self.store.run_for(Lane::Request, &target, &call).await?;
         Ok(Funded {
             at,
             allocated,
@@ -181,80 +245,43 @@ impl Admin {
         caller: &Caller,
         scope: &BudgetScope,
         unit: Unit,
-    ) -> Result<BudgetLedger, AdminError> {
-        let path = scope.path();
-        let scope_tenant = path.value(Level::Tenant).unwrap_or_default();
-        let tenant = match caller {
-            Caller::Tenant(caller) => caller.tenant.clone(),
-            Caller::Admin(_) => match TenantId::parse(scope_tenant) {
-                Some(tenant) => tenant,
-                None => return refuse(AdminRefusal::BudgetNotFound),
-            },
+    ) -> Result<BudgetLedger, OperationError> {
+        let target = match caller {
+            Caller::Tenant(caller) => BudgetTarget::new(caller.tenant.clone(), name(scope, unit)),
+            Caller::Admin(_) => BudgetTarget::of_scope(scope, unit)?,
         };
         let call = LookupBudget {
-            partition: tenant.partition(),
+            partition: target.tenant.partition(),
             caller: caller.into(),
-            tenant: tenant.as_str(),
-            scope: path.as_str(),
+            tenant: target.tenant.as_str(),
+            scope: scope.path().as_str(),
             unit: unit.as_str(),
-            foreign: scope_tenant != tenant.as_str(),
+            foreign: tenant_of(scope) != target.tenant.as_str(),
         };
-        let LookupBudgetReply::Found { record } = self.store.run(&call).await??;
-        Ok(BudgetLedger::from_record(&record.0)?)
-    }
-
-    /// For a request that fails before its own script: a caller who may not ask at all learns that first.
-    ///
-    /// # Errors
-    /// What stands against the key; nothing for the admin key, which was judged before.
-    pub async fn check_access(
-        &self,
-        caller: &Caller,
-        permission: &str,
-        scope: Option<&BudgetScope>,
-    ) -> Result<(), AdminError> {
-        let Caller::Tenant(caller) = caller else {
-            return Ok(());
-        };
-        let scope = scope.map_or("", |scope| scope.path().as_str());
-        self.store.admin_access(caller, permission, scope).await
-    }
-
-    async fn refuse_after_access<T>(
-        &self,
-        caller: &Caller,
-        permission: &str,
-        scope: Option<&BudgetScope>,
-        refusal: AdminRefusal,
-    ) -> Result<T, AdminError> {
-        self.check_access(caller, permission, scope).await?;
-        refuse(refusal)
+        let LookupBudgetReply::Found { record } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
+        target.about(BudgetLedger::from_record(&record.0))
     }
 }
 
-/// For whom a ledger is opened.
-fn creation_tenant(
-    caller: &Caller,
-    new: &BudgetCreateRequest,
-    scope: &BudgetScope,
-) -> Result<TenantId, AdminRefusal> {
-    let text = match (caller, new.tenant_id.as_deref()) {
-        (Caller::Tenant(_), Some(_)) => return Err(AdminRefusal::TenantIdPresent),
-        (Caller::Tenant(caller), None) => caller.tenant.as_str(),
-        (Caller::Admin(_), Some(text)) if !text.trim().is_empty() => text,
-        (Caller::Admin(_), _) => return Err(AdminRefusal::TenantIdMissing),
-    };
-    if scope.tenant_as_sent() != text {
-        return Err(AdminRefusal::ScopeOfOtherTenant);
+impl Funding {
+    /// What the audit entry tells of it.
+    fn told(&self, request: &Request<'_>) -> Pairs {
+        let mut told = vec![
+            (
+                "metadata.funding_operation",
+                self.operation.as_str().to_owned(),
+            ),
+            ("metadata.amount", self.amount.value().to_string()),
+        ];
+        let reason = self.reason.clone();
+        told.extend(reason.map(|reason| ("metadata.reason", reason)));
+        let key = request.idempotency_key.map(ToString::to_string);
+        told.extend(key.map(|key| ("metadata.idempotency_key", key)));
+        if self.operation == FundingOperation::ResetSpent {
+            let provided = self.spent.is_some().to_string();
+            told.push(("metadata.spent_override_provided", provided));
+        }
+        told
     }
-    TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)
-}
-
-/// How a request came by its right, on operations that two kinds of key open.
-pub(super) fn push_actor_type(audit: &mut Pairs, caller: &Caller) {
-    let actor_type = match caller {
-        Caller::Tenant(_) => "api_key",
-        Caller::Admin(_) => "admin_on_behalf_of",
-    };
-    audit.push(("metadata.actor_type", actor_type.to_owned()));
 }

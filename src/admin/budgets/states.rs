@@ -1,18 +1,19 @@
 //! Changes the settings of a budget, freezes and unfreezes it.
 
-use crate::admin::audit::entry;
-use crate::admin::{Admin, AdminError, Parts, Request, refuse};
+use super::BudgetTarget;
+use crate::admin::{Admin, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
-use crate::domain::ids::TenantId;
 use crate::domain::record::audited;
-use crate::domain::refusal::admin::AdminRefusal;
-use crate::domain::scope::{BudgetScope, Level};
+use crate::domain::refusal::BudgetRefusal;
+use crate::domain::scope::BudgetScope;
 use crate::store::admin::budgets::{
     FreezeBudget, FreezeBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
-use crate::store::admin::{Pairs, changes_of};
+use crate::store::admin::changes_of;
+use crate::store::admin::target::Target;
+use crate::store::{Lane, OperationError};
 
 impl Admin {
     /// Changes a ledger, and judges anew whether it is over its limit.
@@ -25,29 +26,25 @@ impl Admin {
         unit: Unit,
         update: &BudgetUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, AdminError> {
-        let Some(tenant) = owner(scope) else {
-            return refuse(AdminRefusal::BudgetNotFound);
-        };
-        let mut audit = ledger_entry(request, "updateBudget", scope, unit);
-        audit.extend(
-            update
-                .overdraft_limit
-                .map(|limit| ("metadata.overdraft_limit", limit.value().to_string())),
-        );
-        audit.extend(audited(update.fields()));
-        let parts = Parts::of(request, "updateBudget", audit);
+    ) -> Result<BudgetLedger, OperationError> {
+        let target = BudgetTarget::of_scope(scope, unit)?;
+        let mut parts = target.parts(request, "updateBudget", 200, "");
+        let limit = update.overdraft_limit.map(Amount::value);
+        let told = limit.map(|limit| ("metadata.overdraft_limit", limit.to_string()));
+        parts.audit.extend(told);
+        parts.audit.extend(audited(update.fields()));
         let call = UpdateBudget {
-            partition: tenant.partition(),
+            partition: target.tenant.partition(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
+            tenant: target.tenant.as_str(),
             scope: scope.path().as_str(),
             unit: unit.as_str(),
-            overdraft_limit: update.overdraft_limit.map(Amount::value),
+            overdraft_limit: limit,
             changes: changes_of(&update.fields()),
         };
-        let UpdateBudgetReply::Updated { record } = self.store.run(&call).await??;
-        Ok(BudgetLedger::from_record(&record.0)?)
+        let UpdateBudgetReply::Updated { record } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
+        target.about(BudgetLedger::from_record(&record.0))
     }
 
     /// Freezes a ledger, or ends that.
@@ -62,58 +59,35 @@ impl Admin {
         frozen: bool,
         reason: Option<&str>,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, AdminError> {
-        let Some(tenant) = owner(scope) else {
-            return refuse(AdminRefusal::BudgetNotFound);
+    ) -> Result<BudgetLedger, OperationError> {
+        let target = BudgetTarget::of_scope(scope, unit)?;
+        let (operation, wanted) = match frozen {
+            true => ("freezeBudget", BudgetStatus::Frozen),
+            false => ("unfreezeBudget", BudgetStatus::Active),
         };
-        let (operation, wanted, unchanged) = match frozen {
-            true => (
-                "freezeBudget",
-                BudgetStatus::Frozen,
-                AdminRefusal::AlreadyFrozen,
-            ),
-            false => (
-                "unfreezeBudget",
-                BudgetStatus::Active,
-                AdminRefusal::NotFrozen,
-            ),
-        };
-        let mut audit = ledger_entry(request, operation, scope, unit);
-        audit.extend(reason.map(|reason| ("metadata.reason", reason.to_owned())));
-        let parts = Parts::of(request, operation, audit);
+        let mut parts = target.parts(request, operation, 200, "");
+        let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
+        parts.audit.extend(told);
         let call = FreezeBudget {
-            partition: tenant.partition(),
+            partition: target.tenant.partition(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
+            tenant: target.tenant.as_str(),
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             wanted: wanted.as_str(),
             reason,
         };
-        match self.store.run(&call).await?? {
-            FreezeBudgetReply::Changed { record } => Ok(BudgetLedger::from_record(&record.0)?),
-            FreezeBudgetReply::Unchanged => refuse(unchanged),
-        }
+        let changed = self.store.run_for(Lane::Request, &target, &call).await?;
+        target.about(match (changed, frozen) {
+            (FreezeBudgetReply::Changed { record }, _) => {
+                BudgetLedger::from_record(&record.0).map_err(OperationError::from)
+            }
+            (FreezeBudgetReply::Unchanged, true) => {
+                refuse(BudgetRefusal::AlreadyFrozen(target.budget.clone()))
+            }
+            (FreezeBudgetReply::Unchanged, false) => {
+                refuse(BudgetRefusal::NotFrozen(target.budget.clone()))
+            }
+        })
     }
-}
-
-/// The entry, but for the resource: only the script knows the ledger's id.
-fn ledger_entry(
-    request: &Request<'_>,
-    operation: &'static str,
-    scope: &BudgetScope,
-    unit: Unit,
-) -> Pairs {
-    let mut audit = entry(request.cause, operation, "budget", "");
-    audit.retain(|(name, _)| !name.starts_with("resource_"));
-    audit.extend([
-        ("status", "200".to_owned()),
-        ("metadata.scope", scope.path().to_string()),
-        ("metadata.unit", unit.to_string()),
-    ]);
-    audit
-}
-
-fn owner(scope: &BudgetScope) -> Option<TenantId> {
-    TenantId::parse(scope.path().value(Level::Tenant).unwrap_or_default())
 }

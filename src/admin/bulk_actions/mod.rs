@@ -11,7 +11,7 @@ use super::budgets::list::walk::BudgetWalk;
 use super::tenants::list::TenantWalk;
 use super::webhooks::WebhookFilter;
 use super::webhooks::list::WebhookWalk;
-use super::{Admin, AdminError, BudgetFilter, Request, TenantFilter, refuse};
+use super::{Admin, BudgetFilter, Request, TenantFilter, refuse};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, REQUEST_PART, Runner};
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::bulk::{
@@ -24,6 +24,7 @@ use crate::domain::tenant::NO_TENANT;
 use crate::domain::tenant::record::Tenant;
 use crate::domain::webhook::{Owner, Subscription};
 use crate::listing::each;
+use crate::store::OperationError;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode, BulkPlace, BulkState};
 
 /// How long a request waits for another under the same idempotency key.
@@ -80,7 +81,7 @@ impl Admin {
         filter: &TenantFilter,
         action: TenantAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, AdminError> {
+    ) -> Result<BulkAnswer, OperationError> {
         let plan = Plan {
             action: BulkAction::Tenants(action),
             partition: Partition::FIRST,
@@ -100,7 +101,7 @@ impl Admin {
         filter: &WebhookFilter,
         action: WebhookAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, AdminError> {
+    ) -> Result<BulkAnswer, OperationError> {
         let owner = filter.owner.owner();
         let partition = owner.map_or(Partition::FIRST, Owner::partition);
         let is_known = match owner.and_then(Owner::tenant) {
@@ -127,7 +128,7 @@ impl Admin {
         filter: &BudgetFilter,
         funding: &BulkFunding,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, AdminError> {
+    ) -> Result<BulkAnswer, OperationError> {
         let tenant = &funding.tenant;
         let plan = Plan {
             action: BulkAction::Budgets(funding.clone()),
@@ -144,8 +145,8 @@ impl Admin {
         &self,
         plan: Plan,
         bulk_request: &BulkRequest<'_>,
-        matches: impl Future<Output = Result<Matches, AdminError>>,
-    ) -> Result<BulkAnswer, AdminError> {
+        matches: impl Future<Output = Result<Matches, OperationError>>,
+    ) -> Result<BulkAnswer, OperationError> {
         let request = &bulk_request.request;
         let digest = request.idempotency(plan.action.operation());
         let place = BulkPlace {
@@ -197,7 +198,7 @@ impl Admin {
         place: &BulkPlace,
         payload_hash: &str,
         until: Instant,
-    ) -> Result<Option<BulkAnswer>, AdminError> {
+    ) -> Result<Option<BulkAnswer>, OperationError> {
         loop {
             let found = self
                 .store
@@ -212,7 +213,7 @@ impl Admin {
         }
     }
 
-    async fn after(&self, state: BulkState) -> Result<Option<BulkAnswer>, AdminError> {
+    async fn after(&self, state: BulkState) -> Result<Option<BulkAnswer>, OperationError> {
         match state {
             BulkState::Mismatch => refuse(AdminRefusal::IdempotencyMismatch),
             BulkState::Done(response) => Ok(Some(response)),
@@ -222,7 +223,7 @@ impl Admin {
         }
     }
 
-    async fn resume(&self, claim: BulkClaim) -> Result<BulkAnswer, AdminError> {
+    async fn resume(&self, claim: BulkClaim) -> Result<BulkAnswer, OperationError> {
         match Runner::new(self.store.clone(), claim)
             .run(REQUEST_PART)
             .await?
@@ -232,14 +233,14 @@ impl Admin {
         }
     }
 
-    async fn matched_tenants(&self, filter: &TenantFilter) -> Result<Matches, AdminError> {
+    async fn matched_tenants(&self, filter: &TenantFilter) -> Result<Matches, OperationError> {
         let (mut walk, mut matches) = (TenantWalk::new(&self.store, filter), Matches::default());
         let push = |tenant: Tenant| matches.push(|| Row::tenant(&tenant.tenant_id));
         each(&mut walk, push).await?;
         Ok(matches)
     }
 
-    async fn matched_webhooks(&self, filter: &WebhookFilter) -> Result<Matches, AdminError> {
+    async fn matched_webhooks(&self, filter: &WebhookFilter) -> Result<Matches, OperationError> {
         let (mut walk, mut matches) = (WebhookWalk::new(&self.store, filter), Matches::default());
         let row = |found: Subscription| Row {
             id: found.subscription_id.to_string(),
@@ -253,7 +254,7 @@ impl Admin {
         &self,
         tenant: &TenantId,
         filter: &BudgetFilter,
-    ) -> Result<Matches, AdminError> {
+    ) -> Result<Matches, OperationError> {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(AdminRefusal::TenantNotFound);
         }

@@ -3,13 +3,12 @@
 use std::marker::PhantomData;
 
 use super::{LogEntry, LogWalk, ROWS, Route, read_facts};
-use crate::admin::AdminError;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, Page, RowOrder, SortKey, Step, Walk, gather, page_along,
 };
-use crate::store::Store;
+use crate::store::{OperationError, Store};
 
 /// The operations on the log whose entries `F` filters. Cheap to clone.
 #[derive(Clone)]
@@ -67,7 +66,7 @@ pub(in crate::admin) async fn page<F: LogFilter>(
     logs: &Logs<F>,
     caller: Option<&RuntimeCaller>,
     query: &ListQuery<F, F::Sort>,
-) -> Result<Page<F::Row, F::Sort>, AdminError> {
+) -> Result<Page<F::Row, F::Sort>, OperationError> {
     let (store, filter, by) = (&logs.store, &query.filter, query.sort.by);
     let in_time = by == F::Sort::DEFAULT;
     let rows = if in_time { ROWS } else { F::SORT_ROWS };
@@ -104,9 +103,9 @@ struct FilteredWalk<'a, F> {
 
 impl<F: LogFilter> Walk for FilteredWalk<'_, F> {
     type Row = F::Row;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<F::Row>, AdminError> {
+    async fn step(&mut self) -> Result<Step<F::Row>, OperationError> {
         let mut step = self.log.step().await?;
         if self.with_facts {
             let entries = step.entries.iter_mut();

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use super::{LogEntry, LogStep, ROWS, Route, days};
-use crate::admin::AdminError;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
@@ -12,7 +11,7 @@ use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::admin::logs::LogRange;
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::{Day, Store};
+use crate::store::{Day, OperationError, Store};
 
 /// Logs of days that one call looks into.
 const LOG_DAYS: usize = 96;
@@ -79,7 +78,7 @@ impl TenantLogs {
         store: &Store,
         caller: Option<&RuntimeCaller>,
         scope_filter: &mut ScopeFilter,
-    ) -> Result<LogStep, AdminError> {
+    ) -> Result<LogStep, OperationError> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         let some: Vec<Day> = self.days.iter().take(LOG_DAYS).copied().collect();
         let range = LogRange {

@@ -7,7 +7,6 @@ mod view;
 
 use std::collections::VecDeque;
 
-use super::AdminError;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
@@ -16,7 +15,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::Position;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View, id_digest};
-use crate::store::{Day, ExtraTrip, Store};
+use crate::store::{Day, ExtraTrip, OperationError, Store};
 pub use list::Logs;
 pub(super) use list::{LogFilter, page};
 use logs::TenantLogs;
@@ -48,7 +47,7 @@ pub(super) async fn read_facts(
     store: &Store,
     view: View,
     entries: impl Iterator<Item = &mut LogEntry>,
-) -> Result<(), AdminError> {
+) -> Result<(), OperationError> {
     let mut unread: Vec<_> = entries.filter(|entry| entry.facts.is_none()).collect();
     if unread.is_empty() {
         return Ok(());
@@ -160,7 +159,7 @@ impl<'a> LogWalk<'a> {
         caller: Option<&'a RuntimeCaller>,
         retention_days: i64,
         route: Route<'_>,
-    ) -> Result<Self, AdminError> {
+    ) -> Result<Self, OperationError> {
         // The view is read, but for the logs of one tenant.
         let watermark_ms = match (&route.tenant, &route.index) {
             (None, _) | (_, ViewIndex::Id(_)) => Some(store.watermark(route.view).await?),
@@ -197,7 +196,7 @@ impl<'a> LogWalk<'a> {
     }
 
     /// The next entries.
-    pub async fn step(&mut self) -> Result<LogStep, AdminError> {
+    pub async fn step(&mut self) -> Result<LogStep, OperationError> {
         let mut step = LogStep {
             entries: Vec::new(),
             complete: false,

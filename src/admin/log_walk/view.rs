@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 
 use super::{LogEntry, LogStep, Route, days};
-use crate::admin::AdminError;
 use crate::store::dispatcher::view_rows::{Span, ViewIndex};
 use crate::store::dispatcher::views::View;
-use crate::store::{Day, ExtraTrip, Store};
+use crate::store::{Day, ExtraTrip, OperationError, Store};
 
 /// The rows of an index of the view.
 pub(super) struct ViewDays {
@@ -24,7 +23,7 @@ impl ViewDays {
         store: &Store,
         route: &Route<'_>,
         (mut low_ms, mut high_ms): (i64, i64),
-    ) -> Result<Self, AdminError> {
+    ) -> Result<Self, OperationError> {
         let span = Span {
             low_ms,
             high_ms,
@@ -60,7 +59,7 @@ impl ViewDays {
     }
 
     /// The next entries.
-    pub async fn step(&mut self, store: &Store) -> Result<LogStep, AdminError> {
+    pub async fn step(&mut self, store: &Store) -> Result<LogStep, OperationError> {
         let (rows, further) = self.rows;
         self.rows = (further, further);
         // Days with few rows are read at once, as many as a step needs.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::Admin;
 use super::events::envelope;
-use super::{Admin, AdminError};
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::event::Event;
@@ -25,6 +25,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::listing::readable;
+use crate::store::OperationError;
 use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::views::Row;
 
@@ -44,7 +45,7 @@ impl Admin {
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn overview(&self) -> Result<Arc<AdminOverviewResponse>, AdminError> {
+    pub async fn overview(&self) -> Result<Arc<AdminOverviewResponse>, OperationError> {
         let mut last = self.last_overview.0.lock().await;
         if let Some((made, overview)) = &*last
             && made.elapsed() < AGE
@@ -60,7 +61,7 @@ impl Admin {
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn overview_now(&self) -> Result<AdminOverviewResponse, AdminError> {
+    pub async fn overview_now(&self) -> Result<AdminOverviewResponse, OperationError> {
         let store = &self.store;
         let totals = store.totals().await?;
         let partitions = &totals.over_limit_or_in_debt;
@@ -120,7 +121,7 @@ impl Admin {
         &self,
         event_type: EventType,
         window: (i64, i64),
-    ) -> Result<Vec<Rendered<Event>>, AdminError> {
+    ) -> Result<Vec<Rendered<Event>>, OperationError> {
         let events = self.store.latest_events(event_type, window, ROWS).await?;
         let render = |(row, facts): &(Row, Record)| Rendered::new(envelope(row, facts)?).ok();
         Ok(events.iter().filter_map(render).collect())

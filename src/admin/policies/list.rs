@@ -1,16 +1,16 @@
 //! Lists of a tenant's policies, in the order of their ids.
 
-use crate::admin::{Admin, AdminError, refuse};
+use crate::admin::{Admin, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyStatus};
 use crate::domain::record::Record;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TenantRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::Store;
+use crate::store::{OperationError, Store};
 
 /// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
 const STEP_ROWS_MIN: usize = 20;
@@ -38,11 +38,11 @@ impl Admin {
         &self,
         caller: &Caller,
         query: &PolicyQuery,
-    ) -> Result<Page<Policy, OneOrder>, AdminError> {
+    ) -> Result<Page<Policy, OneOrder>, OperationError> {
         let filter = &query.filter;
         let tenant = match (caller, filter.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
-            (Caller::Admin(_), None) => return refuse(AdminRefusal::TenantIdMissing),
+            (Caller::Admin(_), None) => return refuse(TenantRefusal::IdMissing),
             (Caller::Admin(_), Some(text)) => match TenantId::parse(text) {
                 Some(tenant) => tenant,
                 // No tenant has such an id, so it owns no policy.
@@ -93,9 +93,9 @@ impl PolicyWalk<'_> {
 
 impl Walk for PolicyWalk<'_> {
     type Row = Policy;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<Policy>, AdminError> {
+    async fn step(&mut self) -> Result<Step<Policy>, OperationError> {
         let (pattern, after) = (self.pattern.as_deref(), self.after.as_deref());
         let listed = self
             .store

@@ -7,25 +7,52 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::audit::entry;
-use super::budgets::push_actor_type;
-use super::{Admin, AdminError, Parts, Request, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
     Policy, PolicyCreateRequest, PolicyId, PolicyUpdateRequest, ScopePattern,
 };
 use crate::domain::record::set_fields;
-use crate::domain::refusal::admin::AdminRefusal;
-use crate::store::ExtraTrip;
+use crate::domain::refusal::{PolicyRefusal, Refusal};
 use crate::store::admin::policies::{
     CreatePolicy, CreatePolicyReply, UpdatePolicy, UpdatePolicyReply,
 };
-use crate::store::admin::{Pairs, changes_of, creation_refused};
-use crate::store::signature::Counted;
+use crate::store::admin::target::{Creation, Target};
+use crate::store::admin::{Pairs, changes_of};
+use crate::store::signature::{Counted, Refused};
+use crate::store::{ExtraTrip, Lane, OperationError};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
+
+/// A policy of a tenant.
+pub(crate) struct PolicyTarget<'a> {
+    tenant: &'a TenantId,
+    policy_id: PolicyId,
+    /// The name that it is to have.
+    name: Option<&'a str>,
+}
+
+impl Target for PolicyTarget<'_> {
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(self.tenant)
+    }
+
+    fn refusal(&self, refused: &Refused) -> Option<Refusal> {
+        use PolicyRefusal as R;
+        let refusal = match refused {
+            Refused::PolicyNotFound => R::NotFound(self.policy_id.to_string()),
+            Refused::ForeignPolicy => R::OfOtherTenant(self.policy_id.to_string()),
+            Refused::DuplicatePolicy => R::Duplicate {
+                tenant: self.tenant.clone(),
+                name: self.name.unwrap_or_default().to_owned(),
+            },
+            _ => return None,
+        };
+        Some(refusal.into())
+    }
+}
 
 impl Admin {
     /// Makes a policy. The very next request on any replica is under it.
@@ -39,69 +66,73 @@ impl Admin {
         new: &PolicyCreateRequest,
         scope_pattern: &ScopePattern,
         request: &Request<'_>,
-    ) -> Result<Policy, AdminError> {
-        let tenant = match creation_tenant(caller, new, scope_pattern) {
-            Ok(tenant) => tenant,
-            Err(refusal) => {
-                self.check_pattern(caller, scope_pattern.as_str()).await?;
-                return refuse(refusal);
+    ) -> Result<Policy, OperationError> {
+        let place = (scope_pattern.as_str(), scope_pattern.tenant_as_sent());
+        let outside = |tenant| {
+            PolicyRefusal::OutsideTenant {
+                pattern: scope_pattern.to_string(),
+                tenant,
             }
+            .into()
         };
+        let tenant = new.tenant_id.as_deref();
+        let tenant = self.tenant_of_new(caller, "policies:write", tenant, place, outside);
+        let tenant = tenant.await?;
         let fields = set_fields(new.fields());
         for _ in 0..DRAWS_MAX {
-            let policy_id = PolicyId::generate(tenant.partition());
-            let mut audit = entry(request.cause, "createPolicy", "policy", policy_id.as_str());
-            audit.extend([
-                ("status", "201".to_owned()),
+            let target = PolicyTarget {
+                tenant: &tenant,
+                policy_id: PolicyId::generate(tenant.partition()),
+                name: Some(&new.name),
+            };
+            let policy_id = target.policy_id.as_str();
+            let mut parts = Parts::new(request, "createPolicy", ("policy", policy_id), 201);
+            parts.audit.extend([
                 ("metadata.name", new.name.clone()),
                 ("metadata.scope_pattern", scope_pattern.to_string()),
             ]);
-            push_actor_type(&mut audit, caller);
-            let parts = Parts::of(request, "createPolicy", audit);
             let call = CreatePolicy {
                 partition: tenant.partition(),
                 caller: caller.into(),
                 change: &parts.change(),
                 tenant: tenant.as_str(),
-                policy_id: policy_id.as_str(),
+                policy_id,
                 name: &new.name,
                 scope_pattern: scope_pattern.as_str(),
                 version: &version(),
                 fields: Counted(&fields),
             };
-            let created = self.store.run(&call).await?;
-            match created.map_err(|refused| creation_refused(caller, refused))? {
-                CreatePolicyReply::Created { record } => {
-                    return Ok(Policy::from_record(&record.0)?);
-                }
-                CreatePolicyReply::Taken => {}
+            let creation = Creation {
+                by_admin: caller.is_admin(),
+                target: &target,
+            };
+            let created = self.store.run_for(Lane::Request, &creation, &call);
+            if let CreatePolicyReply::Created { record } = created.await? {
+                return target.about(Policy::from_record(&record.0));
             }
         }
-        refuse(AdminRefusal::Corrupt("random policy ids repeat".to_owned()))
+        let why = OperationError::Corrupt("random policy ids repeat".to_owned());
+        Err(why.about(&tenant))
     }
 
     /// Whose policy an id names, for the admin key; a tenant's key acts on its own tenant's. The first use of an id on
     /// this replica costs a look-up.
-    ///
-    /// # Errors
-    /// Only of the store.
-    pub async fn owner_of_policy(&self, policy_id: &str) -> Result<Option<TenantId>, AdminError> {
-        let Some(policy_id) = PolicyId::parse(policy_id) else {
-            return Ok(None);
-        };
-        if let Some(owner) = self.policy_owners.get(&policy_id) {
+    async fn owner_of_policy(
+        &self,
+        policy_id: &PolicyId,
+    ) -> Result<Option<TenantId>, OperationError> {
+        if let Some(owner) = self.policy_owners.get(policy_id) {
             return Ok(Some(owner));
         }
         self.store.metrics().extra_trip(ExtraTrip::Owner);
-        let owner = self.store.tenant_of_policy(&policy_id).await?;
+        let owner = self.store.tenant_of_policy(policy_id).await?;
         if let Some(owner) = &owner {
-            self.policy_owners.insert(policy_id, owner.clone());
+            self.policy_owners.insert(policy_id.clone(), owner.clone());
         }
         Ok(owner)
     }
 
-    /// Changes a policy. The very next request on any replica is under what it has become. `owner`: as
-    /// [`Self::owner_of_policy`] told it.
+    /// Changes a policy. The very next request on any replica is under what it has become.
     ///
     /// # Errors
     /// Refusals, in this order: of the key; no such policy; one of another tenant; a scope that the key may not act on;
@@ -110,46 +141,54 @@ impl Admin {
         &self,
         caller: &Caller,
         policy_id: &str,
-        owner: Option<&TenantId>,
         update: &PolicyUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<Policy, AdminError> {
+    ) -> Result<Policy, OperationError> {
         let parsed = PolicyId::parse(policy_id);
-        let (tenant, parsed) = match (caller, owner, parsed) {
-            (Caller::Admin(_), Some(owner), Some(parsed)) => (owner.clone(), parsed),
-            (Caller::Tenant(caller), _, Some(parsed)) if parsed.partition() == caller.partition => {
-                (caller.tenant.clone(), parsed)
+        let owner = match (caller, &parsed) {
+            (Caller::Admin(_), Some(parsed)) => self.owner_of_policy(parsed).await?,
+            (Caller::Tenant(caller), Some(parsed)) if parsed.partition() == caller.partition => {
+                Some(caller.tenant.clone())
             }
-            (_, _, parsed) => return self.refuse_elsewhere(caller, parsed.as_ref()).await,
+            _ => None,
         };
-        let mut audit = entry(request.cause, "updatePolicy", "policy", parsed.as_str());
-        audit.push(("status", "200".to_owned()));
-        audit.extend(told(update));
-        push_actor_type(&mut audit, caller);
-        let parts = Parts::of(request, "updatePolicy", audit);
-        let changes = update.fields();
-        let name = changes.iter().find(|change| change.member == "name");
+        let Some((tenant, parsed)) = owner.as_ref().zip(parsed.clone()) else {
+            return self
+                .refuse_elsewhere(caller, policy_id, parsed.as_ref())
+                .await;
+        };
+        let target = PolicyTarget {
+            tenant,
+            policy_id: parsed,
+            name: update.name.as_deref(),
+        };
+        let policy_id = target.policy_id.as_str();
+        let mut parts = Parts::new(request, "updatePolicy", ("policy", policy_id), 200);
+        parts.audit.extend(told(update));
         let call = UpdatePolicy {
-            partition: parsed.partition(),
+            partition: target.policy_id.partition(),
             caller: caller.into(),
             change: &parts.change(),
             tenant: tenant.as_str(),
-            policy_id: parsed.as_str(),
-            sent_name: name.and_then(|name| name.value.as_deref()),
+            policy_id,
+            sent_name: target.name,
             version: &version(),
-            changes: changes_of(&changes),
+            changes: changes_of(&update.fields()),
         };
-        let UpdatePolicyReply::Updated { record } = self.store.run(&call).await??;
-        Ok(Policy::from_record(&record.0)?)
+        let UpdatePolicyReply::Updated { record } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
+        target.about(Policy::from_record(&record.0))
     }
 
     /// An id that names no policy, or one in another partition than the caller's: so it is foreign, or there is none.
     async fn refuse_elsewhere<T>(
         &self,
         caller: &Caller,
+        sent: &str,
         policy_id: Option<&PolicyId>,
-    ) -> Result<T, AdminError> {
-        self.check_pattern(caller, "").await?;
+    ) -> Result<T, OperationError> {
+        let checked = self.store.admin_access(caller, "policies:write", "");
+        checked.await?;
         let owner = match (caller, policy_id) {
             (Caller::Tenant(_), Some(policy_id)) => {
                 self.store.metrics().extra_trip(ExtraTrip::ForeignId);
@@ -157,41 +196,11 @@ impl Admin {
             }
             _ => None,
         };
-        match owner {
-            Some(_) => refuse(AdminRefusal::ForeignPolicy),
-            None => refuse(AdminRefusal::PolicyNotFound),
-        }
+        refuse(match owner {
+            Some(_) => PolicyRefusal::OfOtherTenant(sent.to_owned()),
+            None => PolicyRefusal::NotFound(sent.to_owned()),
+        })
     }
-
-    /// For a request that fails before its own script: a caller who may not ask at all learns that first.
-    async fn check_pattern(&self, caller: &Caller, pattern: &str) -> Result<(), AdminError> {
-        match caller {
-            Caller::Tenant(caller) => {
-                self.store
-                    .admin_access(caller, "policies:write", pattern)
-                    .await
-            }
-            Caller::Admin(_) => Ok(()),
-        }
-    }
-}
-
-/// For whom a policy is made.
-fn creation_tenant(
-    caller: &Caller,
-    new: &PolicyCreateRequest,
-    scope_pattern: &ScopePattern,
-) -> Result<TenantId, AdminRefusal> {
-    let text = match (caller, new.tenant_id.as_deref()) {
-        (Caller::Tenant(_), Some(_)) => return Err(AdminRefusal::TenantIdPresent),
-        (Caller::Tenant(caller), None) => caller.tenant.as_str(),
-        (Caller::Admin(_), Some(text)) if !text.trim().is_empty() => text,
-        (Caller::Admin(_), _) => return Err(AdminRefusal::TenantIdMissing),
-    };
-    if scope_pattern.tenant_as_sent() != text {
-        return Err(AdminRefusal::PatternOfOtherTenant);
-    }
-    TenantId::parse(text).ok_or(AdminRefusal::OwnerNotFound)
 }
 
 /// What the audit entry tells of a change.

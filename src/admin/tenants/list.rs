@@ -1,6 +1,6 @@
 //! Lists of tenants. The order of ids has an index, the directory; in any other order all that match are sorted.
 
-use crate::admin::{Admin, AdminError, is_too_many, records};
+use crate::admin::{Admin, is_too_many, records};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::search::Search;
@@ -11,7 +11,7 @@ use crate::listing::{
     Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
     page_along,
 };
-use crate::store::Store;
+use crate::store::{OperationError, Store};
 
 words! {
     /// What a list of tenants can be sorted by.
@@ -81,8 +81,8 @@ impl Admin {
     /// A page of all tenants.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`] for an order that must be kept and has no index.
-    pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, AdminError> {
+    /// [`crate::domain::refusal::TooManyToSort`] for an order that must be kept and has no index.
+    pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, OperationError> {
         let (store, bounds) = (&self.store, Bounds::default());
         if query.sort.by != TenantSort::TenantId {
             let mut walk = TenantWalk::new(store, &query.filter);
@@ -126,9 +126,9 @@ impl<'a> TenantWalk<'a> {
 
 impl Walk for TenantWalk<'_> {
     type Row = Tenant;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<Tenant>, AdminError> {
+    async fn step(&mut self) -> Result<Step<Tenant>, OperationError> {
         let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         let after = self.after.as_deref();
         let page = self.store.directory_page(after, self.descending, rows);

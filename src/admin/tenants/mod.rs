@@ -7,25 +7,27 @@ pub(crate) mod update;
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use super::audit::entry;
-use super::{Admin, AdminError, Parts, Request, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TenantRefusal;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
+use crate::store::admin::target::Target;
 use crate::store::admin::tenants::{CreateTenant, CreateTenantReply};
 use crate::store::signature::Counted;
+use crate::store::{Lane, OperationError};
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
     ///
     /// # Errors
-    /// [`AdminRefusal::DuplicateTenant`] when the id has another name, whatever its status.
+    /// [`TenantRefusal::Duplicate`] when the id has another name, whatever its status.
     pub async fn create_tenant(
         &self,
         tenant: &TenantCreateRequest,
         request: &Request<'_>,
-    ) -> Result<(bool, Tenant), AdminError> {
+    ) -> Result<(bool, Tenant), OperationError> {
         let id = tenant.tenant_id.as_str();
         let mut audit = entry(request.cause, "createTenant", "tenant", id);
         audit.push(("metadata.name", tenant.name.clone()));
@@ -39,21 +41,22 @@ impl Admin {
             fields: Counted(set_fields(tenant.fields())),
         };
         self.store.register_tenant(&tenant.tenant_id).await?;
-        let (created, record) = match self.store.run(&call).await?? {
+        let target = &tenant.tenant_id;
+        let (created, record) = match self.store.run_for(Lane::Request, target, &call).await? {
             CreateTenantReply::Created { record } => (true, record.0),
             CreateTenantReply::Exists { record } => (false, record.0),
         };
-        Ok((created, Tenant::from_record(&record)?))
+        Ok((created, target.about(Tenant::from_record(&record))?))
     }
 
     /// A tenant as it is, closed ones as well.
     ///
     /// # Errors
-    /// [`AdminRefusal::TenantNotFound`].
-    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, AdminError> {
+    /// [`TenantRefusal::NotFound`].
+    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, OperationError> {
         match self.store.get_tenant(tenant).await? {
-            Some(stored) => Ok(Tenant::from_record(&stored.record)?),
-            None => refuse(AdminRefusal::TenantNotFound),
+            Some(stored) => tenant.about(Tenant::from_record(&stored.record)),
+            None => tenant.about(refuse(TenantRefusal::NotFound(tenant.to_string()))),
         }
     }
 }

@@ -6,13 +6,15 @@ use tracing::warn;
 
 use crate::admin::audit::entry;
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
-use crate::admin::{Admin, AdminError, Parts, Request};
+use crate::admin::{Admin, Parts, Request};
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, audited};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
+use crate::store::admin::target::Target;
 use crate::store::admin::tenants::{UpdateTenant, UpdateTenantReply};
 use crate::store::admin::{Pairs, changes_of};
+use crate::store::{Lane, OperationError};
 
 /// The result of a change of a tenant.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Admin {
         tenant: &TenantId,
         update: &TenantUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<UpdatedTenant, AdminError> {
+    ) -> Result<UpdatedTenant, OperationError> {
         let (closing, record) = self
             .change_tenant(tenant, update, TAKE_OVER, request)
             .await?;
@@ -44,7 +46,7 @@ impl Admin {
             false => None,
         };
         Ok(UpdatedTenant {
-            tenant: Tenant::from_record(&record)?,
+            tenant: tenant.about(Tenant::from_record(&record))?,
             close,
         })
     }
@@ -59,7 +61,7 @@ impl Admin {
         update: &TenantUpdateRequest,
         request_part: Duration,
         request: &Request<'_>,
-    ) -> Result<(bool, Record), AdminError> {
+    ) -> Result<(bool, Record), OperationError> {
         let mut audit = entry(request.cause, "updateTenant", "tenant", tenant.as_str());
         audit.extend(told(update));
         let parts = Parts::of(request, "updateTenant", audit);
@@ -76,10 +78,12 @@ impl Admin {
             request_part_ms: request_part,
             changes: changes_of(&update.fields()),
         };
-        Ok(match self.store.admin(&call).await? {
-            UpdateTenantReply::Updated { record } => (false, record.0),
-            UpdateTenantReply::Closing { record } => (true, record.0),
-        })
+        Ok(
+            match self.store.run_for(Lane::Request, tenant, &call).await? {
+                UpdateTenantReply::Updated { record } => (false, record.0),
+                UpdateTenantReply::Closing { record } => (true, record.0),
+            },
+        )
     }
 
     /// Works on a close within the request. A failure is only logged, because the status is CLOSED already.

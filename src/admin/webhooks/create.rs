@@ -5,9 +5,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
 use super::{WebhookError, millionths};
-use super::{Webhooks, about, associated, push_actor};
+use super::{Webhooks, about, associated};
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, Parts, Request, refuse};
+use crate::admin::{Parts, Request, push_actor, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Unsent;
@@ -18,6 +18,7 @@ use crate::domain::webhook::{
     HeaderNames, Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest,
     WebhookStatus, check_selectors,
 };
+use crate::store::OperationError;
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{CreateWebhook, CreateWebhookReply};
 use crate::store::signature::Counted;
@@ -58,11 +59,9 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<CreatedWebhook, WebhookError> {
         // Nobody without a good key learns what is wrong, or makes us resolve a name.
-        if let Caller::Tenant(caller) = caller {
-            self.store
-                .admin_access(caller, "webhooks:write", "")
-                .await?;
-        }
+        self.store
+            .admin_access(caller, "webhooks:write", "")
+            .await?;
         check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
         if request.idempotency_key.is_some() && !self.seals() {
             return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));
@@ -71,7 +70,7 @@ impl Webhooks {
         let record = created.await.map_err(about(owner))?;
         let subscription = Subscription::from_record(&record)?;
         let id = subscription.subscription_id.as_str();
-        let corrupt = || AdminError::Refused(AdminRefusal::Corrupt(id.to_owned()));
+        let corrupt = || OperationError::from(AdminRefusal::Corrupt(id.to_owned()));
         let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
         let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
         let secret = secret.map_err(|_| corrupt())?;
@@ -89,9 +88,9 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<Record, AdminError> {
+    ) -> Result<Record, OperationError> {
         let admitted = self.check_url(&settings.url).await;
-        if matches!(admitted, Err(AdminError::Store(_))) {
+        if matches!(admitted, Err(OperationError::Store(_))) {
             return admitted.and(refuse(AdminRefusal::WebhookNotFound));
         }
         let generated = generated_secret();
@@ -153,9 +152,9 @@ pub(super) fn check(
     owner: &Owner,
     types: &[EventTypeName],
     categories: &[EventCategory],
-) -> Result<(), AdminError> {
+) -> Result<(), OperationError> {
     check_selectors(owner, types, categories).map_err(|problem| {
-        AdminError::Refused(match problem {
+        OperationError::from(match problem {
             SelectorProblem::Empty => AdminRefusal::NothingSelected,
             SelectorProblem::Forbidden(hidden) => AdminRefusal::HiddenSelector(hidden),
         })

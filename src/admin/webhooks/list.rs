@@ -1,7 +1,7 @@
 //! Lists of subscriptions: a tenant's in the order of their ids, and the operator's of all.
 
 use super::{WebhookError, Webhooks};
-use crate::admin::{AdminError, records};
+use crate::admin::records;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
@@ -12,7 +12,7 @@ use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk,
     gather, readable,
 };
-use crate::store::Store;
+use crate::store::{OperationError, Store};
 
 words! {
     /// What a list of subscriptions can be sorted by.
@@ -123,11 +123,11 @@ impl Webhooks {
     /// A page of all subscriptions.
     ///
     /// # Errors
-    /// [`crate::domain::refusal::admin::AdminRefusal::TooManyToSort`].
+    /// [`crate::domain::refusal::TooManyToSort`].
     pub async fn list(
         &self,
         query: &WebhookQuery,
-    ) -> Result<Page<Subscription, WebhookSort>, AdminError> {
+    ) -> Result<Page<Subscription, WebhookSort>, OperationError> {
         let mut walk = WebhookWalk::new(&self.store, &query.filter);
         gather(&mut walk, query, Bounds::default()).await
     }
@@ -177,9 +177,9 @@ impl<'a> WebhookWalk<'a> {
 
 impl Walk for WebhookWalk<'_> {
     type Row = Subscription;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<Subscription>, AdminError> {
+    async fn step(&mut self) -> Result<Step<Subscription>, OperationError> {
         let (owner, after) = (self.filter.owner.owner(), self.after.as_deref());
         let entries = match self.filter.owner {
             OwnerFilter::Nobody => Vec::new(),

@@ -22,9 +22,8 @@ pub use security::WebhookSecurityConfig;
 pub use test::WebhookTestResponse;
 
 use super::audit::entry;
-use super::{AdminError, Parts, Request, refuse};
+use super::{Parts, Request, push_actor, refuse};
 use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
@@ -32,13 +31,12 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::seal::SealingKeys;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{Egress, Inadmissible};
-use crate::store::Store;
-use crate::store::admin::Pairs;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::webhooks::{
     DeleteWebhook, DeleteWebhookReply, OwnerState, ReadWebhook, ReadWebhookReply, idempotency_scope,
 };
 use crate::store::signature::FlatRecord;
+use crate::store::{OperationError, Store};
 
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]
@@ -73,12 +71,12 @@ enum Read {
 #[derive(Debug)]
 pub struct WebhookError {
     /// Why.
-    pub error: AdminError,
+    pub error: OperationError,
     /// For the audit log.
     pub owner: Option<TenantId>,
 }
 
-impl<E: Into<AdminError>> From<E> for WebhookError {
+impl<E: Into<OperationError>> From<E> for WebhookError {
     fn from(error: E) -> Self {
         Self {
             error: error.into(),
@@ -172,13 +170,11 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         permission: &str,
-    ) -> Result<SubscriptionId, AdminError> {
+    ) -> Result<SubscriptionId, OperationError> {
         if let Some(id) = SubscriptionId::parse(id) {
             return Ok(id);
         }
-        if let Caller::Tenant(caller) = caller {
-            self.store.admin_access(caller, permission, "").await?;
-        }
+        self.store.admin_access(caller, permission, "").await?;
         refuse(AdminRefusal::WebhookNotFound)
     }
 
@@ -188,7 +184,7 @@ impl Webhooks {
         id: &SubscriptionId,
         permission: &str,
         parts: Option<&Parts>,
-    ) -> Result<Read, AdminError> {
+    ) -> Result<Read, OperationError> {
         let parts = parts.filter(|parts| parts.idempotency.is_some());
         let call = ReadWebhook {
             partition: match caller {
@@ -218,9 +214,9 @@ impl Webhooks {
     }
 
     /// What a subscription sends with.
-    fn secrets(&self, opened: &Opened) -> Result<Secrets, AdminError> {
+    fn secrets(&self, opened: &Opened) -> Result<Secrets, OperationError> {
         let id = opened.subscription.subscription_id.as_str();
-        let open = |field: &str| -> Result<Option<String>, AdminError> {
+        let open = |field: &str| -> Result<Option<String>, OperationError> {
             let Some(stored) = opened.record.get(field) else {
                 return Ok(None);
             };
@@ -272,7 +268,7 @@ impl Webhooks {
     }
 
     /// Whether the service may send there, for a request that names the address.
-    async fn check_url(&self, url: &str) -> Result<(), AdminError> {
+    async fn check_url(&self, url: &str) -> Result<(), OperationError> {
         let policy = self.policy().await?;
         match self.egress.admit(url, &policy).await {
             Ok(_) => Ok(()),
@@ -309,23 +305,15 @@ fn associated(id: &str, field: &str) -> String {
 }
 
 fn refused<T>(refusal: AdminRefusal) -> Result<T, WebhookError> {
-    Err(AdminError::Refused(refusal).into())
+    Err(OperationError::from(refusal).into())
 }
 
 /// Adds the owner to an error.
-fn about(owner: &Owner) -> impl Fn(AdminError) -> WebhookError {
+fn about(owner: &Owner) -> impl Fn(OperationError) -> WebhookError {
     let owner = owner.tenant().cloned();
     move |error| WebhookError {
         error,
         owner: owner.clone(),
-    }
-}
-
-/// Operations that tenants have too tell who acted.
-fn push_actor(audit: &mut Pairs, cause: &Cause) {
-    if !matches!(cause.actor, Actor::Admin) {
-        let actor = cause.actor.as_str().to_owned();
-        audit.push(("metadata.actor_type", actor));
     }
 }
 

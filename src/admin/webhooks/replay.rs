@@ -1,8 +1,8 @@
 //! Chooses events to be delivered to a subscription again, and stores them. Nothing delivers them yet.
 
-use super::{Opened, Read, WebhookError, Webhooks, about, push_actor, refused};
+use super::{Opened, Read, WebhookError, Webhooks, about, refused};
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, refuse};
+use crate::admin::{push_actor, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::event::StoredEvent;
@@ -11,13 +11,13 @@ use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
-use crate::store::Day;
 use crate::store::admin::Pairs;
 use crate::store::admin::webhook_replays::{
     BeginReplay, EndReplay, EventLog, LogEntry, QueueReplay, QueueReplayReply,
 };
 use crate::store::admin::webhooks::OwnerState;
 use crate::store::signature::Counted;
+use crate::store::{Day, OperationError};
 
 /// Events of the window that are looked at.
 const SCANNED_MAX: usize = 20_000;
@@ -66,7 +66,7 @@ impl Webhooks {
         };
         let told = about(&opened.subscription.owner);
         if let OwnerState::Refused(refusal) = &opened.owner {
-            return Err(told(AdminError::Refused(refusal.clone())));
+            return Err(told(refusal.clone().into()));
         }
         // What is paused gets nothing, replays included.
         if opened.subscription.status != WebhookStatus::Active {
@@ -97,7 +97,7 @@ impl Webhooks {
         token: Option<&str>,
         event_ids: &[String],
         cause: &Cause,
-    ) -> Result<Replayed, AdminError> {
+    ) -> Result<Replayed, OperationError> {
         let subscription = &opened.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
@@ -134,7 +134,7 @@ impl Webhooks {
         &self,
         subscription: &Subscription,
         replay: &Replay,
-    ) -> Result<Vec<String>, AdminError> {
+    ) -> Result<Vec<String>, OperationError> {
         let (from_ms, to_ms) = (replay.window.from_ms, replay.window.to_ms);
         if from_ms.zip(to_ms).is_some_and(|(from, to)| from > to) {
             return Ok(Vec::new());
@@ -187,7 +187,7 @@ fn event_of(
     logs: &[EventLog],
     subscription: &Subscription,
     replay: &Replay,
-) -> Result<Option<(i64, String)>, AdminError> {
+) -> Result<Option<(i64, String)>, OperationError> {
     let (log, facts) = (&logs[found.log], &found.facts);
     let (event_type, at_ms) = (facts.text("type")?, facts.integer("at_ms")?);
     let seen = Seen {
@@ -212,7 +212,7 @@ fn event_of(
     Ok(Some((at_ms, event.event_id())))
 }
 
-fn too_many<T>(bound: usize, asked: bool) -> Result<T, AdminError> {
+fn too_many<T>(bound: usize, asked: bool) -> Result<T, OperationError> {
     refuse(AdminRefusal::TooManyToReplay {
         bound: i64::try_from(bound).unwrap_or(i64::MAX),
         asked,

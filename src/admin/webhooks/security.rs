@@ -2,12 +2,13 @@
 
 use super::Webhooks;
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, refuse};
+use crate::admin::refuse;
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern};
+use crate::store::OperationError;
 use crate::store::admin::webhook_security::StoredSecurity;
 
 /// Whose log the change is booked in: no tenant's.
@@ -60,11 +61,11 @@ impl Webhooks {
     ///
     /// # Errors
     /// A record that cannot be read.
-    pub async fn security(&self) -> Result<WebhookSecurityConfig, AdminError> {
+    pub async fn security(&self) -> Result<WebhookSecurityConfig, OperationError> {
         let Some(stored) = self.store.webhook_security().await? else {
             return Ok(WebhookSecurityConfig::default());
         };
-        let list = |json: &str| -> Result<Vec<String>, AdminError> {
+        let list = |json: &str| -> Result<Vec<String>, OperationError> {
             let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
             Ok(serde_json::from_str(json).map_err(|_| corrupt())?)
         };
@@ -83,7 +84,7 @@ impl Webhooks {
         &self,
         settings: &WebhookSecurityConfig,
         cause: &Cause,
-    ) -> Result<(), AdminError> {
+    ) -> Result<(), OperationError> {
         let operation = "updateWebhookSecurityConfig";
         let mut audit = entry(cause, operation, "config", "webhook-security");
         let ranges = settings.blocked_cidr_ranges.len().to_string();
@@ -107,7 +108,7 @@ impl Webhooks {
 
     /// The rules, ready to judge by. What is stored was judged when it was put; a rule that cannot be read any more is no
     /// reason to let everything pass.
-    pub(super) async fn policy(&self) -> Result<SecurityPolicy, AdminError> {
+    pub(super) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
         let settings = self.security().await?;
         let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
         let blocked: Option<Vec<_>> = settings
@@ -134,7 +135,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// Of the store.
-    pub async fn warn_of_open_security(&self) -> Result<(), AdminError> {
+    pub async fn warn_of_open_security(&self) -> Result<(), OperationError> {
         let settings = self.security().await?;
         if settings.blocked_cidr_ranges.is_empty() && settings.allow_http {
             tracing::warn!(

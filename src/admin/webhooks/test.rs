@@ -6,9 +6,9 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, push_actor, refused};
-use crate::admin::AdminError;
+use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, refused};
 use crate::admin::audit::entry;
+use crate::admin::push_actor;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
@@ -19,6 +19,7 @@ use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::Owner;
 use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound};
+use crate::store::OperationError;
 use crate::store::admin::webhooks::{OwnerState, WebhookTest};
 
 /// Tests of one subscription in a minute.
@@ -68,7 +69,7 @@ impl Webhooks {
         let owner = opened.subscription.owner.clone();
         let told = about(&owner);
         if let OwnerState::Refused(refusal) = &opened.owner {
-            return Err(told(AdminError::Refused(refusal.clone())));
+            return Err(told(refusal.clone().into()));
         }
         let call = WebhookTest {
             partition: id.partition(),
@@ -112,7 +113,7 @@ impl Webhooks {
         opened: &Opened,
         secrets: &Secrets,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, AdminError> {
+    ) -> Result<WebhookTestResponse, OperationError> {
         let random: [u8; 12] = rand::random();
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut outcome = WebhookTestResponse {

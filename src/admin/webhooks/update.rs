@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::check;
-use super::{Opened, Read, WebhookError, Webhooks, about, joined, millionths, push_actor};
+use super::{Opened, Read, WebhookError, Webhooks, about, joined, millionths};
 use crate::admin::audit::entry;
-use crate::admin::{AdminError, Parts, Request, refuse};
+use crate::admin::{Parts, Request, push_actor, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Patch;
 use crate::domain::record::{FieldChange, Record, Written as _};
+use crate::domain::refusal::Refusal;
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::{
     DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, SubscriptionId,
     WebhookStatus, WebhookUpdateRequest,
 };
+use crate::store::OperationError;
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{
     OwnerState, UpdateWebhook, UpdateWebhookReply, idempotency_scope,
@@ -107,14 +109,16 @@ impl Webhooks {
         opened: &Opened,
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
-    ) -> Result<Plan, AdminError> {
+    ) -> Result<Plan, OperationError> {
         if let OwnerState::Refused(refusal) = &opened.owner {
             return refuse(refusal.clone());
         }
         let present = &opened.subscription;
         let next = patched(present, patch);
         let selectors = check(&next.owner, &next.event_types, &next.event_categories);
-        if let Err(AdminError::Refused(AdminRefusal::HiddenSelector(_))) = &selectors {
+        if let Err(OperationError::Refused(Refusal::Admin(AdminRefusal::HiddenSelector(_)))) =
+            &selectors
+        {
             selectors.clone_refusal()?;
         }
         if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
@@ -151,7 +155,7 @@ impl Webhooks {
         opened: &Opened,
         patch: &WebhookUpdateRequest,
         plan: &mut Plan,
-    ) -> Result<(), AdminError> {
+    ) -> Result<(), OperationError> {
         let id = &opened.subscription.subscription_id;
         let stored = self.secrets(opened);
         let stale = |field: &str| {
@@ -194,7 +198,7 @@ impl Webhooks {
             false => Ok((name, value)),
             true => match before.as_ref().and_then(|before| before.get(&name)) {
                 Some(present) => Ok((name, present.clone())),
-                None => Err(AdminError::Refused(AdminRefusal::MaskedHeader(name))),
+                None => Err(OperationError::from(AdminRefusal::MaskedHeader(name))),
             },
         };
         let wanted: Result<BTreeMap<_, _>, _> = wanted
@@ -224,13 +228,13 @@ impl Webhooks {
 
 /// A refusal that has been found, to be told now.
 trait CloneRefusal {
-    fn clone_refusal(&self) -> Result<(), AdminError>;
+    fn clone_refusal(&self) -> Result<(), OperationError>;
 }
 
-impl CloneRefusal for Result<(), AdminError> {
-    fn clone_refusal(&self) -> Result<(), AdminError> {
+impl CloneRefusal for Result<(), OperationError> {
+    fn clone_refusal(&self) -> Result<(), OperationError> {
         match self {
-            Err(AdminError::Refused(refusal)) => refuse(refusal.clone()),
+            Err(OperationError::Refused(refusal)) => refuse(refusal.clone()),
             _ => Ok(()),
         }
     }

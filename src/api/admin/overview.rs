@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 
-use super::refusals::{ErrorContext, error_of};
 use crate::admin::AdminOverviewResponse;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -15,7 +14,6 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 .returns::<AdminOverviewResponse>(200, "The overview.");
 
 async fn get_overview(State(state): State<AppState>) -> Returns<AdminOverviewResponse> {
-    let overview = state.admin.overview().await;
-    let overview = overview.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    let overview = state.admin.overview().await?;
     Ok(CheckedJson::ok(AdminOverviewResponse::clone(&overview)))
 }

@@ -3,14 +3,14 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::admin::AdminError;
 use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::{ApiError, Code};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::printable::printable;
-use crate::domain::refusal::BadCredential;
 use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{BadCredential, Refusal};
+use crate::store::OperationError;
 
 /// What an error message may name of the request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,13 +36,11 @@ pub struct ErrorContext<'a> {
 }
 
 /// The error that a client gets. Its script has checked the API key.
-pub fn error_of(error: AdminError, context: &ErrorContext<'_>) -> ApiError {
-    let error = match error {
-        AdminError::Refused(refusal) => refused(refusal, context),
-        AdminError::Store(error) => error.into(),
-        AdminError::Record(error) => ApiError::internal(error),
-    };
-    error.after_check()
+pub fn error_of(error: OperationError, context: &ErrorContext<'_>) -> ApiError {
+    match error {
+        OperationError::Refused(Refusal::Admin(refusal)) => refused(refusal, context).after_check(),
+        error => error.into(),
+    }
 }
 
 fn refused(refusal: AdminRefusal, context: &ErrorContext<'_>) -> ApiError {
@@ -177,11 +175,6 @@ fn refused(refusal: AdminRefusal, context: &ErrorContext<'_>) -> ApiError {
         R::ExpiresInThePast => {
             ApiError::invalid("Validation failed: expires_at: must lie in the future")
         }
-        R::TooManyToSort(refusal) => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Code::LimitExceeded,
-            format!("Invalid sort_by: {refusal}"),
-        ),
         R::EventNotFound => ApiError::new(
             StatusCode::NOT_FOUND,
             Code::EventNotFound,

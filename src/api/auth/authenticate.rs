@@ -15,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use super::audit;
 use super::client_address::client_address;
 use super::unauthorized;
-use crate::api::admin::refusals as admin_refusals;
 use crate::api::dialect::{headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
@@ -151,8 +150,7 @@ async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
         }
         (Plane::Admin, Caller::Tenant(_)) => {
             let permission = guard.callers().permission();
-            let checked = state.admin.check_access(caller, permission, None).await;
-            checked.map_err(|error| admin_refusals::error_of(error, &Default::default()))
+            Ok(state.store.admin_access(caller, permission, "").await?)
         }
     }
 }

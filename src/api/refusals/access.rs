@@ -1,5 +1,7 @@
 //! Refusals of the caller.
 
+use axum::http::StatusCode;
+
 use crate::api::errors::{ApiError, Code};
 use crate::domain::refusal::{AccessRefusal, BadCredential};
 
@@ -11,6 +13,11 @@ impl From<AccessRefusal> for ApiError {
             R::Forbidden(permission) => {
                 Self::forbidden(format!("The API key lacks the permission {permission}"))
             }
+            R::NotPermitted(permission) => Self::new(
+                StatusCode::FORBIDDEN,
+                Code::InsufficientPermissions,
+                format!("The API key lacks the permission {permission}"),
+            ),
             R::ScopeForbidden => Self::forbidden("The API key is restricted to other scopes"),
             R::OtherTenant => {
                 Self::forbidden("The request names another tenant than the API key's")
@@ -18,6 +25,9 @@ impl From<AccessRefusal> for ApiError {
             R::IdempotencyMismatch => Self::conflict(
                 Code::IdempotencyMismatch,
                 "The idempotency key was first used with another request; use a new key",
+            ),
+            R::NotRepeatable => Self::invalid(
+                "X-Idempotency-Key is not possible here: the response shows a secret, and there is no key to keep it under",
             ),
         }
     }

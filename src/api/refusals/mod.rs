@@ -1,20 +1,24 @@
 //! The errors that clients get for errors of the layers below: one table for each family of refusals.
 
 mod access;
+mod api_key;
+mod budget;
+mod policy;
 mod reservation;
 mod tenant;
 
-use axum::http::HeaderValue;
+use axum::http::{HeaderValue, StatusCode};
 
 use super::dialect::headers::RATE_LIMIT_RESET;
-use super::errors::ApiError;
-use crate::domain::refusal::Refusal;
+use super::errors::{ApiError, Code};
+use crate::domain::refusal::{Refusal, TooManyToSort};
 use crate::store::{OperationError, StoreError};
 
 /// An operation has called a script, which checked the API key.
 impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> Self {
-        let error = match error {
+        let error: Self = match error {
+            OperationError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
             OperationError::Refused(refusal) => refusal.into(),
             OperationError::Store(error) => error.into(),
             OperationError::Record(error) => Self::internal(error),
@@ -30,7 +34,24 @@ impl From<Refusal> for ApiError {
             Refusal::Access(refusal) => refusal.into(),
             Refusal::Tenant(refusal) => refusal.into(),
             Refusal::Reservation(refusal) => refusal.into(),
-            Refusal::List(refusal) => Self::invalid(refusal.to_string()),
+            Refusal::Budget(refusal) => refusal.into(),
+            Refusal::ApiKey(refusal) => refusal.into(),
+            Refusal::Policy(refusal) => refusal.into(),
+            Refusal::Admin(refusal) => Self::internal(format!("{refusal:?} without its context")),
+            Refusal::List(refusal) => refusal.into(),
+        }
+    }
+}
+
+impl From<TooManyToSort> for ApiError {
+    fn from(refusal: TooManyToSort) -> Self {
+        match refusal.is_of_runtime_plane {
+            true => Self::invalid(refusal.to_string()),
+            false => Self::new(
+                StatusCode::BAD_REQUEST,
+                Code::LimitExceeded,
+                format!("Invalid sort_by: {refusal}"),
+            ),
         }
     }
 }

@@ -9,12 +9,16 @@ pub enum AccessRefusal {
     Unauthorized(BadKey),
     /// On the runtime plane: the API key lacks this permission.
     Forbidden(String),
+    /// On the admin plane: the API key lacks this permission.
+    NotPermitted(String),
     /// The API key is restricted to other scopes.
     ScopeForbidden,
     /// The request names another tenant than the API key's.
     OtherTenant,
     /// The idempotency key was first used with another request.
     IdempotencyMismatch,
+    /// The request has an idempotency key, but its outcome shows a secret, and there is no key to seal it for a replay.
+    NotRepeatable,
 }
 
 /// Why an API key is refused.

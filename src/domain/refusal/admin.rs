@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use crate::domain::api_key::permission::ApiKeyStatus;
-use crate::domain::refusal::{BadKey, TooManyToSort};
+use crate::domain::refusal::BadKey;
 
 /// Why a request was refused. Nothing was changed, but an audit entry may record it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +74,6 @@ pub enum AdminRefusal {
     KeyEnded(ApiKeyStatus),
     /// The key to be created would be dead.
     ExpiresInThePast,
-    /// More rows of a list than can be sorted.
-    TooManyToSort(TooManyToSort),
     /// There is no such event.
     EventNotFound,
     /// More rows match than a bulk action may have.

@@ -10,4 +10,6 @@ pub struct TooManyToSort {
     pub bound: usize,
     /// How to ask instead.
     pub advice: &'static str,
+    /// Whether the list is of the runtime plane, which has another error code for it.
+    pub is_of_runtime_plane: bool,
 }

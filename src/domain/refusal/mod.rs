@@ -3,12 +3,18 @@
 
 pub mod access;
 pub mod admin;
+pub mod api_key;
+pub mod budget;
 pub mod list;
+pub mod policy;
 pub mod reservation;
 pub mod tenant;
 
 pub use access::{AccessRefusal, BadCredential, BadKey};
+pub use api_key::ApiKeyRefusal;
+pub use budget::{BudgetName, BudgetRefusal};
 pub use list::TooManyToSort;
+pub use policy::PolicyRefusal;
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;
 
@@ -32,10 +38,18 @@ macro_rules! families {
 families! {
     /// Of the caller.
     Access(AccessRefusal),
-    /// Because of the tenant's status.
+    /// Because of the tenant.
     Tenant(TenantRefusal),
     /// Of operations that reserve and charge.
     Reservation(ReservationRefusal),
+    /// Of operations on budgets.
+    Budget(BudgetRefusal),
+    /// Of operations on policies.
+    Policy(PolicyRefusal),
+    /// Of operations on API keys.
+    ApiKey(ApiKeyRefusal),
+    /// Of the admin plane.
+    Admin(admin::AdminRefusal),
     /// Of lists.
     List(TooManyToSort),
 }

@@ -95,6 +95,7 @@ impl Include {
 impl RowOrder<Reservation> for ReservationSort {
     const ROWS: &'static str = "reservations";
     const ADVICE: &'static str = "narrow the list with from and to, or sort by created_at_ms";
+    const IS_OF_RUNTIME_PLANE: bool = true;
 
     fn position(self, row: &Reservation) -> Position {
         let id = &row.reservation_id;

@@ -5,9 +5,8 @@ use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::driver::reply::unknown;
-use crate::store::admin::AdminError;
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, OperationError, Store, StoreError};
 
 signature! {
     /// Judges an API key for an operator who was given it, and finds its owner.
@@ -104,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// That the key is not good.
-    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, AdminError> {
+    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, OperationError> {
         let call = Introspect {
             partition: caller.partition,
             key_id: caller.key_id.as_str(),
@@ -114,7 +113,7 @@ impl Store {
         let IntrospectReply::Introspected {
             permissions,
             scope_filter,
-        } = self.run(&call).await??;
+        } = self.run_for(Lane::Request, &caller.tenant, &call).await?;
         Ok(Grant {
             permissions,
             scope_filter,

@@ -5,11 +5,11 @@ use tracing::warn;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::Partition;
 use crate::domain::moment::Moment;
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, Change};
-use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Pair, Store, StoreError};
+use crate::store::admin::Change;
+use crate::store::admin::target::Target;
+use crate::store::signature::{FlatRecord, signature};
+use crate::store::{OperationError, Pair, Store, StoreError};
 
 signature! {
     /// Enters an API key into the directory before it is recorded, and chooses its creation time, so that the directory is in
@@ -136,8 +136,9 @@ impl Store {
     /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
     pub(crate) async fn create_api_key(
         &self,
+        target: &impl Target,
         call: &CreateApiKey<'_>,
-    ) -> Result<CreateApiKeyReply, AdminError> {
+    ) -> Result<CreateApiKeyReply, OperationError> {
         let outcome = self.run(call).await?;
         // Anything else recorded no key of this id, unless there was one before.
         if !matches!(
@@ -146,10 +147,7 @@ impl Store {
         ) {
             self.unregister_api_key(call.key_id).await;
         }
-        outcome.map_err(|refused| match refused {
-            Refused::TenantSuspended => AdminRefusal::TenantNotActive.into(),
-            refused => refused.into(),
-        })
+        outcome.map_err(|refused| target.error(refused, &CREATE_API_KEY))
     }
 
     /// Takes out an entry that came to nothing. One that stays does no harm.

@@ -11,10 +11,10 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
-use crate::store::admin::{AdminError, CallerWords};
+use crate::store::admin::CallerWords;
 use crate::store::runtime::fields_of;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Store, StoreError};
+use crate::store::{OperationError, Store, StoreError};
 
 signature! {
     /// Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
@@ -85,7 +85,7 @@ impl Store {
         range: LedgerRange<'_>,
         rows: usize,
         bound: Option<usize>,
-    ) -> Result<Option<LedgerRows>, AdminError> {
+    ) -> Result<Option<LedgerRows>, OperationError> {
         let call = ListBudgets {
             partition: tenant.partition(),
             caller: reader.into(),
@@ -97,7 +97,7 @@ impl Store {
             bound,
             names: &SHOWN,
         };
-        Ok(match self.run_on(Lane::Background, &call).await?? {
+        Ok(match self.run_for(Lane::Background, tenant, &call).await? {
             ListBudgetsReply::TooMany => None,
             ListBudgetsReply::Listed {
                 scope_filter,

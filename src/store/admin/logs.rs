@@ -7,11 +7,10 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::admin::AdminError;
 use crate::store::dispatcher::outbox::entries;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Store, StoreError};
+use crate::store::{Day, Lane, OperationError, Store, StoreError};
 
 signature! {
     /// Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
@@ -83,7 +82,7 @@ impl Store {
         view: View,
         caller: Option<&RuntimeCaller>,
         range: &LogRange<'_>,
-    ) -> Result<LogRows, AdminError> {
+    ) -> Result<LogRows, OperationError> {
         let (partition, tenant) = (range.tenant.partition(), range.tenant.as_str());
         let log = |day: &Day| self.log_key(view, partition, tenant, *day);
         let call = WalkLogs {
@@ -102,7 +101,7 @@ impl Store {
             scope_filter,
             complete,
             log_entry_facts: rows,
-        } = self.run_on(Lane::Background, &call).await??;
+        } = self.run_for(Lane::Background, range.tenant, &call).await?;
         let row = |(log, entry, facts): (i64, EntryId, Record)| {
             (usize::try_from(log - 1).unwrap_or(0), entry, facts)
         };

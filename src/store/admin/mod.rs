@@ -13,6 +13,7 @@ pub mod logs;
 pub mod overview;
 pub mod policies;
 pub mod recent;
+pub(crate) mod target;
 pub mod tenants;
 pub mod thresholds;
 pub mod webhook_deliveries;
@@ -24,15 +25,15 @@ pub mod webhooks;
 use std::fmt;
 
 use super::signature::{FlatRecord, Refused, ScriptCall, signature};
-use super::{Pair, Store};
+use super::{Lane, Pair, Store};
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::record::{FieldChange, Record, RecordError};
-use crate::domain::refusal::TooManyToSort;
+use crate::domain::record::{FieldChange, Record};
 use crate::domain::refusal::admin::AdminRefusal;
 use crate::driver::error::StoreError;
 use crate::driver::reply::unknown;
 use crate::driver::script::Counted;
+use crate::store::OperationError;
 
 signature! {
     /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
@@ -100,32 +101,6 @@ pub(crate) fn changes_of(changes: &[FieldChange]) -> Changes {
     Counted(changes.iter().map(argument).collect())
 }
 
-/// Why an operation of the admin plane did not do what it is for.
-#[derive(Debug, thiserror::Error)]
-pub enum AdminError {
-    /// The request is refused; nothing was changed.
-    #[error("refused: {0:?}")]
-    Refused(AdminRefusal),
-    /// Redis did not answer, or its reply cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A record cannot be read.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-}
-
-impl From<TooManyToSort> for AdminError {
-    fn from(refusal: TooManyToSort) -> Self {
-        Self::Refused(AdminRefusal::TooManyToSort(refusal))
-    }
-}
-
-impl From<AdminRefusal> for AdminError {
-    fn from(refusal: AdminRefusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
 /// What every change carries besides its own values.
 #[derive(Debug)]
 pub struct Change<'a> {
@@ -148,9 +123,9 @@ pub struct Stored {
     pub record: Record,
 }
 
-impl From<Refused> for AdminError {
+impl From<Refused> for OperationError {
     fn from(refused: Refused) -> Self {
-        Self::Refused(match refused {
+        let refusal = match refused {
             Refused::Unauthorized { why } => AdminRefusal::Unauthorized(why),
             Refused::Forbidden { permission } => AdminRefusal::Forbidden(permission),
             Refused::ScopeForbidden => AdminRefusal::ScopeForbidden,
@@ -187,7 +162,8 @@ impl From<Refused> for AdminError {
             },
             Refused::Corrupt { key } => AdminRefusal::Corrupt(key),
             other => return Self::Store(unknown("admin", 0, other.word())),
-        })
+        };
+        refusal.into()
     }
 }
 
@@ -196,21 +172,27 @@ impl Store {
     ///
     /// # Errors
     /// What the script refuses.
-    pub(crate) async fn admin<C: ScriptCall>(&self, call: &C) -> Result<C::Outcome, AdminError> {
+    pub(crate) async fn admin<C: ScriptCall>(
+        &self,
+        call: &C,
+    ) -> Result<C::Outcome, OperationError> {
         Ok(self.run(call).await??)
     }
 
-    /// Whether a tenant's key may do what is asked, for a request that failed before its own script. `scope` is empty
-    /// where the request has named none yet.
+    /// Whether the caller may do what is asked, for a request that fails before its own script: a tenant's key is checked, the
+    /// admin key was before. `scope` is empty where the request has named none yet.
     ///
     /// # Errors
-    /// [`AdminRefusal::Unauthorized`], [`AdminRefusal::Forbidden`] or [`AdminRefusal::ScopeForbidden`].
+    /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
     pub async fn admin_access(
         &self,
-        caller: &RuntimeCaller,
+        caller: &Caller,
         permission: &str,
         scope: &str,
-    ) -> Result<(), AdminError> {
+    ) -> Result<(), OperationError> {
+        let Caller::Tenant(caller) = caller else {
+            return Ok(());
+        };
         let call = AdminAccess {
             partition: caller.partition,
             key_id: caller.key_id.as_str(),
@@ -219,7 +201,7 @@ impl Store {
             permission,
             scope,
         };
-        let AdminAccessReply::Granted = self.run(&call).await??;
+        let AdminAccessReply::Granted = self.run_for(Lane::Request, &caller.tenant, &call).await?;
         Ok(())
     }
 
@@ -257,15 +239,6 @@ impl Store {
             Err(Refused::NotFound) => Ok(None),
             Err(refused) => Err(refused.unexpected(&GET_RECORD)),
         }
-    }
-}
-
-/// For an operation that creates something: a tenant's own key learns that the tenant is suspended, the admin key that it
-/// is not active.
-pub(crate) fn creation_refused(caller: &Caller, refused: Refused) -> AdminError {
-    match (caller, refused) {
-        (Caller::Admin(_), Refused::TenantSuspended) => AdminRefusal::TenantNotActive.into(),
-        (_, refused) => refused.into(),
     }
 }
 

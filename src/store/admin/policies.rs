@@ -7,9 +7,9 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::driver::script::Counted;
-use crate::store::admin::{AdminError, CallerWords, Change, Changes, GetRecord};
+use crate::store::admin::{CallerWords, Change, Changes, GetRecord};
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{OperationError, Pair, Store, StoreError};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
@@ -185,7 +185,7 @@ impl Store {
         scope_pattern: Option<&str>,
         after: Option<&str>,
         rows_max: usize,
-    ) -> Result<PolicyRows, AdminError> {
+    ) -> Result<PolicyRows, OperationError> {
         let call = ListPolicies {
             partition: tenant.partition(),
             caller: caller.into(),
@@ -199,7 +199,7 @@ impl Store {
             last,
             complete,
             records,
-        } = self.run_on(Lane::Background, &call).await??;
+        } = self.run_for(Lane::Background, tenant, &call).await?;
         Ok(PolicyRows {
             scope_filter,
             last,

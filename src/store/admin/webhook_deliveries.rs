@@ -5,9 +5,9 @@ use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
-use crate::store::Store;
-use crate::store::admin::{AdminError, CallerWords};
+use crate::store::admin::CallerWords;
 use crate::store::signature::signature;
+use crate::store::{OperationError, Store};
 
 signature! {
     /// Reads the deliveries to a subscription, newest first.
@@ -76,7 +76,7 @@ impl Store {
         &self,
         caller: &Caller,
         walk: &DeliveryWalk<'_>,
-    ) -> Result<DeliveryRows, AdminError> {
+    ) -> Result<DeliveryRows, OperationError> {
         let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
         let to_ms = walk.after.map(|(ms, _)| ms).or(walk.window.to_ms);
         let call = ListDeliveries {

@@ -4,9 +4,9 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::admin::{AdminError, CallerWords};
+use crate::store::admin::CallerWords;
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, OperationError, Store, StoreError};
 
 signature! {
     /// Reads the subscriptions of one tenant in the order of their ids, without their secrets.
@@ -52,7 +52,7 @@ impl Store {
         after: Option<&str>,
         rows: usize,
         status: Option<&str>,
-    ) -> Result<WebhookRows, AdminError> {
+    ) -> Result<WebhookRows, OperationError> {
         let call = ListWebhooks {
             partition: tenant.partition(),
             caller: caller.into(),
@@ -61,7 +61,8 @@ impl Store {
             rows,
             status,
         };
-        let ListWebhooksReply::Listed { last, records } = self.run(&call).await??;
+        let ListWebhooksReply::Listed { last, records } =
+            self.run_for(Lane::Request, tenant, &call).await?;
         let last = Some(last).filter(|last| !last.is_empty());
         Ok(WebhookRows { records, last })
     }

@@ -1,9 +1,9 @@
 //! `put_webhook_security.lua`: the rules for addresses of receivers, of the whole deployment.
 
 use crate::domain::ids::Partition;
-use crate::store::admin::{AdminError, Pairs};
+use crate::store::admin::Pairs;
 use crate::store::signature::signature;
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{OperationError, Pair, Store, StoreError};
 
 signature! {
     /// Replaces the rules for addresses of webhook receivers.
@@ -78,7 +78,7 @@ impl Store {
         security: &StoredSecurity,
         sentinel: &str,
         audit: &Pairs,
-    ) -> Result<(), AdminError> {
+    ) -> Result<(), OperationError> {
         let call = PutWebhookSecurity {
             partition: Partition::FIRST,
             sentinel,

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use budget_authority::admin::{Admin, AdminError, CreatedApiKey, Funding, Request};
+use budget_authority::admin::{Admin, CreatedApiKey, Funding, Request};
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::Permission;
@@ -16,10 +16,10 @@ use budget_authority::domain::ids::{IdempotencyKey, Partition, RequestId, Tenant
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::record::Record;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
 use budget_authority::domain::tenant::record::{Tenant, TenantCreateRequest};
-use budget_authority::store::{Day, Store};
+use budget_authority::store::{Day, OperationError, Store};
 use serde_json::{Value, json};
 
 use super::redis::{RedisServer, shared};
@@ -137,11 +137,36 @@ pub fn caller(key: &CreatedApiKey) -> Caller {
     })
 }
 
-pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> AdminRefusal {
+/// Why it was refused.
+pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> Refusal {
     match outcome {
-        Err(AdminError::Refused(refusal)) => refusal,
+        Err(OperationError::Refused(refusal)) => refusal,
+        Err(OperationError::About(_, error)) => refusal(Err::<T, _>(*error)),
         other => panic!("no refusal: {other:?}"),
     }
+}
+
+/// The key of the record that could not be read.
+pub fn corrupt<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> String {
+    match outcome {
+        Err(OperationError::Corrupt(key)) => key,
+        Err(OperationError::About(_, error)) => corrupt(Err::<T, _>(*error)),
+        other => panic!("not corrupt: {other:?}"),
+    }
+}
+
+/// The refusal of a budget in tokens.
+pub fn refused_budget(refusal: fn(BudgetName) -> BudgetRefusal, of: &str) -> Refusal {
+    let budget = BudgetName {
+        scope: scope(of).path().clone(),
+        unit: Unit::Tokens,
+    };
+    refusal(budget).into()
+}
+
+/// The refusal because a tenant is closed.
+pub fn closed(tenant: &str) -> Refusal {
+    TenantRefusal::Closed(tenant_id(tenant)).into()
 }
 
 impl AdminFixture {

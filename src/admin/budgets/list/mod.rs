@@ -2,17 +2,18 @@
 
 pub(in crate::admin) mod walk;
 
-use crate::admin::{Admin, AdminError, is_too_many, refuse};
+use crate::admin::{Admin, is_too_many, refuse};
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::TenantRefusal;
 use crate::domain::search::Search;
 use crate::domain::words::words;
 use crate::listing::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, gather, page_along};
+use crate::store::OperationError;
 use walk::{BudgetWalk, TENANTS_MAX};
 
 /// Ledgers that a sort without an index looks at.
@@ -140,18 +141,18 @@ impl Admin {
     ///
     /// # Errors
     /// Refusals: of the key; a prefix outside of its scopes; a `tenant_id` that is missing;
-    /// [`AdminRefusal::TooManyToSort`] for a sort that must be kept and has no index.
+    /// [`crate::domain::refusal::TooManyToSort`] for a sort that must be kept and has no index.
     pub async fn list_budgets(
         &self,
         caller: &Caller,
         query: &BudgetQuery,
-    ) -> Result<Page<BudgetLedger, BudgetSort>, AdminError> {
+    ) -> Result<Page<BudgetLedger, BudgetSort>, OperationError> {
         let filter = &query.filter;
         let prefix = filter.scope_prefix.as_deref().unwrap_or_default();
         let owner = match (caller, filter.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => Some(caller.tenant.clone()),
             (Caller::Admin(_), None) if !self.cross_tenant_list => {
-                return refuse(AdminRefusal::TenantIdMissing);
+                return refuse(TenantRefusal::IdMissing);
             }
             (Caller::Admin(_), named) => {
                 match named.or(whole_tenant(prefix)).map(TenantId::parse) {
@@ -181,7 +182,7 @@ impl Admin {
         &self,
         walk: &mut BudgetWalk<'_>,
         query: &BudgetQuery,
-    ) -> Result<Page<BudgetLedger, BudgetSort>, AdminError> {
+    ) -> Result<Page<BudgetLedger, BudgetSort>, OperationError> {
         walk.check_count(SORT_ROWS_MAX).await?;
         let bounds = Bounds {
             rows: SORT_ROWS_MAX + TENANTS_MAX,

@@ -2,14 +2,14 @@
 //! those of all tenants along the directory.
 
 use super::{BudgetFilter, BudgetQuery, BudgetSort};
-use crate::admin::{AdminError, records};
+use crate::admin::records;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::listing::{Entry, Position, RowOrder, Step, Walk, readable};
 use crate::store::admin::budget_lists::LedgerRange;
-use crate::store::{ExtraTrip, Store};
+use crate::store::{ExtraTrip, OperationError, Store};
 
 /// Ledgers of one tenant that one script call reads.
 const SCRIPT_ROWS: usize = 200;
@@ -65,7 +65,7 @@ impl<'a> BudgetWalk<'a> {
     }
 
     /// Refuses to walk along more than so many ledgers. What one tenant has, the steps say.
-    pub async fn check_count(&mut self, bound: usize) -> Result<(), AdminError> {
+    pub async fn check_count(&mut self, bound: usize) -> Result<(), OperationError> {
         self.bound = Some(bound);
         if self.owner.is_some() {
             return Ok(());
@@ -107,7 +107,7 @@ impl<'a> BudgetWalk<'a> {
         &mut self,
         owner: &TenantId,
         rows: usize,
-    ) -> Result<Step<BudgetLedger>, AdminError> {
+    ) -> Result<Step<BudgetLedger>, OperationError> {
         let after = self.reached.take().map(|position| position.id);
         let range = LedgerRange {
             scope_prefix: self.scope_prefix(),
@@ -134,7 +134,7 @@ impl<'a> BudgetWalk<'a> {
     }
 
     /// Some tenants on from where the walk is, as many of their ledgers as one pipeline reads.
-    async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, AdminError> {
+    async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, OperationError> {
         let (mut tenants, mut within, mut beyond) = (Vec::new(), None, None);
         if let Some(position) = self.reached.take() {
             let tenant = position.text().unwrap_or_default();
@@ -192,9 +192,9 @@ impl<'a> BudgetWalk<'a> {
 
 impl Walk for BudgetWalk<'_> {
     type Row = BudgetLedger;
-    type Error = AdminError;
+    type Error = OperationError;
 
-    async fn step(&mut self) -> Result<Step<BudgetLedger>, AdminError> {
+    async fn step(&mut self) -> Result<Step<BudgetLedger>, OperationError> {
         if std::mem::replace(&mut self.has_begun, true) {
             self.store.metrics().extra_trip(ExtraTrip::Paging);
         }

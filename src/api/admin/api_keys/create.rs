@@ -2,11 +2,9 @@
 
 use super::ApiKeyCreateResponse;
 use crate::api::admin::extract::{Change, ChangeBody};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::domain::api_key::ApiKeyCreateRequest;
-use crate::domain::ids::TenantId;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_api_key,
@@ -19,18 +17,8 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 impl ChangeBody for ApiKeyCreateRequest {}
 
 async fn create_api_key(change: Change<ApiKeyCreateRequest>) -> Returns<ApiKeyCreateResponse> {
-    let new = &change.body;
-    let tenant = TenantId::parse(&new.tenant_id);
-    let context = ErrorContext {
-        tenant: &new.tenant_id,
-        ..ErrorContext::default()
-    };
-    let created = change
-        .state
-        .admin
-        .create_api_key(new, &change.request())
-        .await;
-    let created = created.map_err(|error| error_of(error, &context).about(tenant))?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let created = admin.create_api_key(&change.body, &request).await?;
     let response = ApiKeyCreateResponse::new(
         &created.key,
         created.tenant_id,

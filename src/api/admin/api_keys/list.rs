@@ -1,7 +1,6 @@
 //! Lists API keys.
 
 use crate::admin::{ApiKeyFilter, ApiKeySort};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::Declaration;
@@ -33,8 +32,7 @@ impl List for ApiKeys {
     }
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
-        let page = call.state.admin.list_api_keys(&call.query().await?).await;
-        page.map_err(|error| error_of(error, &ErrorContext::default()))
+        Ok(call.state.admin.list_api_keys(&call.query().await?).await?)
     }
 }
 

@@ -5,18 +5,11 @@ pub mod list;
 pub mod revoke;
 pub mod update;
 
-use crate::admin::AdminError;
-use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::errors::ApiError;
-use crate::api::response::{CheckedJson, Returns};
-use crate::api::state::AppState;
-use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
-use crate::domain::refusal::admin::AdminRefusal;
 
 object! {
     /// A new API key. Only this response shows its secret.
@@ -64,28 +57,6 @@ impl std::fmt::Debug for ApiKeyCreateResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ApiKeyCreateResponse({}, redacted)", self.key_id)
     }
-}
-
-/// The tenant of the key that a path names.
-async fn owner_of(state: &AppState, key_id: &str) -> Result<TenantId, ApiError> {
-    let context = ErrorContext {
-        key: key_id,
-        ..ErrorContext::default()
-    };
-    let owner = state.admin.owner_of_key(key_id).await;
-    let owner = owner.map_err(|error| error_of(error, &context))?;
-    owner.ok_or_else(|| error_of(AdminRefusal::KeyNotFound.into(), &context))
-}
-
-/// The response to a change of a key.
-fn changed(changed: Result<ApiKey, AdminError>, key_id: &str, owner: TenantId) -> Returns<ApiKey> {
-    let context = ErrorContext {
-        tenant: owner.as_str(),
-        key: key_id,
-        ..ErrorContext::default()
-    };
-    let key = changed.map_err(|error| error_of(error, &context).about(Some(owner.clone())))?;
-    Ok(CheckedJson::ok(key))
 }
 
 #[cfg(test)]

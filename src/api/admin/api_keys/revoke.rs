@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use super::{changed, owner_of};
 use crate::api::admin::extract::{Change, NoBody, Target};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::Returns;
+use crate::api::response::{CheckedJson, Returns};
 use crate::domain::api_key::ApiKey;
 use crate::domain::caller::Caller;
 
@@ -52,13 +51,9 @@ fn reason(query: &str) -> Result<Option<String>, ApiError> {
 
 async fn revoke_api_key(change: Change<NoBody, RevokedKey>) -> Returns<ApiKey> {
     let RevokedKey { key_id, reason } = &change.target;
-    let owner = owner_of(&change.state, key_id).await?;
-    let revoked = change
-        .state
-        .admin
-        .revoke_api_key(key_id, &owner, reason.as_deref(), &change.request())
-        .await;
-    changed(revoked, key_id, owner)
+    let (admin, request) = (&change.state.admin, change.request());
+    let revoked = admin.revoke_api_key(key_id, reason.as_deref(), &request);
+    Ok(CheckedJson::ok(revoked.await?))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Changes an API key.
 
-use super::{changed, owner_of};
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::operation::{Declaration, declare};
-use crate::api::response::Returns;
+use crate::api::response::{CheckedJson, Returns};
 use crate::domain::api_key::{ApiKey, ApiKeyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
@@ -18,11 +17,7 @@ impl ChangeBody for ApiKeyUpdateRequest {}
 
 async fn update_api_key(change: Change<ApiKeyUpdateRequest, PathId>) -> Returns<ApiKey> {
     let PathId(key_id) = &change.target;
-    let owner = owner_of(&change.state, key_id).await?;
-    let updated = change
-        .state
-        .admin
-        .update_api_key(key_id, &owner, &change.body, &change.request())
-        .await;
-    changed(updated, key_id, owner)
+    let (admin, request) = (&change.state.admin, change.request());
+    let updated = admin.update_api_key(key_id, &change.body, &request);
+    Ok(CheckedJson::ok(updated.await?))
 }

@@ -3,13 +3,10 @@
 use super::check_unit;
 use super::requests::read_scope;
 use crate::api::admin::extract::{Change, ChangeBody};
-use crate::api::admin::refusals::{ErrorContext, error_of};
-use crate::api::admin::target_tenant;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
-use crate::domain::ids::TenantId;
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(create_budget, "Creates a budget at a scope")
@@ -23,20 +20,8 @@ async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLed
     let (caller, new) = (&change.caller, &change.body);
     check_units(new)?;
     let scope = read_scope(&new.scope)?;
-    let tenant = target_tenant(caller, new.tenant_id.as_deref());
-    let created = change
-        .state
-        .admin
-        .create_budget(caller, new, &scope, &change.request())
-        .await;
-    let named = new.tenant_id.as_deref().unwrap_or_default();
-    let context = ErrorContext {
-        tenant: tenant.as_ref().map_or(named, TenantId::as_str),
-        scope: scope.path().as_str(),
-        unit: Some(new.unit),
-        ..ErrorContext::default()
-    };
-    let created = created.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let created = admin.create_budget(caller, new, &scope, &request).await?;
     Ok(CheckedJson::created(created))
 }
 

@@ -2,10 +2,9 @@
 
 use super::BudgetTarget;
 use super::target_parameters;
-use super::update::changed;
 use crate::api::admin::extract::{Change, ChangeBody, Presence};
 use crate::api::operation::{Declaration, declare};
-use crate::api::response::Returns;
+use crate::api::response::{CheckedJson, Returns};
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::fields::object;
 use crate::domain::json::FreeObject;
@@ -62,17 +61,9 @@ async fn unfreeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
 }
 
 async fn change_status(frozen: bool, change: StatusChange) -> Returns<BudgetLedger> {
-    let (target, reason) = (&change.target, change.body.reason.as_deref());
-    let done = change
-        .state
-        .admin
-        .freeze_budget(
-            &target.scope,
-            target.unit,
-            frozen,
-            reason,
-            &change.request(),
-        )
-        .await;
-    changed(done, target)
+    let BudgetTarget { scope, unit, .. } = &change.target;
+    let (reason, request) = (change.body.reason.as_deref(), change.request());
+    let admin = &change.state.admin;
+    let ledger = admin.freeze_budget(scope, *unit, frozen, reason, &request);
+    Ok(CheckedJson::ok(ledger.await?))
 }

@@ -3,7 +3,6 @@
 use super::{BudgetFundingRequest, BudgetFundingResponse, FundingTarget, target_parameters};
 use crate::admin::Funding;
 use crate::api::admin::extract::Change;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::parameters::{self, Parameter, text};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -31,25 +30,14 @@ async fn fund_budget(
     change: Change<BudgetFundingRequest, FundingTarget>,
 ) -> Returns<BudgetFundingResponse> {
     let (caller, sent, target) = (&change.caller, &change.body, &change.target.budget);
-    let tenant = TenantId::parse(&change.target.tenant);
-    let context = ErrorContext {
-        tenant: &change.target.tenant,
-        scope: target.scope.path().as_str(),
-        unit: Some(target.unit),
-        amount: Some(sent.amount),
-        ..ErrorContext::default()
-    };
-    let refused = |error| error_of(error, &context).about(tenant.clone());
+    let state = &change.state;
     if let Err(mismatch) = sent.check_units(target) {
         // A key that is restricted to other scopes learns that first.
         let permission = change.operation.callers.permission();
-        let checked = change
-            .state
-            .admin
-            .check_access(caller, permission, Some(&target.scope))
-            .await;
-        checked.map_err(refused)?;
-        return Err(mismatch.after_check().about(tenant.clone()));
+        let scope = target.scope.path().as_str();
+        state.store.admin_access(caller, permission, scope).await?;
+        let tenant = TenantId::parse(&change.target.tenant);
+        return Err(mismatch.after_check().about(tenant));
     }
     let funding = Funding {
         tenant_id: target.tenant_id.clone(),
@@ -59,12 +47,8 @@ async fn fund_budget(
         spent: sent.spent.map(Amount::value),
         reason: sent.reason.clone(),
     };
-    let funded = change
-        .state
-        .admin
-        .fund_budget(caller, &funding, &change.request())
-        .await;
-    let funded = funded.map_err(refused)?;
+    let request = change.request();
+    let funded = state.admin.fund_budget(caller, &funding, &request).await?;
     let response = BudgetFundingResponse::new(sent.operation, target.unit, &funded)?;
     Ok(CheckedJson::ok(response))
 }

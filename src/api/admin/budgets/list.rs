@@ -1,7 +1,6 @@
 //! Lists budgets.
 
 use crate::admin::{BudgetFilter, BudgetSort};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
@@ -69,7 +68,7 @@ impl List for Budgets {
         let query = call.query().await?;
         let page = call.state.admin.list_budgets(&call.caller, &query).await;
         let tenant = target_tenant(&call.caller, named.as_deref());
-        page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))
+        page.map_err(|error| ApiError::from(error).about(tenant))
     }
 }
 

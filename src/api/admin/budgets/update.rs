@@ -1,14 +1,12 @@
 //! Changes what an operator set on a budget.
 
 use super::{BudgetTarget, check_unit, target_parameters};
-use crate::admin::AdminError;
 use crate::api::admin::extract::{Change, ChangeBody};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::ids::TenantId;
-use crate::domain::scope::Level;
+use crate::domain::scope::{BudgetScope, Level};
 
 pub(in crate::api) const DECLARATION: Declaration =
     declare!(update_budget, "Changes what an operator set on a budget")
@@ -20,38 +18,18 @@ pub(in crate::api) const DECLARATION: Declaration =
 impl ChangeBody for BudgetUpdateRequest {}
 
 async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
-    let (target, update) = (&change.target, &change.body);
+    let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
     if let Some(limit) = update.overdraft_limit {
-        let scope = target.scope.path().as_str();
-        let checked = check_unit("overdraft_limit", limit, target.unit, scope);
-        checked.map_err(|error| error.about(owner(target)))?;
+        let checked = check_unit("overdraft_limit", limit, *unit, scope.path().as_str());
+        checked.map_err(|error| error.about(owner(scope)))?;
     }
-    let updated = change
-        .state
-        .admin
-        .update_budget(&target.scope, target.unit, update, &change.request())
-        .await;
-    changed(updated, target)
-}
-
-/// The response to a change of a budget.
-pub(super) fn changed(
-    changed: Result<BudgetLedger, AdminError>,
-    target: &BudgetTarget,
-) -> Returns<BudgetLedger> {
-    let path = target.scope.path();
-    let context = ErrorContext {
-        tenant: path.value(Level::Tenant).unwrap_or_default(),
-        scope: path.as_str(),
-        unit: Some(target.unit),
-        ..ErrorContext::default()
-    };
-    let ledger = changed.map_err(|error| error_of(error, &context).about(owner(target)))?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let ledger = admin.update_budget(scope, *unit, update, &request).await?;
     Ok(CheckedJson::ok(ledger))
 }
 
-fn owner(target: &BudgetTarget) -> Option<TenantId> {
-    let tenant = target.scope.path().value(Level::Tenant);
+fn owner(scope: &BudgetScope) -> Option<TenantId> {
+    let tenant = scope.path().value(Level::Tenant);
     tenant.and_then(TenantId::parse)
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::admin::{AdminError, BudgetFilter, BulkRequest, Request};
+use crate::admin::{BudgetFilter, BulkRequest, Request};
 use crate::api::admin::extract::ChangeBody;
 use crate::api::admin::in_progress;
 use crate::api::admin::refusals::{ErrorContext, error_of};
@@ -27,6 +27,7 @@ use crate::domain::search::SEARCH_CHARS_MAX;
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
+use crate::store::OperationError;
 use crate::store::admin::bulk::BulkAnswer;
 
 /// What is wrong with a filter that selects everything.
@@ -256,7 +257,7 @@ fn bulk_request<'a>(
 /// The stored response, byte for byte.
 fn response_of(
     state: &AppState,
-    done: Result<BulkAnswer, AdminError>,
+    done: Result<BulkAnswer, OperationError>,
     tenant: Option<TenantId>,
 ) -> Result<Response, ApiError> {
     let context = ErrorContext {

@@ -3,7 +3,6 @@
 use axum::extract::State;
 
 use crate::admin::Granted;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -165,12 +164,8 @@ async fn introspect(
     let response = match caller {
         Caller::Admin(_) => AuthIntrospectResponse::operator(),
         Caller::Tenant(caller) => {
-            let tenant = caller.tenant.clone();
-            let granted = state.admin.introspect(&caller).await;
-            let granted = granted.map_err(|error| {
-                error_of(error, &ErrorContext::default()).about(Some(tenant.clone()))
-            })?;
-            AuthIntrospectResponse::tenant(tenant, &granted)
+            let granted = state.admin.introspect(&caller).await?;
+            AuthIntrospectResponse::tenant(caller.tenant, &granted)
         }
     };
     Ok(CheckedJson::ok(response))

@@ -1,7 +1,6 @@
 //! Lists the policies of a tenant.
 
 use crate::admin::PolicyFilter;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::admin::{target_tenant, target_tenant_as_sent};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
@@ -58,7 +57,7 @@ impl List for Policies {
         let query = call.query().await?;
         let page = call.state.admin.list_policies(&call.caller, &query).await;
         let tenant = target_tenant(&call.caller, named.as_deref());
-        page.map_err(|error| error_of(error, &ErrorContext::default()).about(tenant))
+        page.map_err(|error| ApiError::from(error).about(tenant))
     }
 }
 

@@ -3,7 +3,6 @@
 use axum::http::StatusCode;
 
 use crate::api::admin::extract::{Change, ChangeBody};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
@@ -17,18 +16,8 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Cre
 impl ChangeBody for TenantCreateRequest {}
 
 async fn create_tenant(change: Change<TenantCreateRequest>) -> Returns<Tenant> {
-    let new = &change.body;
-    let created = change
-        .state
-        .admin
-        .create_tenant(new, &change.request())
-        .await;
-    let context = ErrorContext {
-        tenant: new.tenant_id.as_str(),
-        ..ErrorContext::default()
-    };
-    let (is_new, tenant) =
-        created.map_err(|error| error_of(error, &context).about(Some(new.tenant_id.clone())))?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let (is_new, tenant) = admin.create_tenant(&change.body, &request).await?;
     let status = match is_new {
         true => StatusCode::CREATED,
         false => StatusCode::OK,

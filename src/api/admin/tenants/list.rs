@@ -1,7 +1,6 @@
 //! Lists tenants.
 
 use crate::admin::{TenantFilter, TenantSort};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::Declaration;
@@ -39,8 +38,7 @@ impl List for Tenants {
     }
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
-        let page = call.state.admin.list_tenants(&call.query().await?).await;
-        page.map_err(|error| error_of(error, &ErrorContext::default()))
+        Ok(call.state.admin.list_tenants(&call.query().await?).await?)
     }
 }
 

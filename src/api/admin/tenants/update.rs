@@ -4,17 +4,14 @@ use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::admin::AdminError;
+use super::named_tenant;
 use crate::admin::tenants::closing::CloseProgress;
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::admin::in_progress;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::auth::audit::AlreadyAudited;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedJson;
-use crate::domain::ids::TenantId;
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration =
@@ -26,24 +23,9 @@ pub(in crate::api) const DECLARATION: Declaration =
 impl ChangeBody for TenantUpdateRequest {}
 
 async fn update_tenant(change: Change<TenantUpdateRequest, PathId>) -> Result<Response, ApiError> {
-    let PathId(id) = &change.target;
-    let tenant = TenantId::parse(id);
-    let updated = match &tenant {
-        Some(tenant) => {
-            let (update, request) = (&change.body, change.request());
-            change
-                .state
-                .admin
-                .update_tenant(tenant, update, &request)
-                .await
-        }
-        None => Err(AdminError::Refused(AdminRefusal::TenantNotFound)),
-    };
-    let context = ErrorContext {
-        tenant: id,
-        ..ErrorContext::default()
-    };
-    let updated = updated.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    let tenant = named_tenant(&change.target.0)?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let updated = admin.update_tenant(&tenant, &change.body, &request).await?;
     let response = CheckedJson::ok(updated.tenant);
     match updated.close {
         None | Some(CloseProgress::Closed) => Ok(response.into_response()),
@@ -56,7 +38,7 @@ async fn update_tenant(change: Change<TenantUpdateRequest, PathId>) -> Result<Re
                 failed.join(", ")
             ));
             let error = error.with_details(json!({"failed_resources": failed}));
-            Ok((Extension(AlreadyAudited), error.about(tenant)).into_response())
+            Ok((Extension(AlreadyAudited), error.about(Some(tenant))).into_response())
         }
     }
 }

@@ -3,9 +3,11 @@
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::{ApiKeyStatus, Permission};
 use budget_authority::domain::moment::Moment;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 
-use crate::harness::admin_fixture::{AdminFixture, ask, asking, new_key, refusal, tenant_id};
+use crate::harness::admin_fixture::{
+    AdminFixture, ask, asking, closed, corrupt, new_key, refusal, tenant_id,
+};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -59,27 +61,29 @@ async fn a_key_is_refused_for_a_tenant_that_cannot_have_one() {
     fixture.tenant("acme").await;
     let create = |key: ApiKeyCreateRequest| {
         let fixture = &fixture;
-        async move { refusal(fixture.admin.create_api_key(&key, &ask().request()).await) }
+        async move { fixture.admin.create_api_key(&key, &ask().request()).await }
     };
-    assert_eq!(create(new_key("nobody")).await, AdminRefusal::OwnerNotFound);
+    let no_owner = |tenant: &str| Refusal::from(TenantRefusal::OwnerNotFound(tenant.to_owned()));
+    assert_eq!(refusal(create(new_key("nobody")).await), no_owner("nobody"));
     assert_eq!(
-        create(new_key("No Such")).await,
-        AdminRefusal::OwnerNotFound
+        refusal(create(new_key("No Such")).await),
+        no_owner("No Such")
     );
     let dead = ApiKeyCreateRequest {
         expires_at: Moment::from_ms(1),
         ..new_key("acme")
     };
-    assert_eq!(create(dead).await, AdminRefusal::ExpiresInThePast);
-    fixture.set_status("acme", "SUSPENDED");
-    assert_eq!(create(new_key("acme")).await, AdminRefusal::TenantNotActive);
-    fixture.set_status("acme", "CLOSED");
-    assert_eq!(create(new_key("acme")).await, AdminRefusal::TenantClosed);
-    fixture.set_status("acme", "?");
     assert_eq!(
-        create(new_key("acme")).await,
-        AdminRefusal::TenantUnreadable
+        refusal(create(dead).await),
+        ApiKeyRefusal::ExpiresInThePast.into()
     );
+    fixture.set_status("acme", "SUSPENDED");
+    let inactive = TenantRefusal::NotActive(tenant_id("acme"));
+    assert_eq!(refusal(create(new_key("acme")).await), inactive.into());
+    fixture.set_status("acme", "CLOSED");
+    assert_eq!(refusal(create(new_key("acme")).await), closed("acme"));
+    fixture.set_status("acme", "?");
+    assert_eq!(corrupt(create(new_key("acme")).await), "tenant:acme");
     assert_eq!(fixture.event_types("acme"), ["tenant.created"]);
 }
 
@@ -89,8 +93,8 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     fixture.tenant("acme").await;
     let caller = fixture.key("acme", &[Permission::BudgetsRead], &[]).await;
     fixture
-        .admin
-        .check_access(&caller, "budgets:read", None)
+        .store
+        .admin_access(&caller, "budgets:read", "")
         .await
         .expect("a good key");
     let budget_authority::domain::caller::Caller::Tenant(key) = &caller else {
@@ -105,11 +109,11 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
         .expect("known");
     assert_eq!(owner.as_str(), "acme");
     let revoke = |payload: Option<&'static str>| {
-        let (fixture, owner) = (&fixture, &owner);
+        let fixture = &fixture;
         async move {
             fixture
                 .admin
-                .revoke_api_key(id, owner, Some("leaked"), &asking(payload, "{}").request())
+                .revoke_api_key(id, Some("leaked"), &asking(payload, "{}").request())
                 .await
         }
     };
@@ -119,12 +123,16 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     assert!(revoked.revoked_at.is_some());
     let refused = refusal(
         fixture
-            .admin
-            .check_access(&caller, "budgets:read", None)
+            .store
+            .admin_access(&caller, "budgets:read", "")
             .await,
     );
-    assert!(matches!(refused, AdminRefusal::Unauthorized(_)));
-    assert_eq!(refusal(revoke(None).await), AdminRefusal::KeyRevoked);
+    assert!(matches!(
+        refused,
+        Refusal::Access(AccessRefusal::Unauthorized(_))
+    ));
+    let revoked_already = ApiKeyRefusal::Revoked(id.to_owned());
+    assert_eq!(refusal(revoke(None).await), revoked_already.into());
     // The key of the first attempt brings its answer back.
     assert_eq!(
         revoke(Some("k")).await.expect("answered again").revoked_at,
@@ -160,16 +168,15 @@ async fn an_expired_key_may_be_revoked_but_not_one_of_a_closed_tenant() {
         .redis()
         .run::<()>(&["HSET", &key, "expires_at_ms", "1"]);
     fixture.set_status("acme", "CLOSED");
-    let acme = tenant_id("acme");
-    let closed = fixture
+    let refused = fixture
         .admin
-        .revoke_api_key(id, &acme, None, &ask().request())
+        .revoke_api_key(id, None, &ask().request())
         .await;
-    assert_eq!(refusal(closed), AdminRefusal::TenantClosed);
+    assert_eq!(refusal(refused), closed("acme"));
     fixture.set_status("acme", "SUSPENDED");
     fixture
         .admin
-        .revoke_api_key(id, &acme, None, &ask().request())
+        .revoke_api_key(id, None, &ask().request())
         .await
         .expect("revoked");
     assert_eq!(
@@ -178,9 +185,10 @@ async fn an_expired_key_may_be_revoked_but_not_one_of_a_closed_tenant() {
     );
     let unknown = fixture
         .admin
-        .revoke_api_key("key_05f_abc", &acme, None, &ask().request())
+        .revoke_api_key("key_05f_abc", None, &ask().request())
         .await;
-    assert_eq!(refusal(unknown), AdminRefusal::KeyNotFound);
+    let no_key = ApiKeyRefusal::NotFound("key_05f_abc".to_owned());
+    assert_eq!(refusal(unknown), no_key.into());
     assert_eq!(
         fixture
             .admin

@@ -2,7 +2,7 @@
 
 use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery};
 use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::Refusal;
 use budget_authority::listing::{Bounds, Position};
 
 use crate::admin::audit::logs::{list, members};
@@ -83,7 +83,7 @@ async fn pages_in_order_of_time_may_be_short_and_list_everything_once() {
                 .await,
         );
         assert!(
-            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 20),
+            matches!(&refused, Refusal::List(why) if why.bound == 20),
             "{refused:?}"
         );
         // Few match, but too many would have to be looked at.
@@ -93,7 +93,7 @@ async fn pages_in_order_of_time_may_be_short_and_list_everything_once() {
         };
         let refused = refusal(logs.list(&query(sparse, AuditSort::Status, None)).await);
         assert!(
-            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 30),
+            matches!(&refused, Refusal::List(why) if why.bound == 30),
             "{refused:?}"
         );
     }

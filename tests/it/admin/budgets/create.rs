@@ -6,11 +6,13 @@ use budget_authority::domain::budget::funding::{BudgetStatus, RolloverPolicy};
 use budget_authority::domain::budget::ledger::BudgetCreateRequest;
 use budget_authority::domain::json::FreeObject;
 use budget_authority::domain::moment::Moment;
-use budget_authority::domain::refusal::BadKey;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{
+    AccessRefusal, BadKey, BudgetRefusal, Refusal, TenantRefusal,
+};
 
 use crate::harness::admin_fixture::{
-    AdminFixture, admin_key, ask, asking, new_budget, refusal, scope, tenant_id, tokens,
+    AdminFixture, admin_key, ask, asking, closed, new_budget, refusal, refused_budget, scope,
+    tenant_id, tokens,
 };
 
 const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
@@ -108,56 +110,62 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
     let root = "tenant:acme";
     let agent = "tenant:acme/agent:x";
     let admin = admin_key();
+    let outside = |of: &str, tenant: &str| {
+        Refusal::from(BudgetRefusal::OutsideTenant {
+            scope: scope(of).path().clone(),
+            tenant: tenant.to_owned(),
+        })
+    };
     for (caller, new, expected) in [
         (
             &reader,
             new_budget(None, root, 1),
-            AdminRefusal::Forbidden("budgets:write".to_owned()),
+            AccessRefusal::NotPermitted("budgets:write".to_owned()).into(),
         ),
         (
             &key,
             new_budget(Some("acme"), root, 1),
-            AdminRefusal::ScopeForbidden,
+            AccessRefusal::ScopeForbidden.into(),
         ),
         (
             &key,
             new_budget(Some("acme"), agent, 1),
-            AdminRefusal::TenantIdPresent,
+            TenantRefusal::IdPresent.into(),
         ),
         (
             &key,
             new_budget(None, "tenant:other/agent:x", 1),
-            AdminRefusal::ScopeOfOtherTenant,
+            outside("tenant:other/agent:x", "acme"),
         ),
         (
             &key,
             new_budget(None, root, 1),
-            AdminRefusal::ScopeForbidden,
+            AccessRefusal::ScopeForbidden.into(),
         ),
         (
             &admin,
             new_budget(None, root, 1),
-            AdminRefusal::TenantIdMissing,
+            TenantRefusal::IdMissing.into(),
         ),
         (
             &admin,
             new_budget(Some(" "), root, 1),
-            AdminRefusal::TenantIdMissing,
+            TenantRefusal::IdMissing.into(),
         ),
         (
             &admin,
             new_budget(Some("acme"), "tenant:ACME", 1),
-            AdminRefusal::ScopeOfOtherTenant,
+            outside("tenant:acme", "acme"),
         ),
         (
             &admin,
             new_budget(Some("nobody"), "tenant:nobody", 1),
-            AdminRefusal::OwnerNotFound,
+            TenantRefusal::OwnerNotFound("nobody".to_owned()).into(),
         ),
         (
             &admin,
             new_budget(Some("NO"), "tenant:NO", 1),
-            AdminRefusal::OwnerNotFound,
+            TenantRefusal::OwnerNotFound("NO".to_owned()).into(),
         ),
     ] {
         assert_eq!(
@@ -184,7 +192,7 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
                 .create_budget(&key, &ok, &scope(&ok.scope), &ask().request())
                 .await
         ),
-        AdminRefusal::DuplicateBudget
+        refused_budget(BudgetRefusal::Duplicate, agent)
     );
     let other_unit = BudgetCreateRequest {
         allocated: Amount::zero(Unit::Credits),
@@ -218,14 +226,10 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
     for (status, admin_refusal, key_refusal) in [
         (
             "SUSPENDED",
-            AdminRefusal::TenantNotActive,
-            AdminRefusal::TenantSuspended,
+            TenantRefusal::NotActive(tenant_id("acme")).into(),
+            TenantRefusal::KeysSuspended(tenant_id("acme")).into(),
         ),
-        (
-            "CLOSED",
-            AdminRefusal::TenantClosed,
-            AdminRefusal::TenantClosed,
-        ),
+        ("CLOSED", closed("acme"), closed("acme")),
     ] {
         fixture.set_status("acme", status);
         assert_eq!(
@@ -261,7 +265,8 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
             .create_budget(&key, &by_key, &scope(&by_key.scope), &ask().request())
             .await,
     );
-    assert_eq!(without_tenant, AdminRefusal::Unauthorized(BadKey::NotOwned));
+    let not_owned = AccessRefusal::Unauthorized(BadKey::NotOwned);
+    assert_eq!(without_tenant, not_owned.into());
 }
 
 #[tokio::test]
@@ -299,15 +304,25 @@ async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
     fixture.budget("other", "tenant:other", 5).await;
     let key = fixture.key("acme", BOTH, &[]).await;
     let narrow = fixture.key("acme", BOTH, &["app:x"]).await;
+    let foreign = |of: &str| BudgetRefusal::OfOtherTenant(scope(of).path().clone()).into();
+    let not_found = |of: &str| refused_budget(BudgetRefusal::NotFound, of);
     for (caller, of, expected) in [
-        (&key, "tenant:other", AdminRefusal::ForeignBudget),
-        (&key, "tenant:other/app:none", AdminRefusal::ForeignBudget),
-        (&key, "tenant:nobody", AdminRefusal::ForeignBudget),
-        (&key, "tenant:acme", AdminRefusal::BudgetNotFound),
-        (&narrow, "tenant:other", AdminRefusal::ScopeForbidden),
-        (&narrow, "tenant:acme/app:x", AdminRefusal::BudgetNotFound),
-        (&admin_key(), "tenant:acme", AdminRefusal::BudgetNotFound),
-        (&admin_key(), "tenant:a.b", AdminRefusal::BudgetNotFound),
+        (&key, "tenant:other", foreign("tenant:other")),
+        (
+            &key,
+            "tenant:other/app:none",
+            foreign("tenant:other/app:none"),
+        ),
+        (&key, "tenant:nobody", foreign("tenant:nobody")),
+        (&key, "tenant:acme", not_found("tenant:acme")),
+        (
+            &narrow,
+            "tenant:other",
+            AccessRefusal::ScopeForbidden.into(),
+        ),
+        (&narrow, "tenant:acme/app:x", not_found("tenant:acme/app:x")),
+        (&admin_key(), "tenant:acme", not_found("tenant:acme")),
+        (&admin_key(), "tenant:a.b", not_found("tenant:a.b")),
     ] {
         assert_eq!(
             refusal(
@@ -328,6 +343,6 @@ async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
                 .lookup_budget(&writer, &scope("tenant:acme"), Unit::Tokens)
                 .await
         ),
-        AdminRefusal::BudgetNotFound
+        not_found("tenant:acme")
     );
 }

@@ -1,10 +1,13 @@
 //! Funding: every operation on ledgers with and without debt, exact to the unit.
 
-use budget_authority::admin::{AdminError, Funded, Funding};
+use budget_authority::admin::{Funded, Funding};
 use budget_authority::domain::budget::funding::FundingOperation::{self, *};
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{BudgetRefusal, Refusal};
+use budget_authority::store::OperationError;
 
-use crate::harness::admin_fixture::{AdminFixture, admin_key, ask, funding, refusal};
+use crate::harness::admin_fixture::{
+    AdminFixture, admin_key, ask, funding, refusal, refused_budget,
+};
 
 pub(crate) const ROOT: &str = "tenant:acme";
 
@@ -73,7 +76,10 @@ fn set(fixture: &AdminFixture, start: Start) {
     }
 }
 
-pub(crate) async fn fund(fixture: &AdminFixture, funding: &Funding) -> Result<Funded, AdminError> {
+pub(crate) async fn fund(
+    fixture: &AdminFixture,
+    funding: &Funding,
+) -> Result<Funded, OperationError> {
     fixture
         .admin
         .fund_budget(&admin_key(), funding, &ask().by(&admin_key()).request())
@@ -162,7 +168,10 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
         let ledger = fixture.ledger(ROOT).await;
         let Some((allocated, spent, debt, remaining, over)) = expected else {
             assert!(
-                matches!(refusal(outcome), AdminRefusal::BudgetExceeded { .. }),
+                matches!(
+                    refusal(outcome),
+                    Refusal::Budget(BudgetRefusal::Exceeded { .. })
+                ),
                 "{row}"
             );
             assert_eq!(
@@ -221,11 +230,11 @@ async fn figures_are_exact_to_the_end_of_the_range() {
     .await;
     assert_eq!(
         refusal(fund(&fixture, &by(Credit, 1)).await),
-        AdminRefusal::OutOfRange
+        refused_budget(BudgetRefusal::OutOfRange, ROOT)
     );
     assert_eq!(
         refusal(fund(&fixture, &by(RepayDebt, 1)).await),
-        AdminRefusal::OutOfRange
+        refused_budget(BudgetRefusal::OutOfRange, ROOT)
     );
     assert_eq!(fixture.ledger(ROOT).await.allocated.value(), i64::MAX);
     fund(&fixture, &by(Debit, 1)).await.expect("debited");
@@ -252,7 +261,7 @@ async fn figures_are_exact_to_the_end_of_the_range() {
     );
     assert_eq!(
         refusal(fund(&fixture, &spent(0, i64::MAX)).await),
-        AdminRefusal::OutOfRange
+        refused_budget(BudgetRefusal::OutOfRange, ROOT)
     );
     assert_eq!(fixture.ledger(ROOT).await.remaining.value(), 5);
 }

@@ -4,10 +4,12 @@ use budget_authority::admin::Funding;
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::budget::funding::FundingOperation::{Credit, Debit};
 use budget_authority::domain::caller::Caller;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 
 use crate::admin::budgets::funding::{A, ROOT, by, fixture, fund, spent};
-use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal};
+use crate::harness::admin_fixture::{
+    admin_key, ask, asking, closed, corrupt, funding, refusal, refused_budget, scope, tenant_id,
+};
 
 #[tokio::test]
 async fn the_checks_of_funding_stand_in_their_order() {
@@ -20,43 +22,45 @@ async fn the_checks_of_funding_stand_in_their_order() {
         .await;
     let reader = fixture.key("acme", &[Permission::AdminRead], &[]).await;
     let of = |tenant: Option<&str>, scope: &str| funding(tenant, scope, Credit, 1);
-    let rows: Vec<(Caller, Funding, AdminRefusal)> = vec![
+    let foreign = |of: &str| BudgetRefusal::OfOtherTenant(scope(of).path().clone()).into();
+    let not_found = |of: &str| refused_budget(BudgetRefusal::NotFound, of);
+    let rows: Vec<(Caller, Funding, Refusal)> = vec![
         (
             reader,
             by(Credit, 1),
-            AdminRefusal::Forbidden("budgets:write".to_owned()),
+            AccessRefusal::NotPermitted("budgets:write".to_owned()).into(),
         ),
-        (narrow.clone(), by(Credit, 1), AdminRefusal::ScopeForbidden),
+        (
+            narrow.clone(),
+            by(Credit, 1),
+            AccessRefusal::ScopeForbidden.into(),
+        ),
         (
             narrow,
             of(None, "tenant:acme/agent:x"),
-            AdminRefusal::BudgetNotFound,
+            not_found("tenant:acme/agent:x"),
         ),
         (
             key.clone(),
             of(None, "tenant:other"),
-            AdminRefusal::ForeignBudget,
+            foreign("tenant:other"),
         ),
         (
             key.clone(),
             of(None, "tenant:other/app:none"),
-            AdminRefusal::ForeignBudget,
+            foreign("tenant:other/app:none"),
         ),
-        (admin_key(), of(None, ROOT), AdminRefusal::TenantIdMissing),
-        (
-            admin_key(),
-            of(Some("other"), ROOT),
-            AdminRefusal::ForeignBudget,
-        ),
+        (admin_key(), of(None, ROOT), TenantRefusal::IdMissing.into()),
+        (admin_key(), of(Some("other"), ROOT), foreign(ROOT)),
         (
             admin_key(),
             of(Some("nobody"), "tenant:nobody"),
-            AdminRefusal::BudgetNotFound,
+            not_found("tenant:nobody"),
         ),
         (
             admin_key(),
             of(Some("a.b"), "tenant:a.b"),
-            AdminRefusal::BudgetNotFound,
+            not_found("tenant:a.b"),
         ),
     ];
     for (caller, funding, expected) in rows {
@@ -79,8 +83,8 @@ async fn the_checks_of_funding_stand_in_their_order() {
 
     let budget = fixture.budget_key("acme", ROOT);
     for (status, expected) in [
-        ("FROZEN", AdminRefusal::BudgetFrozen),
-        ("CLOSED", AdminRefusal::BudgetClosed),
+        ("FROZEN", refused_budget(BudgetRefusal::Frozen, ROOT)),
+        ("CLOSED", refused_budget(BudgetRefusal::Closed, ROOT)),
     ] {
         fixture
             .redis()
@@ -98,7 +102,8 @@ async fn the_checks_of_funding_stand_in_their_order() {
         .admin
         .fund_budget(&key, &by(Credit, 1), &ask().request())
         .await;
-    assert_eq!(refusal(by_key), AdminRefusal::TenantSuspended);
+    let suspended = TenantRefusal::KeysSuspended(tenant_id("acme"));
+    assert_eq!(refusal(by_key), suspended.into());
 }
 
 #[tokio::test]
@@ -122,14 +127,17 @@ async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
     assert_eq!(fund("k", "{\"a\":1}", 1_000).await.expect("again"), first);
     assert_eq!(
         refusal(fund("k", "{\"a\":2}", 1_000).await),
-        AdminRefusal::IdempotencyMismatch
+        AccessRefusal::IdempotencyMismatch.into()
     );
     assert_eq!(fixture.ledger(ROOT).await.remaining.value(), 5_000);
 
     // A refused attempt may be repeated under its key.
     assert!(matches!(
         refusal(fund("l", "{}", 5_001).await),
-        AdminRefusal::BudgetExceeded { remaining: 5_000 }
+        Refusal::Budget(BudgetRefusal::Exceeded {
+            remaining: 5_000,
+            ..
+        })
     ));
     crate::admin::budgets::funding::fund(&fixture, &by(Credit, 1))
         .await
@@ -138,10 +146,7 @@ async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
 
     fixture.set_status("acme", "CLOSED");
     assert_eq!(fund("k", "{\"a\":1}", 1_000).await.expect("again"), first);
-    assert_eq!(
-        refusal(fund("m", "{}", 1).await),
-        AdminRefusal::TenantClosed
-    );
+    assert_eq!(refusal(fund("m", "{}", 1).await), closed("acme"));
     let debits = fixture
         .event_types("acme")
         .iter()
@@ -155,10 +160,7 @@ async fn a_corrupt_ledger_is_named_and_left_alone() {
     let fixture = fixture(A).await;
     let key = fixture.budget_key("acme", ROOT);
     fixture.redis().run::<()>(&["HSET", &key, "spent", "a lot"]);
-    assert_eq!(
-        refusal(fund(&fixture, &by(Credit, 1)).await),
-        AdminRefusal::Corrupt(key.clone())
-    );
+    assert_eq!(corrupt(fund(&fixture, &by(Credit, 1)).await), key);
     let allocated: String = fixture.redis().run(&["HGET", &key, "allocated"]);
     assert_eq!(allocated, "10000");
 }

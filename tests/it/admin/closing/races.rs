@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use budget_authority::admin::AdminError;
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::budget::funding::FundingOperation;
@@ -15,7 +14,6 @@ use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
-use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::domain::refusal::{AccessRefusal, BadKey, Refusal, TenantRefusal};
 use budget_authority::ledger::{CommitRequest, ReleaseRequest, ReservationExtendRequest};
 use budget_authority::store::OperationError;
@@ -23,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::admin::closing::resume::reconcile;
 use crate::harness::admin_fixture::{
-    admin_key, ask, cause, funding, new_budget, new_key, scope, tokens,
+    admin_key, ask, cause, closed, funding, new_budget, new_key, refusal, scope, tokens,
 };
 use crate::harness::eventually;
 use crate::harness::tenant_fixture::TenantFixture;
@@ -63,12 +61,12 @@ fn on_ledger<T>(outcome: Result<T, OperationError>) -> Option<T> {
     }
 }
 
-fn on_admin<T>(outcome: Result<T, AdminError>) -> Option<T> {
-    match outcome {
-        Ok(granted) => Some(granted),
-        Err(AdminError::Refused(AdminRefusal::TenantClosed)) => None,
-        Err(other) => panic!("{other:?}"),
+fn on_admin<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> Option<T> {
+    if outcome.is_err() {
+        assert_eq!(refusal(outcome), closed("acme"));
+        return None;
     }
+    outcome.ok()
 }
 
 /// Does everything in turn until the tenant is closed, and some more.

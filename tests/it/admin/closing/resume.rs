@@ -5,12 +5,11 @@ use std::time::Duration;
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::dispatcher::Closes;
 use budget_authority::domain::budget::funding::FundingOperation;
-use budget_authority::domain::refusal::admin::AdminRefusal;
 use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::lease::Taken;
 use prometheus::Registry;
 
-use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal};
+use crate::harness::admin_fixture::{admin_key, ask, asking, closed, funding, refusal};
 use crate::harness::eventually;
 use crate::harness::tenant_fixture::TenantFixture;
 
@@ -243,5 +242,5 @@ async fn rule_34_what_was_funded_before_the_close_is_answered_again_after_it() {
         .admin
         .fund_budget(&admin_key(), &fund, &other.request())
         .await;
-    assert_eq!(refusal(refused), AdminRefusal::TenantClosed);
+    assert_eq!(refusal(refused), closed("acme"));
 }

@@ -1,7 +1,7 @@
 //! Creating, reading and listing tenants.
 
 use budget_authority::admin::{TenantFilter, TenantQuery, TenantSort};
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{AccessRefusal, TenantRefusal};
 use budget_authority::domain::search::Search;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantCreateRequest;
@@ -47,7 +47,10 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
         .admin
         .create_tenant(&new_tenant("acme", "Other"), &ask().request())
         .await;
-    assert_eq!(refusal(other), AdminRefusal::DuplicateTenant);
+    assert_eq!(
+        refusal(other),
+        TenantRefusal::Duplicate(tenant_id("acme")).into()
+    );
 
     assert_eq!(fixture.event_types("acme"), ["tenant.created"]);
     let statuses: Vec<_> = fixture
@@ -92,7 +95,7 @@ async fn an_idempotency_key_answers_again_and_stands_for_one_request() {
     assert!(create("{\"a\":1}").await.expect("answered again").0);
     assert_eq!(
         refusal(create("{\"a\":2}").await),
-        AdminRefusal::IdempotencyMismatch
+        AccessRefusal::IdempotencyMismatch.into()
     );
     assert_eq!(fixture.tenant_audit("acme").len(), 1);
 }
@@ -127,7 +130,7 @@ async fn a_tenant_is_read_whatever_its_status() {
     assert_eq!(tenant.status, TenantStatus::Closed);
     assert_eq!(
         refusal(fixture.admin.get_tenant(&tenant_id("nobody")).await),
-        AdminRefusal::TenantNotFound
+        TenantRefusal::NotFound("nobody".to_owned()).into()
     );
     let again = fixture
         .admin

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use budget_authority::admin::AdminError;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::OveragePolicy;
-use budget_authority::domain::refusal::admin::AdminRefusal;
-use budget_authority::domain::refusal::{Refusal, TenantRefusal};
+use budget_authority::domain::refusal::{AccessRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::Tenant;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
 use budget_authority::store::OperationError;
 use serde_json::json;
 
-use crate::harness::admin_fixture::{AdminFixture, ask, asking, refusal, tenant_id};
+use crate::harness::admin_fixture::{AdminFixture, ask, asking, corrupt, refusal, tenant_id};
 use crate::harness::tenant_fixture::TenantFixture;
 
 fn to(status: TenantStatus) -> TenantUpdateRequest {
@@ -33,7 +31,7 @@ fn named(name: &str) -> TenantUpdateRequest {
 async fn update(
     fixture: &AdminFixture,
     update: &TenantUpdateRequest,
-) -> Result<Tenant, AdminError> {
+) -> Result<Tenant, OperationError> {
     let updated = fixture
         .admin
         .update_tenant(&tenant_id("acme"), update, &ask().request())
@@ -144,7 +142,7 @@ async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
     for status in [TenantStatus::Active, TenantStatus::Suspended] {
         assert_eq!(
             refusal(update(&fixture, &to(status)).await),
-            AdminRefusal::LeavingClosed
+            TenantRefusal::StaysClosed(tenant_id("acme")).into()
         );
     }
     let renamed = update(&fixture, &named("Late Acme"))
@@ -201,7 +199,7 @@ async fn an_unknown_tenant_leaves_nothing_behind() {
     let fixture = AdminFixture::new();
     assert_eq!(
         refusal(update(&fixture, &to(TenantStatus::Closed)).await),
-        AdminRefusal::TenantNotFound
+        TenantRefusal::NotFound("acme".to_owned()).into()
     );
     let keys = fixture.store.keys().clone();
     let closings = keys.closings(tenant_id("acme").partition());
@@ -211,8 +209,8 @@ async fn an_unknown_tenant_leaves_nothing_behind() {
     fixture.tenant("acme").await;
     fixture.set_status("acme", "DORMANT");
     assert_eq!(
-        refusal(update(&fixture, &to(TenantStatus::Closed)).await),
-        AdminRefusal::TenantUnreadable
+        corrupt(update(&fixture, &to(TenantStatus::Closed)).await),
+        "tenant:acme"
     );
 }
 
@@ -244,7 +242,7 @@ async fn an_idempotency_key_stands_for_one_change() {
     );
     assert_eq!(
         refusal(change("Three", "{\"name\":\"Three\"}").await),
-        AdminRefusal::IdempotencyMismatch
+        AccessRefusal::IdempotencyMismatch.into()
     );
     let now = fixture
         .admin

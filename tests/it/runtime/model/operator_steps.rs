@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::{CloseProgress, Closer, TAKE_OVER};
-use budget_authority::admin::{Admin, AdminError, Funding};
+use budget_authority::admin::{Admin, Funding};
 use budget_authority::domain::amount::Amount;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
 use budget_authority::domain::fields::Patch;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
+use budget_authority::store::OperationError;
 
 use super::draw::{Step, UNITS};
 use super::pure::{Model, Outcome};
 use super::sides::{amount_of, subject};
-use crate::harness::admin_fixture::{admin_key, ask, asking, funding, scope};
+use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal, scope};
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::tenant_fixture::closed;
 
@@ -151,23 +152,24 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
     }
 }
 
-fn response<T: std::fmt::Debug>(result: Result<T, AdminError>) -> Outcome {
+fn response<T: std::fmt::Debug>(result: Result<T, OperationError>) -> Outcome {
     let refusal = match result {
         Ok(_) => return Outcome::Extended,
         // The records of the fixture lack fields that a response has; the change is made.
-        Err(AdminError::Record(_)) => return Outcome::Extended,
-        Err(AdminError::Refused(refusal)) => refusal,
-        Err(other) => panic!("{other:?}"),
+        Err(OperationError::About(_, error)) if matches!(*error, OperationError::Record(_)) => {
+            return Outcome::Extended;
+        }
+        refused => refusal(refused),
     };
     Outcome::Refused(match refusal {
-        AdminRefusal::BudgetNotFound => "BudgetNotFound",
-        AdminRefusal::BudgetExceeded { .. } => "BudgetExceeded",
-        AdminRefusal::OutOfRange => "OutOfRange",
-        AdminRefusal::BudgetFrozen => "BudgetFrozen",
-        AdminRefusal::AlreadyFrozen => "AlreadyFrozen",
-        AdminRefusal::NotFrozen => "NotFrozen",
-        AdminRefusal::IdempotencyMismatch => "IdempotencyMismatch",
-        AdminRefusal::TenantClosed => "TenantClosed",
+        Refusal::Budget(BudgetRefusal::NotFound(_)) => "BudgetNotFound",
+        Refusal::Budget(BudgetRefusal::Exceeded { .. }) => "BudgetExceeded",
+        Refusal::Budget(BudgetRefusal::OutOfRange(_)) => "OutOfRange",
+        Refusal::Budget(BudgetRefusal::Frozen(_)) => "BudgetFrozen",
+        Refusal::Budget(BudgetRefusal::AlreadyFrozen(_)) => "AlreadyFrozen",
+        Refusal::Budget(BudgetRefusal::NotFrozen(_)) => "NotFrozen",
+        Refusal::Access(AccessRefusal::IdempotencyMismatch) => "IdempotencyMismatch",
+        Refusal::Tenant(TenantRefusal::Closed(_)) => "TenantClosed",
         other => panic!("{other:?}"),
     })
 }

@@ -107,7 +107,7 @@ pub async fn govern(
         };
         let id = made.policy_id.as_str();
         admin
-            .update_policy(&admin_key(), id, Some(owner), &changes, &ask().request())
+            .update_policy(&admin_key(), id, &changes, &ask().request())
             .await
             .expect("a changed policy");
         // The pattern of a policy never changes.

@@ -3,7 +3,7 @@
 use budget_authority::admin::events::{EventQuery, Events};
 use budget_authority::domain::event::query::{EventFilter, EventSort};
 use budget_authority::domain::ids::RequestId;
-use budget_authority::domain::refusal::admin::AdminRefusal;
+use budget_authority::domain::refusal::Refusal;
 use budget_authority::domain::search::Search;
 use budget_authority::listing::{Bounds, Page};
 
@@ -103,7 +103,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         let wanted = query(EventSort::Scope, filter.clone());
         let refused = refusal(events.list(&admin_key(), &wanted).await);
         assert!(
-            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 30),
+            matches!(&refused, Refusal::List(why) if why.bound == 30),
             "{refused:?}"
         );
         // The order of time has no such bound.
@@ -129,7 +129,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
         let wanted = query(EventSort::TenantId, filter);
         let refused = refusal(events.list(&admin_key(), &wanted).await);
         assert!(
-            matches!(&refused, AdminRefusal::TooManyToSort(why) if why.bound == 60),
+            matches!(&refused, Refusal::List(why) if why.bound == 60),
             "{refused:?}"
         );
     }

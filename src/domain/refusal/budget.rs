@@ -1,0 +1,58 @@
+//! Refusals of operations on budgets.
+
+use std::fmt;
+
+use crate::domain::amount::Unit;
+use crate::domain::scope::ScopePath;
+
+/// A budget as refusals name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetName {
+    /// Its scope.
+    pub scope: ScopePath,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+impl fmt::Display for BudgetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.scope, self.unit)
+    }
+}
+
+/// Why a budget is not created, shown or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetRefusal {
+    /// There is no such budget.
+    NotFound(BudgetName),
+    /// There is such a budget already.
+    Duplicate(BudgetName),
+    /// It is frozen already, and was to be.
+    AlreadyFrozen(BudgetName),
+    /// It is not frozen, and the freeze was to end.
+    NotFrozen(BudgetName),
+    /// It is frozen.
+    Frozen(BudgetName),
+    /// It is closed.
+    Closed(BudgetName),
+    /// The scope lies in another tenant than the request's.
+    OfOtherTenant(ScopePath),
+    /// The scope of the new budget lies in another tenant than the one that the request names.
+    OutsideTenant {
+        /// The scope.
+        scope: ScopePath,
+        /// The tenant, as it was sent.
+        tenant: String,
+    },
+    /// Less remains than is to be taken away.
+    Exceeded {
+        /// The budget.
+        budget: BudgetName,
+        /// What is to be taken away.
+        requested: i64,
+        /// What remains.
+        remaining: i64,
+    },
+    /// A figure of the budget would leave the range of 64 bits.
+    OutOfRange(BudgetName),
+}

@@ -1,0 +1,26 @@
+//! Refusals of operations on policies.
+
+use crate::domain::ids::TenantId;
+
+/// Why a policy is not created or changed. What was sent as an id may be none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyRefusal {
+    /// There is no such policy.
+    NotFound(String),
+    /// It belongs to another tenant than the caller's.
+    OfOtherTenant(String),
+    /// A policy of the tenant has this name already.
+    Duplicate {
+        /// The tenant.
+        tenant: TenantId,
+        /// The name.
+        name: String,
+    },
+    /// The pattern of the new policy lies in another tenant than the one that the request names.
+    OutsideTenant {
+        /// The pattern.
+        pattern: String,
+        /// The tenant, as it was sent.
+        tenant: String,
+    },
+}
