@@ -10,7 +10,7 @@ use crate::domain::event::query::{EventFilter, EventSort, category_of};
 use crate::domain::event::types::EventCategory;
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::EventRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
@@ -52,13 +52,14 @@ impl Events {
     /// The JSON of one event.
     ///
     /// # Errors
-    /// [`AdminRefusal::EventNotFound`].
+    /// [`EventRefusal::NotFound`].
     pub async fn get(&self, id: &str) -> Result<String, OperationError> {
+        let not_found = EventRefusal::NotFound(id.to_owned());
         let Some(id) = EventId::parse(id) else {
-            return refuse(AdminRefusal::EventNotFound);
+            return refuse(not_found);
         };
         let Some((tenant, facts)) = self.store.get_event(&id).await? else {
-            return refuse(AdminRefusal::EventNotFound);
+            return refuse(not_found);
         };
         let event = StoredEvent {
             partition: id.partition,

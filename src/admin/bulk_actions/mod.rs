@@ -19,13 +19,14 @@ use crate::domain::bulk::{
 };
 use crate::domain::caller::Reader;
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{AccessRefusal, BulkRefusal, TenantRefusal};
 use crate::domain::tenant::NO_TENANT;
 use crate::domain::tenant::record::Tenant;
 use crate::domain::webhook::{Owner, Subscription};
 use crate::listing::each;
 use crate::store::OperationError;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode, BulkPlace, BulkState};
+use crate::store::admin::target::about;
 
 /// How long a request waits for another under the same idempotency key.
 const WAIT: Duration = Duration::from_secs(5);
@@ -68,6 +69,8 @@ struct Plan {
     partition: Partition,
     scope: String,
     audit_tenant: String,
+    /// Whose rows are changed, where it is one tenant.
+    tenant: Option<TenantId>,
 }
 
 impl Admin {
@@ -87,6 +90,7 @@ impl Admin {
             partition: Partition::FIRST,
             scope: NO_TENANT.to_owned(),
             audit_tenant: NO_TENANT.to_owned(),
+            tenant: None,
         };
         self.bulk(plan, bulk_request, self.matched_tenants(filter))
             .await
@@ -114,6 +118,7 @@ impl Admin {
             partition,
             scope: named.to_owned(),
             audit_tenant: if is_known { named } else { NO_TENANT }.to_owned(),
+            tenant: owner.and_then(Owner::tenant).cloned(),
         };
         self.bulk(plan, bulk_request, self.matched_webhooks(filter))
             .await
@@ -135,6 +140,7 @@ impl Admin {
             partition: tenant.partition(),
             scope: tenant.to_string(),
             audit_tenant: tenant.to_string(),
+            tenant: Some(tenant.clone()),
         };
         self.bulk(plan, bulk_request, self.matched_budgets(tenant, filter))
             .await
@@ -142,6 +148,17 @@ impl Admin {
 
     /// Checks the refusals in their order, then runs the action.
     async fn bulk(
+        &self,
+        plan: Plan,
+        bulk_request: &BulkRequest<'_>,
+        matches: impl Future<Output = Result<Matches, OperationError>>,
+    ) -> Result<BulkAnswer, OperationError> {
+        let tenant = plan.tenant.clone();
+        let done = self.claim_and_run(plan, bulk_request, matches).await;
+        about(tenant.as_ref(), done)
+    }
+
+    async fn claim_and_run(
         &self,
         plan: Plan,
         bulk_request: &BulkRequest<'_>,
@@ -161,13 +178,13 @@ impl Admin {
         }
         let Matches { rows, total } = matches.await?;
         if total > ROWS_MAX {
-            return refuse(AdminRefusal::TooManyMatched { total });
+            return refuse(BulkRefusal::TooManyMatched(total));
         }
         if bulk_request
             .expected_count
             .is_some_and(|count| count != total as i64)
         {
-            return refuse(AdminRefusal::CountMismatch { total });
+            return refuse(BulkRefusal::CountMismatch(total));
         }
         let key = request.idempotency_key.map(ToString::to_string);
         let bulk = Bulk {
@@ -188,7 +205,7 @@ impl Admin {
         // Another request under the same key was faster.
         match self.look(&place, payload_hash, until).await? {
             Some(response) => Ok(response),
-            None => refuse(AdminRefusal::BulkInProgress),
+            None => refuse(BulkRefusal::InProgress),
         }
     }
 
@@ -207,7 +224,7 @@ impl Admin {
             match found {
                 BulkState::None => return Ok(None),
                 BulkState::Busy if Instant::now() < until => sleep(POLL).await,
-                BulkState::Busy => return refuse(AdminRefusal::BulkInProgress),
+                BulkState::Busy => return refuse(BulkRefusal::InProgress),
                 found => return self.after(found).await,
             }
         }
@@ -215,7 +232,7 @@ impl Admin {
 
     async fn after(&self, state: BulkState) -> Result<Option<BulkAnswer>, OperationError> {
         match state {
-            BulkState::Mismatch => refuse(AdminRefusal::IdempotencyMismatch),
+            BulkState::Mismatch => refuse(AccessRefusal::IdempotencyMismatch),
             BulkState::Done(response) => Ok(Some(response)),
             BulkState::Mine(claim) => self.resume(*claim).await.map(Some),
             BulkState::Unreadable(error) => Err(error.into()),
@@ -229,7 +246,7 @@ impl Admin {
             .await?
         {
             BulkProgress::Finished(response) => Ok(response),
-            BulkProgress::Paused | BulkProgress::Forgotten => refuse(AdminRefusal::BulkInProgress),
+            BulkProgress::Paused | BulkProgress::Forgotten => refuse(BulkRefusal::InProgress),
         }
     }
 
@@ -256,7 +273,7 @@ impl Admin {
         filter: &BudgetFilter,
     ) -> Result<Matches, OperationError> {
         if self.store.get_tenant(tenant).await?.is_none() {
-            return refuse(AdminRefusal::TenantNotFound);
+            return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }
         let mut walk = BudgetWalk::new(&self.store, Reader::Trusted, filter, Some(tenant.clone()));
         let mut matches = Matches::default();

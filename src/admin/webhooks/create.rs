@@ -4,24 +4,22 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
-use super::{WebhookError, millionths};
-use super::{Webhooks, about, associated};
-use crate::admin::audit::entry;
-use crate::admin::{Parts, Request, push_actor, refuse};
+use super::{WebhookTarget, Webhooks, associated, millionths};
+use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
-use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Unsent;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, set_fields};
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{AccessRefusal, WebhookRefusal};
 use crate::domain::webhook::{
     HeaderNames, Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest,
     WebhookStatus, check_selectors,
 };
-use crate::store::OperationError;
 use crate::store::admin::Pairs;
+use crate::store::admin::target::about;
 use crate::store::admin::webhooks::{CreateWebhook, CreateWebhookReply};
 use crate::store::signature::Counted;
+use crate::store::{Lane, OperationError};
 
 /// Two random ids of 96 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -57,20 +55,33 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<CreatedWebhook, WebhookError> {
+    ) -> Result<CreatedWebhook, OperationError> {
         // Nobody without a good key learns what is wrong, or makes us resolve a name.
         self.store
             .admin_access(caller, "webhooks:write", "")
             .await?;
-        check(owner, &settings.event_types, &settings.event_categories).map_err(about(owner))?;
+        let created = self.create_for(caller, owner, settings, operation, request);
+        about(owner.tenant(), created.await)
+    }
+
+    async fn create_for(
+        &self,
+        caller: &Caller,
+        owner: &Owner,
+        settings: &WebhookCreateRequest,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<CreatedWebhook, OperationError> {
+        check_selectors(owner, &settings.event_types, &settings.event_categories)
+            .map_err(refusal_of)?;
         if request.idempotency_key.is_some() && !self.seals() {
-            return refuse(AdminRefusal::NotRepeatable).map_err(about(owner));
+            return refuse(AccessRefusal::NotRepeatable);
         }
-        let created = self.created(caller, owner, settings, operation, request);
-        let record = created.await.map_err(about(owner))?;
+        let record = self.created(caller, owner, settings, operation, request);
+        let record = record.await?;
         let subscription = Subscription::from_record(&record)?;
         let id = subscription.subscription_id.as_str();
-        let corrupt = || OperationError::from(AdminRefusal::Corrupt(id.to_owned()));
+        let corrupt = || OperationError::Corrupt(id.to_owned());
         let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
         let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
         let secret = secret.map_err(|_| corrupt())?;
@@ -89,21 +100,18 @@ impl Webhooks {
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<Record, OperationError> {
-        let admitted = self.check_url(&settings.url).await;
-        if matches!(admitted, Err(OperationError::Store(_))) {
-            return admitted.and(refuse(AdminRefusal::WebhookNotFound));
-        }
+        // A refusal of the address is said after those that stand before it in order.
+        let url_refused = match self.check_url(&settings.url).await {
+            Ok(()) => None,
+            Err(refused @ OperationError::Refused(_)) => Some(refused),
+            Err(failure) => return Err(failure),
+        };
         let generated = generated_secret();
         let secret = settings.signing_secret.as_ref().unwrap_or(&generated);
         for _ in 0..DRAWS_MAX {
             let id = SubscriptionId::mint(owner.partition());
-            let mut audit = entry(request.cause, operation, "webhook", id.as_str());
-            audit.extend([
-                ("status", "201".to_owned()),
-                ("metadata.url", settings.url.clone()),
-            ]);
-            push_actor(&mut audit, request.cause);
-            let parts = Parts::of(request, operation, audit);
+            let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
+            parts.audit.push(("metadata.url", settings.url.clone()));
             let watched = millionths(&as_made(owner, &id, settings));
             let mut fields = fields(settings, &watched);
             fields.push(("signing_secret", self.seal_secret(&id, secret)));
@@ -120,45 +128,40 @@ impl Webhooks {
                 change: &parts.change(),
                 owner: owner.as_str(),
                 subscription_id: id.as_str(),
-                mode: match (&admitted, owner.tenant()) {
+                mode: match (&url_refused, owner.tenant()) {
                     // Where the address is refused, what stands before it in order may refuse first, or be a replay.
-                    (Err(_), _) => "check",
-                    (Ok(_), Some(_)) => "tenant",
-                    (Ok(_), None) => "system",
+                    (Some(_), _) => "check",
+                    (None, Some(_)) => "tenant",
+                    (None, None) => "system",
                 },
                 millionths: &watched,
                 fields: Counted(&fields),
             };
-            if admitted.is_ok() {
+            if url_refused.is_none() {
                 self.store.register_webhook(&id).await?;
             }
-            match self.store.admin(&call).await? {
+            let target = WebhookTarget::new(&id, owner);
+            let created = self.store.run_for(Lane::Request, &target, &call);
+            match created.await? {
                 CreateWebhookReply::Created { watched, record } => {
                     self.spread(watched).await;
                     return Ok(record.0);
                 }
-                CreateWebhookReply::Checked => {
-                    return admitted.and(refuse(AdminRefusal::WebhookNotFound));
-                }
+                CreateWebhookReply::Checked => break,
                 CreateWebhookReply::Taken => {}
             }
         }
-        refuse(AdminRefusal::Corrupt("random subscription id".to_owned()))
+        let repeated = || OperationError::Corrupt("random subscription id".to_owned());
+        Err(url_refused.unwrap_or_else(repeated))
     }
 }
 
-/// Whether an owner may select these.
-pub(super) fn check(
-    owner: &Owner,
-    types: &[EventTypeName],
-    categories: &[EventCategory],
-) -> Result<(), OperationError> {
-    check_selectors(owner, types, categories).map_err(|problem| {
-        OperationError::from(match problem {
-            SelectorProblem::Empty => AdminRefusal::NothingSelected,
-            SelectorProblem::Forbidden(hidden) => AdminRefusal::HiddenSelector(hidden),
-        })
-    })
+/// The refusal of what an owner may not select.
+pub(super) fn refusal_of(problem: SelectorProblem) -> WebhookRefusal {
+    match problem {
+        SelectorProblem::Empty => WebhookRefusal::NothingSelected,
+        SelectorProblem::Forbidden(hidden) => WebhookRefusal::HiddenSelector(hidden),
+    }
 }
 
 fn generated_secret() -> SecretString {

@@ -1,10 +1,11 @@
 //! Lists the deliveries to a subscription.
 
-use super::{WebhookError, Webhooks};
+use super::{WebhookTarget, Webhooks};
 use crate::domain::caller::Caller;
 use crate::domain::moment::Window;
 use crate::domain::webhook::{Delivery, DeliveryStatus};
 use crate::listing::{ListQuery, OneOrder, Page, Position, readable};
+use crate::store::OperationError;
 use crate::store::admin::webhook_deliveries::DeliveryWalk;
 
 /// Which deliveries are asked for; all of it must hold.
@@ -30,17 +31,18 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         query: &DeliveryQuery,
-    ) -> Result<Page<Delivery, OneOrder>, WebhookError> {
+    ) -> Result<Page<Delivery, OneOrder>, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
+        let target = WebhookTarget { id, tenant: None };
         let after = query.after.as_ref();
         let walk = DeliveryWalk {
-            subscription_id: &id,
+            subscription_id: &target.id,
             window: query.filter.window,
             after: after.and_then(|after| Some((after.number()?, after.id.as_str()))),
             status: query.filter.status.map(DeliveryStatus::as_str),
             rows: query.limit,
         };
-        let listed = self.store.list_deliveries(caller, &walk).await?;
+        let listed = self.store.list_deliveries(caller, &target, &walk).await?;
         let next = listed.last.map(|(at_ms, id)| Position::new(at_ms, id));
         let page = Page::new(listed.rows, query.sort, next);
         Ok(page.filter_map(|(id, record)| {

@@ -1,6 +1,6 @@
 //! Lists of subscriptions: a tenant's in the order of their ids, and the operator's of all.
 
-use super::{WebhookError, Webhooks};
+use super::Webhooks;
 use crate::admin::records;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
@@ -141,7 +141,7 @@ impl Webhooks {
         caller: &Caller,
         tenant: &TenantId,
         query: &TenantWebhookQuery,
-    ) -> Result<Page<Subscription, OneOrder>, WebhookError> {
+    ) -> Result<Page<Subscription, OneOrder>, OperationError> {
         let after = query.after.as_ref().map(|after| after.id.as_str());
         let status = query.filter.status.map(WebhookStatus::as_str);
         let listed = self

@@ -21,22 +21,23 @@ pub use replay::{Replay, Replayed};
 pub use security::WebhookSecurityConfig;
 pub use test::WebhookTestResponse;
 
-use super::audit::entry;
-use super::{Parts, Request, push_actor, refuse};
+use super::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::{Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{Egress, Inadmissible};
+use crate::store::admin::target::Target;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::webhooks::{
-    DeleteWebhook, DeleteWebhookReply, OwnerState, ReadWebhook, ReadWebhookReply, idempotency_scope,
+    DeleteWebhook, DeleteWebhookReply, OwnerState, READ_WEBHOOK, ReadWebhook, ReadWebhookReply,
+    idempotency_scope,
 };
-use crate::store::signature::FlatRecord;
-use crate::store::{OperationError, Store};
+use crate::store::signature::{FlatRecord, Refused};
+use crate::store::{Lane, OperationError, Store};
 
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]
@@ -67,20 +68,55 @@ enum Read {
     Replayed(Vec<String>),
 }
 
-/// The refusal of a subscription, with its owner where that is known.
-#[derive(Debug)]
-pub struct WebhookError {
-    /// Why.
-    pub error: OperationError,
-    /// For the audit log.
-    pub owner: Option<TenantId>,
+/// A subscription as requests name it.
+struct WebhookTarget {
+    id: SubscriptionId,
+    /// Its owner, where that is known and a tenant.
+    tenant: Option<TenantId>,
 }
 
-impl<E: Into<OperationError>> From<E> for WebhookError {
-    fn from(error: E) -> Self {
+impl WebhookTarget {
+    fn new(id: &SubscriptionId, owner: &Owner) -> Self {
         Self {
-            error: error.into(),
-            owner: None,
+            id: id.clone(),
+            tenant: owner.tenant().cloned(),
+        }
+    }
+}
+
+impl Target for WebhookTarget {
+    fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
+    fn refusal(&self, refused: &Refused) -> Option<Refusal> {
+        use WebhookRefusal as R;
+        let refusal = match *refused {
+            Refused::WebhookNotFound => R::NotFound(self.id.to_string()),
+            Refused::Locked => R::ReplayInProgress(self.id.to_string()),
+            Refused::Limited {
+                retry_in_ms,
+                until_ms,
+            } => R::TestedTooOften {
+                retry_in_ms,
+                until_ms,
+            },
+            _ => return self.tenant.as_ref()?.refusal(refused),
+        };
+        Some(refusal.into())
+    }
+}
+
+impl Opened {
+    fn target(&self) -> WebhookTarget {
+        WebhookTarget::new(&self.subscription.subscription_id, &self.subscription.owner)
+    }
+
+    /// Whether the owner can change it.
+    fn check_owner(&self) -> Result<(), OperationError> {
+        match self.owner.0.clone() {
+            Some(refused) => Err(self.target().error(refused, &READ_WEBHOOK)),
+            None => Ok(()),
         }
     }
 }
@@ -112,12 +148,10 @@ impl Webhooks {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription.
-    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, WebhookError> {
+    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
-        match self.read(caller, &id, "webhooks:read", None).await? {
-            Read::Opened(opened) => Ok(opened.subscription),
-            Read::Replayed(_) => refused(AdminRefusal::WebhookNotFound),
-        }
+        let opened = self.open(caller, &id, "webhooks:read").await?;
+        Ok(opened.subscription)
     }
 
     /// Removes a subscription with its secrets.
@@ -130,12 +164,9 @@ impl Webhooks {
         id: &str,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<(), WebhookError> {
+    ) -> Result<(), OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let mut audit = entry(request.cause, operation, "webhook", id.as_str());
-        audit.push(("status", "204".to_owned()));
-        push_actor(&mut audit, request.cause);
-        let parts = Parts::of(request, operation, audit);
+        let parts = Parts::new(request, operation, ("webhook", id.as_str()), 204);
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {
@@ -156,10 +187,11 @@ impl Webhooks {
             owner: owner.as_str(),
             subscription_id: id.as_str(),
         };
-        let deleted = self.store.admin(&call).await;
-        let DeleteWebhookReply::Deleted { watched } = deleted.map_err(about(&owner))?;
+        let target = WebhookTarget::new(&id, &owner);
+        let DeleteWebhookReply::Deleted { watched } =
+            self.store.run_for(Lane::Request, &target, &call).await?;
         let left = self.store.leave_webhook_directory(&[id.as_str()]).await;
-        left.map_err(|error| about(&owner)(error.into()))?;
+        target.about(left)?;
         self.spread(watched).await;
         Ok(())
     }
@@ -175,7 +207,20 @@ impl Webhooks {
             return Ok(id);
         }
         self.store.admin_access(caller, permission, "").await?;
-        refuse(AdminRefusal::WebhookNotFound)
+        refuse(WebhookRefusal::NotFound(id.to_owned()))
+    }
+
+    /// Reads a subscription to use it.
+    async fn open(
+        &self,
+        caller: &Caller,
+        id: &SubscriptionId,
+        permission: &str,
+    ) -> Result<Opened, OperationError> {
+        match self.read(caller, id, permission, None).await? {
+            Read::Opened(opened) => Ok(*opened),
+            Read::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
+        }
     }
 
     async fn read(
@@ -198,7 +243,11 @@ impl Webhooks {
             permission,
             payload_hash: parts.map(|parts| parts.payload_hash.as_str()),
         };
-        match self.store.admin(&call).await? {
+        let target = WebhookTarget {
+            id: id.clone(),
+            tenant: None,
+        };
+        match self.store.run_for(Lane::Request, &target, &call).await? {
             ReadWebhookReply::Replayed { outcome } => Ok(Read::Replayed(outcome)),
             ReadWebhookReply::Found {
                 now_ms,
@@ -228,11 +277,11 @@ impl Webhooks {
                         webhook.id = id,
                         "{field} of webhook `{id}` cannot be opened: {why}"
                     );
-                    AdminRefusal::Corrupt(id.to_owned())
+                    OperationError::Corrupt(id.to_owned())
                 })?;
             Ok(Some(text))
         };
-        let corrupt = || AdminRefusal::Corrupt(id.to_owned());
+        let corrupt = || OperationError::Corrupt(id.to_owned());
         let signing_secret = open("signing_secret")?.ok_or_else(corrupt)?;
         let headers: BTreeMap<String, String> = match open("headers")? {
             Some(json) => serde_json::from_str(&json).map_err(|_| corrupt())?,
@@ -272,10 +321,10 @@ impl Webhooks {
         let policy = self.policy().await?;
         match self.egress.admit(url, &policy).await {
             Ok(_) => Ok(()),
-            Err(Inadmissible::Violation(why)) => refuse(AdminRefusal::WebhookUrl(why)),
+            Err(Inadmissible::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
             // For development, where names come and go.
             Err(Inadmissible::Unresolvable) if policy.is_open() => Ok(()),
-            Err(unresolvable) => refuse(AdminRefusal::WebhookUrl(unresolvable.to_string())),
+            Err(unresolvable) => refuse(WebhookRefusal::UrlNotAdmitted(unresolvable.to_string())),
         }
     }
 
@@ -301,19 +350,6 @@ fn associated(id: &str, field: &str) -> String {
     match field {
         "signing_secret" => id.to_owned(),
         field => format!("{id}/{field}"),
-    }
-}
-
-fn refused<T>(refusal: AdminRefusal) -> Result<T, WebhookError> {
-    Err(OperationError::from(refusal).into())
-}
-
-/// Adds the owner to an error.
-fn about(owner: &Owner) -> impl Fn(OperationError) -> WebhookError {
-    let owner = owner.tenant().cloned();
-    move |error| WebhookError {
-        error,
-        owner: owner.clone(),
     }
 }
 

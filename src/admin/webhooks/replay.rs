@@ -1,6 +1,6 @@
 //! Chooses events to be delivered to a subscription again, and stores them. Nothing delivers them yet.
 
-use super::{Opened, Read, WebhookError, Webhooks, about, refused};
+use super::{Opened, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::{push_actor, refuse};
 use crate::domain::caller::Caller;
@@ -9,15 +9,15 @@ use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventTypeName;
 use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::admin::Pairs;
+use crate::store::admin::target::Target as _;
 use crate::store::admin::webhook_replays::{
     BeginReplay, EndReplay, EventLog, LogEntry, QueueReplay, QueueReplayReply,
 };
-use crate::store::admin::webhooks::OwnerState;
 use crate::store::signature::Counted;
-use crate::store::{Day, OperationError};
+use crate::store::{Day, Lane, OperationError};
 
 /// Events of the window that are looked at.
 const SCANNED_MAX: usize = 20_000;
@@ -59,19 +59,25 @@ impl Webhooks {
         id: &str,
         replay: &Replay,
         cause: &Cause,
-    ) -> Result<Replayed, WebhookError> {
+    ) -> Result<Replayed, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
-            return refused(AdminRefusal::WebhookNotFound);
-        };
-        let told = about(&opened.subscription.owner);
-        if let OwnerState::Refused(refusal) = &opened.owner {
-            return Err(told(refusal.clone().into()));
-        }
+        let opened = self.open(caller, &id, "webhooks:write").await?;
+        let replayed = self.replay_opened(&opened, replay, cause).await;
+        opened.target().about(replayed)
+    }
+
+    async fn replay_opened(
+        &self,
+        opened: &Opened,
+        replay: &Replay,
+        cause: &Cause,
+    ) -> Result<Replayed, OperationError> {
+        opened.check_owner()?;
         // What is paused gets nothing, replays included.
         if opened.subscription.status != WebhookStatus::Active {
-            return self.queue(&opened, None, &[], cause).await.map_err(told);
+            return self.queue(opened, None, &[], cause).await;
         }
+        let id = &opened.subscription.subscription_id;
         let token = format!("{:032x}", rand::random::<u128>());
         let claim = BeginReplay {
             partition: id.partition(),
@@ -79,16 +85,17 @@ impl Webhooks {
             token: &token,
             claim_ms: CLAIM_MS,
         };
-        self.store.admin(&claim).await.map_err(&told)?;
+        let target = opened.target();
+        self.store.run_for(Lane::Request, &target, &claim).await?;
         let queued = async {
             let events = self.chosen(&opened.subscription, replay).await?;
-            self.queue(&opened, Some(&token), &events, cause).await
+            self.queue(opened, Some(&token), &events, cause).await
         };
         let queued = queued.await;
         if queued.is_err() {
-            self.give_back(&id, &token).await;
+            self.give_back(id, &token).await;
         }
-        queued.map_err(told)
+        queued
     }
 
     async fn queue(
@@ -119,13 +126,14 @@ impl Webhooks {
             event_ids: Counted(event_ids),
             audit: &audit,
         };
-        match self.store.admin(&call).await? {
+        let target = opened.target();
+        match self.store.run_for(Lane::Request, &target, &call).await? {
             QueueReplayReply::Queued => Ok(Replayed {
                 events_queued: event_ids.len(),
                 replay_id,
             }),
             // Somebody else has claimed it after ours lapsed.
-            QueueReplayReply::Lost => refuse(AdminRefusal::ReplayInProgress),
+            QueueReplayReply::Lost => refuse(WebhookRefusal::ReplayInProgress(id.to_string())),
         }
     }
 
@@ -213,8 +221,5 @@ fn event_of(
 }
 
 fn too_many<T>(bound: usize, asked: bool) -> Result<T, OperationError> {
-    refuse(AdminRefusal::TooManyToReplay {
-        bound: i64::try_from(bound).unwrap_or(i64::MAX),
-        asked,
-    })
+    refuse(WebhookRefusal::TooManyToReplay { bound, asked })
 }

@@ -2,11 +2,9 @@
 
 use super::Webhooks;
 use crate::admin::audit::entry;
-use crate::admin::refuse;
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern};
 use crate::store::OperationError;
 use crate::store::admin::webhook_security::StoredSecurity;
@@ -66,8 +64,8 @@ impl Webhooks {
             return Ok(WebhookSecurityConfig::default());
         };
         let list = |json: &str| -> Result<Vec<String>, OperationError> {
-            let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
-            Ok(serde_json::from_str(json).map_err(|_| corrupt())?)
+            let corrupt = || OperationError::Corrupt("webhooksecurity".to_owned());
+            serde_json::from_str(json).map_err(|_| corrupt())
         };
         Ok(WebhookSecurityConfig {
             blocked_cidr_ranges: list(&stored.blocked_cidr_ranges)?,
@@ -110,7 +108,7 @@ impl Webhooks {
     /// reason to let everything pass.
     pub(super) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
         let settings = self.security().await?;
-        let corrupt = || AdminRefusal::Corrupt("webhooksecurity".to_owned());
+        let corrupt = || OperationError::Corrupt("webhooksecurity".to_owned());
         let blocked: Option<Vec<_>> = settings
             .blocked_cidr_ranges
             .iter()
@@ -122,7 +120,7 @@ impl Webhooks {
             .map(|text| text.parse().ok())
             .collect();
         let (Some(blocked), Some(patterns)) = (blocked, patterns) else {
-            return refuse(corrupt());
+            return Err(corrupt());
         };
         Ok(SecurityPolicy {
             blocked,

@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::{Opened, Read, Secrets, WebhookError, Webhooks, about, refused};
+use super::{Opened, Secrets, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::push_actor;
 use crate::domain::caller::Caller;
@@ -15,12 +15,12 @@ use crate::domain::event::types::EventType;
 use crate::domain::event::{Event, EventActor, Member, Members};
 use crate::domain::fields::object;
 use crate::domain::moment::Moment;
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::Owner;
 use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound};
-use crate::store::OperationError;
-use crate::store::admin::webhooks::{OwnerState, WebhookTest};
+use crate::store::admin::target::Target as _;
+use crate::store::admin::webhooks::WebhookTest;
+use crate::store::{Lane, OperationError};
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;
@@ -61,25 +61,31 @@ impl Webhooks {
         id: &str,
         operation: &'static str,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, WebhookError> {
+    ) -> Result<WebhookTestResponse, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let Read::Opened(opened) = self.read(caller, &id, "webhooks:write", None).await? else {
-            return refused(AdminRefusal::WebhookNotFound);
-        };
-        let owner = opened.subscription.owner.clone();
-        let told = about(&owner);
-        if let OwnerState::Refused(refusal) = &opened.owner {
-            return Err(told(refusal.clone().into()));
-        }
+        let opened = self.open(caller, &id, "webhooks:write").await?;
+        let tested = self.test_opened(&opened, operation, cause).await;
+        opened.target().about(tested)
+    }
+
+    async fn test_opened(
+        &self,
+        opened: &Opened,
+        operation: &'static str,
+        cause: &Cause,
+    ) -> Result<WebhookTestResponse, OperationError> {
+        opened.check_owner()?;
+        let subscription = &opened.subscription;
+        let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let call = WebhookTest {
             partition: id.partition(),
             subscription_id: id.as_str(),
             most: TESTS_PER_MINUTE,
         };
-        self.store.admin(&call).await.map_err(&told)?;
-        let secrets = self.secrets(&opened).map_err(&told)?;
-        let outcome = self.try_out(&opened, &secrets, cause).await;
-        let outcome = outcome.map_err(&told)?;
+        let target = opened.target();
+        self.store.run_for(Lane::Request, &target, &call).await?;
+        let secrets = self.secrets(opened)?;
+        let outcome = self.try_out(opened, &secrets, cause).await?;
         let mut audit = entry(cause, operation, "webhook", id.as_str());
         audit.push(("status", "200".to_owned()));
         audit.push(("metadata.success", outcome.success.to_string()));
@@ -104,7 +110,7 @@ impl Webhooks {
         let booked = self
             .store
             .audit_failure(partition, owner.tenant(), sentinel, None, &audit);
-        booked.await.map_err(|error| told(error.into()))?;
+        booked.await?;
         Ok(outcome)
     }
 

@@ -4,26 +4,23 @@ use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::create::check;
-use super::{Opened, Read, WebhookError, Webhooks, about, joined, millionths};
-use crate::admin::audit::entry;
-use crate::admin::{Parts, Request, push_actor, refuse};
+use super::create::refusal_of;
+use super::{Opened, Read, Webhooks, joined, millionths};
+use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Patch;
 use crate::domain::record::{FieldChange, Record, Written as _};
-use crate::domain::refusal::Refusal;
-use crate::domain::refusal::admin::AdminRefusal;
+use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{
-    DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, SubscriptionId,
-    WebhookStatus, WebhookUpdateRequest,
+    DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SelectorProblem, SettableStatus,
+    Subscription, WebhookStatus, WebhookUpdateRequest, check_selectors,
 };
-use crate::store::OperationError;
 use crate::store::admin::Pairs;
-use crate::store::admin::webhooks::{
-    OwnerState, UpdateWebhook, UpdateWebhookReply, idempotency_scope,
-};
+use crate::store::admin::target::Target as _;
+use crate::store::admin::webhooks::{UpdateWebhook, UpdateWebhookReply, idempotency_scope};
 use crate::store::signature::Counted;
+use crate::store::{Lane, OperationError};
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
@@ -49,7 +46,7 @@ impl Webhooks {
         patch: &WebhookUpdateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<Subscription, WebhookError> {
+    ) -> Result<Subscription, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let mut admitted = false;
         for _ in 0..ATTEMPTS {
@@ -65,43 +62,56 @@ impl Webhooks {
                     return Ok(Subscription::from_record(&record)?);
                 }
             };
-            let owner = opened.subscription.owner.clone();
-            let planned = self.plan(&opened, patch, &mut admitted).await;
-            let plan = planned.map_err(about(&owner))?;
-            let parts = Parts::of(
-                request,
-                operation,
-                audit(&id, &plan, patch, operation, request),
-            );
-            let status = opened.subscription.status;
-            let watched = match plan.next.status {
-                WebhookStatus::Active => millionths(&plan.next),
-                _ => String::new(),
-            };
-            let call = UpdateWebhook {
-                partition: owner.partition(),
-                caller: caller.into(),
-                idempotency_scope: idempotency_scope(caller, &id),
-                change: &parts.change(),
-                owner: owner.as_str(),
-                subscription_id: id.as_str(),
-                version: opened.subscription.version,
-                status: status.as_str(),
-                millionths: &watched,
-                event_type: event_type(status, &plan),
-                changed_fields: &joined(plan.changed.iter().copied()),
-                dropped: &joined(plan.dropped.iter().copied()),
-                fields: Counted(&plan.fields),
-            };
-            match self.store.admin(&call).await.map_err(about(&owner))? {
-                UpdateWebhookReply::Updated { watched, record } => {
-                    self.spread(watched).await;
-                    return Ok(Subscription::from_record(&record.0)?);
-                }
-                UpdateWebhookReply::Stale => {}
+            let updated =
+                self.update_opened(caller, &opened, patch, &mut admitted, (operation, request));
+            if let Some(updated) = opened.target().about(updated.await)? {
+                return Ok(updated);
             }
         }
-        Ok(refuse(AdminRefusal::Contended)?)
+        refuse(WebhookRefusal::Contended(id.to_string()))
+    }
+
+    /// Changes a subscription as it was read; `None` if it has been changed since.
+    async fn update_opened(
+        &self,
+        caller: &Caller,
+        opened: &Opened,
+        patch: &WebhookUpdateRequest,
+        admitted: &mut bool,
+        (operation, request): (&'static str, &Request<'_>),
+    ) -> Result<Option<Subscription>, OperationError> {
+        let plan = self.plan(opened, patch, admitted).await?;
+        let subscription = &opened.subscription;
+        let (id, owner) = (&subscription.subscription_id, &subscription.owner);
+        let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
+        parts.audit.extend(told(&plan, patch));
+        let watched = match plan.next.status {
+            WebhookStatus::Active => millionths(&plan.next),
+            _ => String::new(),
+        };
+        let call = UpdateWebhook {
+            partition: owner.partition(),
+            caller: caller.into(),
+            idempotency_scope: idempotency_scope(caller, id),
+            change: &parts.change(),
+            owner: owner.as_str(),
+            subscription_id: id.as_str(),
+            version: subscription.version,
+            status: subscription.status.as_str(),
+            millionths: &watched,
+            event_type: event_type(subscription.status, &plan),
+            changed_fields: &joined(plan.changed.iter().copied()),
+            dropped: &joined(plan.dropped.iter().copied()),
+            fields: Counted(&plan.fields),
+        };
+        let target = opened.target();
+        match self.store.run_for(Lane::Request, &target, &call).await? {
+            UpdateWebhookReply::Updated { watched, record } => {
+                self.spread(watched).await;
+                Ok(Some(Subscription::from_record(&record.0)?))
+            }
+            UpdateWebhookReply::Stale => Ok(None),
+        }
     }
 
     async fn plan(
@@ -110,24 +120,24 @@ impl Webhooks {
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
     ) -> Result<Plan, OperationError> {
-        if let OwnerState::Refused(refusal) = &opened.owner {
-            return refuse(refusal.clone());
-        }
+        opened.check_owner()?;
         let present = &opened.subscription;
         let next = patched(present, patch);
-        let selectors = check(&next.owner, &next.event_types, &next.event_categories);
-        if let Err(OperationError::Refused(Refusal::Admin(AdminRefusal::HiddenSelector(_)))) =
-            &selectors
-        {
-            selectors.clone_refusal()?;
-        }
+        // That nothing is selected is said after a refusal of the address.
+        let selectors =
+            match check_selectors(&next.owner, &next.event_types, &next.event_categories) {
+                Err(problem @ SelectorProblem::Forbidden(_)) => return refuse(refusal_of(problem)),
+                selectors => selectors,
+            };
         if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
             self.check_url(url).await?;
             *admitted = true;
         }
-        selectors?;
+        selectors.map_err(refusal_of)?;
         if present.status == WebhookStatus::Disabled && next.status == WebhookStatus::Paused {
-            return refuse(AdminRefusal::PauseOfDisabled);
+            return refuse(WebhookRefusal::PauseOfDisabled(
+                present.subscription_id.to_string(),
+            ));
         }
         let mut plan = Plan {
             changed: Vec::new(),
@@ -198,7 +208,7 @@ impl Webhooks {
             false => Ok((name, value)),
             true => match before.as_ref().and_then(|before| before.get(&name)) {
                 Some(present) => Ok((name, present.clone())),
-                None => Err(OperationError::from(AdminRefusal::MaskedHeader(name))),
+                None => Err(WebhookRefusal::MaskedHeader(name)),
             },
         };
         let wanted: Result<BTreeMap<_, _>, _> = wanted
@@ -223,20 +233,6 @@ impl Webhooks {
             false => plan.fields.extend(self.seal_headers(id, &wanted)),
         }
         Ok(())
-    }
-}
-
-/// A refusal that has been found, to be told now.
-trait CloneRefusal {
-    fn clone_refusal(&self) -> Result<(), OperationError>;
-}
-
-impl CloneRefusal for Result<(), OperationError> {
-    fn clone_refusal(&self) -> Result<(), OperationError> {
-        match self {
-            Err(OperationError::Refused(refusal)) => refuse(refusal.clone()),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -294,20 +290,11 @@ fn event_type(before: WebhookStatus, plan: &Plan) -> Option<&'static str> {
     }
 }
 
-fn audit(
-    id: &SubscriptionId,
-    plan: &Plan,
-    patch: &WebhookUpdateRequest,
-    operation: &'static str,
-    request: &Request<'_>,
-) -> Pairs {
-    let mut audit = entry(request.cause, operation, "webhook", id.as_str());
-    audit.extend([
-        ("status", "200".to_owned()),
-        ("metadata.url", plan.next.url.clone()),
-    ]);
+/// What the audit entry tells of a change.
+fn told(plan: &Plan, patch: &WebhookUpdateRequest) -> Pairs {
     let types = patch.event_types.as_ref();
     let told = [
+        ("metadata.url", Some(plan.next.url.clone())),
         ("metadata.name", patch.name.value().cloned()),
         ("metadata.new_url", patch.url.clone()),
         (
@@ -319,10 +306,7 @@ fn audit(
             patch.status.map(|status| status.0.to_string()),
         ),
     ];
-    let told = told
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    audit.extend(told);
-    push_actor(&mut audit, request.cause);
-    audit
+    told.into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }

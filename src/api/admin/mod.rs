@@ -9,7 +9,6 @@ pub mod events;
 pub mod extract;
 pub mod overview;
 pub mod policies;
-pub mod refusals;
 pub mod tenants;
 pub mod webhooks;
 

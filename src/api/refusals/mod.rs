@@ -3,9 +3,12 @@
 mod access;
 mod api_key;
 mod budget;
+mod bulk;
+mod event;
 mod policy;
 mod reservation;
 mod tenant;
+mod webhook;
 
 use axum::http::{HeaderValue, StatusCode};
 
@@ -37,7 +40,9 @@ impl From<Refusal> for ApiError {
             Refusal::Budget(refusal) => refusal.into(),
             Refusal::ApiKey(refusal) => refusal.into(),
             Refusal::Policy(refusal) => refusal.into(),
-            Refusal::Admin(refusal) => Self::internal(format!("{refusal:?} without its context")),
+            Refusal::Webhook(refusal) => refusal.into(),
+            Refusal::Bulk(refusal) => refusal.into(),
+            Refusal::Event(refusal) => refusal.into(),
             Refusal::List(refusal) => refusal.into(),
         }
     }

@@ -2,21 +2,26 @@
 //! nothing else. Which status and code it becomes on the wire is decided elsewhere.
 
 pub mod access;
-pub mod admin;
 pub mod api_key;
 pub mod budget;
+pub mod bulk;
+pub mod event;
 pub mod list;
 pub mod policy;
 pub mod reservation;
 pub mod tenant;
+pub mod webhook;
 
 pub use access::{AccessRefusal, BadCredential, BadKey};
 pub use api_key::ApiKeyRefusal;
 pub use budget::{BudgetName, BudgetRefusal};
+pub use bulk::BulkRefusal;
+pub use event::EventRefusal;
 pub use list::TooManyToSort;
 pub use policy::PolicyRefusal;
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;
+pub use webhook::WebhookRefusal;
 
 /// Declares the families: `Variant(Type),`.
 macro_rules! families {
@@ -48,8 +53,12 @@ families! {
     Policy(PolicyRefusal),
     /// Of operations on API keys.
     ApiKey(ApiKeyRefusal),
-    /// Of the admin plane.
-    Admin(admin::AdminRefusal),
+    /// Of operations on webhook subscriptions.
+    Webhook(WebhookRefusal),
+    /// Of bulk actions.
+    Bulk(BulkRefusal),
+    /// Of operations on events.
+    Event(EventRefusal),
     /// Of lists.
     List(TooManyToSort),
 }

@@ -24,16 +24,13 @@ pub mod webhooks;
 
 use std::fmt;
 
-use super::signature::{FlatRecord, Refused, ScriptCall, signature};
-use super::{Lane, Pair, Store};
+use super::signature::{FlatRecord, Refused, signature};
+use super::{Lane, OperationError, Pair, Store};
 use crate::domain::caller::{Caller, Reader, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::{FieldChange, Record};
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::driver::error::StoreError;
-use crate::driver::reply::unknown;
 use crate::driver::script::Counted;
-use crate::store::OperationError;
 
 signature! {
     /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
@@ -123,62 +120,7 @@ pub struct Stored {
     pub record: Record,
 }
 
-impl From<Refused> for OperationError {
-    fn from(refused: Refused) -> Self {
-        let refusal = match refused {
-            Refused::Unauthorized { why } => AdminRefusal::Unauthorized(why),
-            Refused::Forbidden { permission } => AdminRefusal::Forbidden(permission),
-            Refused::ScopeForbidden => AdminRefusal::ScopeForbidden,
-            Refused::IdempotencyMismatch => AdminRefusal::IdempotencyMismatch,
-            Refused::TenantUnreadable => AdminRefusal::TenantUnreadable,
-            Refused::TenantClosed => AdminRefusal::TenantClosed,
-            Refused::TenantSuspended => AdminRefusal::TenantSuspended,
-            Refused::TenantNotFound => AdminRefusal::TenantNotFound,
-            Refused::OwnerNotFound => AdminRefusal::OwnerNotFound,
-            Refused::DuplicateTenant => AdminRefusal::DuplicateTenant,
-            Refused::LeavingClosed => AdminRefusal::LeavingClosed,
-            Refused::BudgetNotFound => AdminRefusal::BudgetNotFound,
-            Refused::BudgetClosed => AdminRefusal::BudgetClosed,
-            Refused::BudgetFrozen => AdminRefusal::BudgetFrozen,
-            Refused::ForeignBudget => AdminRefusal::ForeignBudget,
-            Refused::DuplicateBudget => AdminRefusal::DuplicateBudget,
-            Refused::BudgetExceeded { remaining } => AdminRefusal::BudgetExceeded { remaining },
-            Refused::OutOfRange => AdminRefusal::OutOfRange,
-            Refused::PolicyNotFound => AdminRefusal::PolicyNotFound,
-            Refused::ForeignPolicy => AdminRefusal::ForeignPolicy,
-            Refused::DuplicatePolicy => AdminRefusal::DuplicatePolicy,
-            Refused::ApiKeyNotFound => AdminRefusal::KeyNotFound,
-            Refused::KeyRevoked => AdminRefusal::KeyRevoked,
-            Refused::KeyEnded { status } => AdminRefusal::KeyEnded(status),
-            Refused::ExpiresInThePast => AdminRefusal::ExpiresInThePast,
-            Refused::WebhookNotFound => AdminRefusal::WebhookNotFound,
-            Refused::Locked => AdminRefusal::ReplayInProgress,
-            Refused::Limited {
-                retry_in_ms,
-                until_ms,
-            } => AdminRefusal::TestedTooOften {
-                retry_in_ms,
-                until_ms,
-            },
-            Refused::Corrupt { key } => AdminRefusal::Corrupt(key),
-            other => return Self::Store(unknown("admin", 0, other.word())),
-        };
-        refusal.into()
-    }
-}
-
 impl Store {
-    /// Runs a script of the admin plane.
-    ///
-    /// # Errors
-    /// What the script refuses.
-    pub(crate) async fn admin<C: ScriptCall>(
-        &self,
-        call: &C,
-    ) -> Result<C::Outcome, OperationError> {
-        Ok(self.run(call).await??)
-    }
-
     /// Whether the caller may do what is asked, for a request that fails before its own script: a tenant's key is checked, the
     /// admin key was before. `scope` is empty where the request has named none yet.
     ///

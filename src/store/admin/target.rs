@@ -40,11 +40,19 @@ pub(crate) trait Target {
 
     /// The outcome of what was to be done to it; an error says whose it is.
     fn about<T>(&self, outcome: Result<T, impl Into<OperationError>>) -> Result<T, OperationError> {
-        outcome.map_err(|error| match self.tenant() {
-            Some(tenant) => error.into().about(tenant),
-            None => error.into(),
-        })
+        about(self.tenant(), outcome)
     }
+}
+
+/// The outcome of what was to be done; an error says for whom.
+pub(crate) fn about<T>(
+    tenant: Option<&TenantId>,
+    outcome: Result<T, impl Into<OperationError>>,
+) -> Result<T, OperationError> {
+    outcome.map_err(|error| match tenant {
+        Some(tenant) => error.into().about(tenant),
+        None => error.into(),
+    })
 }
 
 /// The tenant itself, or what its keys may read.

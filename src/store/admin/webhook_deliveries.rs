@@ -6,8 +6,9 @@ use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
 use crate::store::admin::CallerWords;
+use crate::store::admin::target::Target;
 use crate::store::signature::signature;
-use crate::store::{OperationError, Store};
+use crate::store::{Lane, OperationError, Store};
 
 signature! {
     /// Reads the deliveries to a subscription, newest first.
@@ -72,9 +73,10 @@ impl Store {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription.
-    pub async fn list_deliveries(
+    pub(crate) async fn list_deliveries(
         &self,
         caller: &Caller,
+        target: &impl Target,
         walk: &DeliveryWalk<'_>,
     ) -> Result<DeliveryRows, OperationError> {
         let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
@@ -96,7 +98,7 @@ impl Store {
             last_ms,
             last_id,
             id_record: rows,
-        } = self.admin(&call).await?;
+        } = self.run_for(Lane::Request, target, &call).await?;
         Ok(DeliveryRows {
             rows,
             last: last_ms.map(|ms| (ms, last_id)),

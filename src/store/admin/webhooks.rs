@@ -2,14 +2,13 @@
 
 use crate::domain::caller::Caller;
 use crate::domain::ids::Partition;
-use crate::domain::refusal::admin::AdminRefusal;
 use crate::domain::webhook::SubscriptionId;
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::{CallerWords, Change};
-use crate::store::signature::{FlatRecord, signature};
+use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store};
 
 signature! {
@@ -169,26 +168,19 @@ signature! {
     writes "On counted: the count."
 }
 
-/// Whether the owner of a subscription can change it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OwnerState {
-    /// It can.
-    Open,
-    /// A change is refused for this.
-    Refused(AdminRefusal),
-}
+/// Why the owner of a subscription cannot change it; `None` if they can.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnerState(pub Option<Refused>);
 
-/// `open`, or the refusal of a change.
+/// `open`, or the word of the refusal.
 impl FromReply for OwnerState {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let word = reply.next_str()?;
-        Ok(Self::Refused(match word.as_str() {
-            "open" => return Ok(Self::Open),
-            "tenant_closed" => AdminRefusal::TenantClosed,
-            "tenant_suspended" => AdminRefusal::TenantSuspended,
-            "tenant_unreadable" => AdminRefusal::TenantUnreadable,
-            _ => return Err(reply.unknown(&word)),
-        }))
+        if word == "open" {
+            return Ok(Self(None));
+        }
+        let refused = Refused::read(&word, reply)?;
+        refused.map_or_else(|| Err(reply.unknown(&word)), |why| Ok(Self(Some(why))))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::driver::reply::{FromReply, Reply, unknown};
 macro_rules! refused {
     ($($(#[$doc:meta])* $word:ident: $variant:ident $({ $($field:ident: $type:ty),* })?,)*) => {
         /// Why a script did not do what it is for. It has written nothing, save the event of a denial.
-        #[derive(Debug)]
+        #[derive(Debug, Clone)]
         pub(crate) enum Refused {
             $($(#[$doc])* $variant $({ $($field: $type),* })?,)*
         }
@@ -31,7 +31,7 @@ macro_rules! refused {
 
         impl Refused {
             /// Reads what follows `word`; `None` for any other word.
-            pub(super) fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError> {
+            pub(crate) fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError> {
                 $(
                     if word == stringify!($word) {
                         return Ok(Some(Self::$variant $({ $($field: FromReply::from_reply(reply)?),* })?));
@@ -141,7 +141,7 @@ refused! {
 }
 
 /// The units that ledgers count, blanks between.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Units(pub Vec<Unit>);
 
 impl FromReply for Units {

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::Declaration;
@@ -73,7 +72,7 @@ impl List for AuditEntries {
         let page = call.state.audit_logs.list(&query).await;
         page.map_err(|error| {
             let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
-            error_of(error, &ErrorContext::default()).about(tenant)
+            ApiError::from(error).about(tenant)
         })
     }
 }

@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use crate::admin::{BudgetFilter, BulkRequest, Request};
 use crate::api::admin::extract::ChangeBody;
 use crate::api::admin::in_progress;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::{ApiError, Code};
 use crate::api::response::CheckedJson;
 use crate::api::state::AppState;
@@ -22,7 +21,7 @@ use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
 use crate::domain::bulk::{BulkActionRowOutcome, TenantAction, WebhookAction};
 use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::{Blank, object};
-use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::SEARCH_CHARS_MAX;
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
@@ -258,13 +257,8 @@ fn bulk_request<'a>(
 fn response_of(
     state: &AppState,
     done: Result<BulkAnswer, OperationError>,
-    tenant: Option<TenantId>,
 ) -> Result<Response, ApiError> {
-    let context = ErrorContext {
-        tenant: tenant.as_ref().map_or("", TenantId::as_str),
-        ..ErrorContext::default()
-    };
-    let done = done.map_err(|error| error_of(error, &context).about(tenant.clone()))?;
+    let done = done?;
     let body = RawValue::from_string(done.body).map_err(ApiError::internal)?;
     let in_progress = done.in_progress.then(|| in_progress(state));
     Ok((in_progress, CheckedJson::ok(body)).into_response())

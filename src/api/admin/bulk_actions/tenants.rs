@@ -37,5 +37,5 @@ async fn bulk_action_tenants(
         .admin
         .bulk_tenants(&filter, sent.action, &bulk)
         .await;
-    response_of(&change.state, done, None)
+    response_of(&change.state, done)
 }

@@ -8,7 +8,6 @@ use crate::api::admin::extract::Change;
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::domain::search::Search;
-use crate::domain::webhook::Owner;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     bulk_action_webhooks,
@@ -23,7 +22,6 @@ async fn bulk_action_webhooks(
 ) -> Result<Response, ApiError> {
     let sent = &change.body;
     let owner = OwnerFilter::named(sent.filter.tenant_id.as_deref());
-    let tenant = owner.owner().and_then(Owner::tenant).cloned();
     let event_type = sent.filter.event_type.as_ref();
     let filter = WebhookFilter {
         owner,
@@ -41,5 +39,5 @@ async fn bulk_action_webhooks(
         .state
         .admin
         .bulk_webhooks(&filter, sent.action, &bulk);
-    response_of(&change.state, done.await, tenant)
+    response_of(&change.state, done.await)
 }

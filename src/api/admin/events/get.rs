@@ -3,7 +3,6 @@
 use axum::extract::State;
 
 use crate::api::admin::extract::PathId;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -16,12 +15,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(get_event, "Shows a
     .refuses(&[404]);
 
 async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<Rendered<Event>> {
-    let context = ErrorContext {
-        event: &id,
-        ..ErrorContext::default()
-    };
-    let event = state.events.get(&id).await;
-    let event = event.map_err(|error| error_of(error, &context))?;
+    let event = state.events.get(&id).await?;
     let event = Rendered::new(event).map_err(ApiError::internal)?;
     Ok(CheckedJson::ok(event))
 }

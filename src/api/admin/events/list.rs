@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::{EventListResponse, rendered};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list};
 use crate::api::operation::Declaration;
@@ -50,7 +49,7 @@ impl List for AllEvents {
         let page = call.state.events.list(&call.caller, &query).await;
         let page = page.map_err(|error| {
             let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
-            error_of(error, &ErrorContext::default()).about(tenant)
+            ApiError::from(error).about(tenant)
         })?;
         Ok(rendered(page))
     }

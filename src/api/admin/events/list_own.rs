@@ -2,7 +2,6 @@
 
 use super::list::{LIMIT, common};
 use super::{EventListResponse, rendered};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list};
 use crate::api::operation::Declaration;
@@ -48,9 +47,7 @@ impl List for TenantEvents {
             .state
             .events
             .list(&call.caller, &call.query().await?)
-            .await;
-        let page =
-            page.map_err(|error| error_of(error, &ErrorContext::default()).about(Some(tenant)))?;
+            .await?;
         Ok(rendered(page))
     }
 }

@@ -1,6 +1,6 @@
 //! Creates a webhook subscription: for the operator or any tenant, or for the API key's tenant.
 
-use super::{WebhookCreateResponse, error_of};
+use super::WebhookCreateResponse;
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::response::{CheckedJson, Returns};
@@ -32,14 +32,10 @@ impl ChangeBody for WebhookCreateRequest {}
 async fn create_webhook(
     change: Change<WebhookCreateRequest, Owner>,
 ) -> Returns<WebhookCreateResponse> {
-    let owner = &change.target;
+    let (owner, webhooks) = (&change.target, &change.state.webhooks);
     let (operation, request) = (change.operation.name, change.request());
-    let created = change
-        .state
-        .webhooks
-        .create(&change.caller, owner, &change.body, operation, &request)
-        .await;
-    let created = created.map_err(|error| error_of(error, owner.as_str(), ""))?;
+    let created = webhooks.create(&change.caller, owner, &change.body, operation, &request);
+    let created = created.await?;
     let response = WebhookCreateResponse::new(created.subscription, &created.signing_secret);
     Ok(CheckedJson::created(response))
 }

@@ -1,6 +1,5 @@
 //! Deletes a webhook subscription.
 
-use super::error_of;
 use crate::api::admin::extract::{Change, NoBody, PathId};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Declaration, declare};
@@ -16,12 +15,8 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
 
 async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<CheckedNoContent, ApiError> {
     let (PathId(id), request) = (&change.target, change.request());
-    let operation = change.operation.name;
-    let deleted = change
-        .state
-        .webhooks
-        .delete(&change.caller, id, operation, &request)
-        .await;
-    deleted.map_err(|error| error_of(error, "", id))?;
+    let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
+    let deleted = webhooks.delete(&change.caller, id, operation, &request);
+    deleted.await?;
     Ok(CheckedNoContent)
 }

@@ -1,6 +1,6 @@
 //! Lists the deliveries to a webhook subscription.
 
-use super::{WebhookDeliveryListResponse, error_of};
+use super::WebhookDeliveryListResponse;
 use crate::admin::webhooks::DeliveryFilter;
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list};
@@ -33,7 +33,6 @@ impl List for Deliveries {
         let id = &call.path_id;
         call.list.bind("subscription_id", id);
         let (webhooks, query) = (&call.state.webhooks, call.query().await?);
-        let page = webhooks.deliveries(&call.caller, id, &query).await;
-        page.map_err(|error| error_of(error, "", id))
+        Ok(webhooks.deliveries(&call.caller, id, &query).await?)
     }
 }

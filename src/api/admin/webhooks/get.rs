@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 
-use super::error_of;
 use crate::api::admin::extract::PathId;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -20,7 +19,6 @@ async fn get_webhook(
     caller: Caller,
     PathId(id): PathId,
 ) -> Returns<Subscription> {
-    let found = state.webhooks.get(&caller, &id).await;
-    let found = found.map_err(|error| error_of(error, "", &id))?;
+    let found = state.webhooks.get(&caller, &id).await?;
     Ok(CheckedJson::ok(found))
 }

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::WebhookListResponse;
 use crate::admin::webhooks::{OwnerFilter, WebhookFilter, WebhookSort};
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list};
 use crate::api::operation::Declaration;
@@ -47,7 +46,6 @@ impl List for AllWebhooks {
     }
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
-        let page = call.state.webhooks.list(&call.query().await?).await;
-        page.map_err(|error| error_of(error, &ErrorContext::default()))
+        Ok(call.state.webhooks.list(&call.query().await?).await?)
     }
 }

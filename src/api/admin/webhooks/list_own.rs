@@ -1,7 +1,7 @@
 //! Lists a tenant's webhook subscriptions.
 
+use super::WebhookListResponse;
 use super::list::ABOUT_STATUS;
-use super::{WebhookListResponse, error_of};
 use crate::admin::webhooks::TenantWebhookFilter;
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list};
@@ -38,8 +38,8 @@ impl List for TenantWebhooks {
         };
         call.list.bind("tenant", &tenant);
         let (webhooks, query) = (&call.state.webhooks, call.query().await?);
-        let page = webhooks.list_of_tenant(&call.caller, &tenant, &query).await;
-        page.map_err(|error| error_of(error, tenant.as_str(), ""))
+        let page = webhooks.list_of_tenant(&call.caller, &tenant, &query);
+        Ok(page.await?)
     }
 }
 

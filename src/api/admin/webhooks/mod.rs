@@ -14,12 +14,8 @@ pub mod update;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::admin::webhooks::WebhookError;
-use crate::api::admin::refusals;
-use crate::api::errors::ApiError;
 use crate::api::list::list_response;
 use crate::domain::fields::object;
-use crate::domain::ids::TenantId;
 use crate::domain::webhook::{Delivery, Subscription};
 
 object! {
@@ -78,15 +74,4 @@ object! {
         /// How long that may take, in seconds.
         pub estimated_completion_seconds: i64 { required: false },
     }
-}
-
-/// The error that a client gets. `tenant` and `webhook`: what the request names.
-fn error_of(error: WebhookError, tenant: &str, webhook: &str) -> ApiError {
-    let owner = error.owner;
-    let context = refusals::ErrorContext {
-        tenant: owner.as_ref().map_or(tenant, TenantId::as_str),
-        webhook,
-        ..refusals::ErrorContext::default()
-    };
-    refusals::error_of(error.error, &context).about(owner.clone())
 }

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
+use super::ReplayResponse;
 use super::requests::WebhookReplay;
-use super::{ReplayResponse, error_of};
 use crate::admin::webhooks::Replay;
 use crate::api::admin::extract::{AdminJson, PathId};
 use crate::api::operation::{Declaration, declare};
@@ -35,8 +35,7 @@ async fn replay_events(
         event_types: sent.event_types,
         max_events: usize::try_from(sent.max_events).unwrap_or(1),
     };
-    let queued = state.webhooks.replay(&caller, &id, &replay, &cause).await;
-    let queued = queued.map_err(|error| error_of(error, "", &id))?;
+    let queued = state.webhooks.replay(&caller, &id, &replay, &cause).await?;
     let events = i64::try_from(queued.events_queued).unwrap_or(i64::MAX);
     let response = ReplayResponse {
         replay_id: queued.replay_id.to_string(),

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 
-use super::error_of;
 use crate::admin::webhooks::WebhookTestResponse;
 use crate::api::admin::extract::PathId;
 use crate::api::operation::{Declaration, Operation, declare};
@@ -25,10 +24,6 @@ async fn test_webhook(
     cause: Cause,
     PathId(id): PathId,
 ) -> Returns<WebhookTestResponse> {
-    let tested = state
-        .webhooks
-        .test(&caller, &id, operation.name, &cause)
-        .await;
-    let outcome = tested.map_err(|error| error_of(error, "", &id))?;
-    Ok(CheckedJson::ok(outcome))
+    let tested = state.webhooks.test(&caller, &id, operation.name, &cause);
+    Ok(CheckedJson::ok(tested.await?))
 }

@@ -1,6 +1,5 @@
 //! Changes a webhook subscription.
 
-use super::error_of;
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -16,12 +15,7 @@ impl ChangeBody for WebhookUpdateRequest {}
 
 async fn update_webhook(change: Change<WebhookUpdateRequest, PathId>) -> Returns<Subscription> {
     let (PathId(id), request) = (&change.target, change.request());
-    let operation = change.operation.name;
-    let updated = change
-        .state
-        .webhooks
-        .update(&change.caller, id, &change.body, operation, &request)
-        .await;
-    let updated = updated.map_err(|error| error_of(error, "", id))?;
-    Ok(CheckedJson::ok(updated))
+    let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
+    let updated = webhooks.update(&change.caller, id, &change.body, operation, &request);
+    Ok(CheckedJson::ok(updated.await?))
 }

@@ -3,7 +3,6 @@
 use axum::extract::State;
 
 use crate::admin::webhooks::WebhookSecurityConfig;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -13,7 +12,5 @@ pub(in crate::api) const DECLARATION: Declaration =
         .returns::<WebhookSecurityConfig>(200, "The rules.");
 
 async fn get_security(State(state): State<AppState>) -> Returns<WebhookSecurityConfig> {
-    let settings = state.webhooks.security().await;
-    let settings = settings.map_err(|error| error_of(error, &ErrorContext::default()))?;
-    Ok(CheckedJson::ok(settings))
+    Ok(CheckedJson::ok(state.webhooks.security().await?))
 }

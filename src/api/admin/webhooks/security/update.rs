@@ -4,7 +4,6 @@ use axum::extract::State;
 
 use crate::admin::webhooks::WebhookSecurityConfig;
 use crate::api::admin::extract::AdminJson;
-use crate::api::admin::refusals::{ErrorContext, error_of};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
@@ -22,7 +21,6 @@ async fn update_security(
     cause: Cause,
     AdminJson(settings): AdminJson<WebhookSecurityConfig>,
 ) -> Returns<WebhookSecurityConfig> {
-    let stored = state.webhooks.put_security(&settings, &cause).await;
-    stored.map_err(|error| error_of(error, &ErrorContext::default()))?;
+    state.webhooks.put_security(&settings, &cause).await?;
     Ok(CheckedJson::ok(settings))
 }
