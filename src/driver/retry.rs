@@ -7,7 +7,7 @@ use redis::{ServerError, ServerErrorKind};
 use super::metrics::ExtraTrip;
 
 /// What to do about an error reply.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     /// Load the script, which the node does not know.
     LoadScript,
@@ -84,58 +84,48 @@ mod tests {
 
     #[test]
     fn only_commands_that_did_not_run_are_retried() {
-        assert_eq!(
-            action_on("NOSCRIPT No matching script."),
-            Action::LoadScript
-        );
-        assert_eq!(
-            action_on("MOVED 3999 127.0.0.1:6381"),
-            Action::Moved("127.0.0.1".into(), 6381)
-        );
-        assert_eq!(
-            action_on("MOVED 3999 :6381"),
-            Action::Moved(String::new(), 6381)
-        );
-        assert_eq!(
-            action_on("ASK 3999 ::1:6381"),
-            Action::Ask("::1".into(), 6381)
-        );
-        assert_eq!(
-            action_on("LOADING Redis is loading the dataset in memory"),
-            Action::Retry(ExtraTrip::TryAgain)
-        );
-        assert_eq!(
-            action_on("READONLY Can not run script with write flag on readonly replica."),
-            Action::Retry(ExtraTrip::ReadOnly)
-        );
-        assert_eq!(
-            action_on(
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+        let retry = Action::Retry(ExtraTrip::TryAgain);
+        for (line, expected) in [
+            ("NOSCRIPT No matching script.", Action::LoadScript),
+            (
+                "MOVED 3999 127.0.0.1:6381",
+                Action::Moved("127.0.0.1".into(), 6381),
             ),
-            Action::Retry(ExtraTrip::TryAgain)
-        );
-        assert_eq!(
-            action_on(
-                "ERR Script attempted to access a non local key in a cluster node script: 0f, on @user_script:4."
+            ("MOVED 3999 :6381", Action::Moved(String::new(), 6381)),
+            ("ASK 3999 ::1:6381", Action::Ask("::1".into(), 6381)),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                retry.clone(),
             ),
-            Action::Retry(ExtraTrip::TryAgain)
-        );
-        assert_eq!(
-            action_on(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
+            (
+                "READONLY Can not run script with write flag on readonly replica.",
+                Action::Retry(ExtraTrip::ReadOnly),
             ),
-            Action::Full
-        );
-        assert_eq!(
-            action_on("NOREPLICAS Not enough good replicas to write."),
-            Action::NotReady
-        );
-        assert_eq!(
-            action_on("WRONGTYPE Operation against a key holding the wrong kind of value"),
-            Action::Failed
-        );
-        assert_eq!(action_on("ERR user_script:3: boom"), Action::Failed);
-        assert_eq!(action_on("NOAUTH Authentication required."), Action::Failed);
+            (
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+                retry.clone(),
+            ),
+            (
+                "ERR Script attempted to access a non local key in a cluster node script: 0f, on @user_script:4.",
+                retry,
+            ),
+            (
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+                Action::Full,
+            ),
+            (
+                "NOREPLICAS Not enough good replicas to write.",
+                Action::NotReady,
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                Action::Failed,
+            ),
+            ("ERR user_script:3: boom", Action::Failed),
+            ("NOAUTH Authentication required.", Action::Failed),
+        ] {
+            assert_eq!(action_on(line), expected, "{line}");
+        }
     }
 
     #[test]

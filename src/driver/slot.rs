@@ -1,14 +1,13 @@
 //! Computes the cluster slot of a key.
 
+use crc16::{State, XMODEM};
+
 /// Number of slots of a Redis Cluster.
 pub(crate) const SLOTS: usize = 16_384;
 
 /// The slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none.
 pub(crate) fn of(key: &[u8]) -> u16 {
-    let crc = hash_tag(key).iter().fold(0u16, |crc, byte| {
-        (crc << 8) ^ TABLE[((crc >> 8) ^ u16::from(*byte)) as usize & 0xff]
-    });
-    crc % SLOTS as u16
+    State::<XMODEM>::calculate(hash_tag(key)) % SLOTS as u16
 }
 
 fn hash_tag(key: &[u8]) -> &[u8] {
@@ -20,26 +19,6 @@ fn hash_tag(key: &[u8]) -> &[u8] {
         Some(length) => &key[open + 1..open + 1 + length],
     }
 }
-
-const TABLE: [u16; 256] = {
-    let mut table = [0u16; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 != 0 {
-                (crc << 1) ^ 0x1021
-            } else {
-                crc << 1
-            };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {

@@ -63,37 +63,20 @@ impl Argument for String {
     }
 }
 
-impl Argument for i64 {
-    const FORM: Form = Form::One("int64");
+/// Integers; those beyond int64 are sent as its largest value.
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Argument for $type {
+            const FORM: Form = Form::One("int64");
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Integer(*self));
-    }
+            fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+                args.push(Arg::Integer(i64::try_from(*self).unwrap_or(i64::MAX)));
+            }
+        }
+    )*};
 }
 
-impl Argument for u32 {
-    const FORM: Form = i64::FORM;
-
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Integer((*self).into()));
-    }
-}
-
-impl Argument for u64 {
-    const FORM: Form = i64::FORM;
-
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Integer(i64::try_from(*self).unwrap_or(i64::MAX)));
-    }
-}
-
-impl Argument for usize {
-    const FORM: Form = i64::FORM;
-
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Integer(i64::try_from(*self).unwrap_or(i64::MAX)));
-    }
-}
+integers!(i64, u32, u64, usize);
 
 impl Argument for bool {
     const FORM: Form = Form::One("1 or 0");
