@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::admission::{Egress, Target};
@@ -139,7 +140,9 @@ where
     let exchanged = async {
         let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = connected.map_err(|_| PostError::NoResponse)?;
-        let driver = AbortOnDrop(tokio::spawn(connection));
+        // Closes the connection with the exchange, whatever its outcome.
+        let mut driver = JoinSet::new();
+        driver.spawn(connection);
         let request = request(target, outbound).ok_or(PostError::NoResponse)?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|_| PostError::NoResponse)?;
@@ -171,13 +174,4 @@ fn request(target: &Target, outbound: Outbound) -> Option<Request<Full<Bytes>>> 
     *request.headers_mut() = outbound.headers;
     request.headers_mut().insert(HOST, host);
     Some(request)
-}
-
-/// Closes the connection with the exchange, whatever its outcome.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -155,63 +155,37 @@ mod tests {
 
     #[test]
     fn each_part_is_compared_with_its_own() {
-        let any = "https://*.example.com/*";
-        for (pattern, url, expected) in [
-            (any, "https://hooks.example.com/a/b?c=d", true),
-            (any, "https://a.b.example.com/", true),
-            (any, "https://HOOKS.EXAMPLE.COM/x", true),
-            (any, "https://example.com/x", false),
-            (any, "https://evil.test/x.example.com/y", false),
-            (any, "https://evil.test/?x=.example.com/y", false),
-            (any, "https://hooks.example.com.evil.test/", false),
-            (any, "http://hooks.example.com/", false),
-            (any, "https://hooks.example.com:8443/", false),
-            (
-                "https://*.example.com:*/*",
-                "https://hooks.example.com:8443/",
-                true,
-            ),
-            (
-                "https://*.example.com:8443/*",
-                "https://hooks.example.com:8443/x",
-                true,
-            ),
-            ("*://*.example.com/*", "http://hooks.example.com/x", true),
-            (
-                "*://*.example.com/*",
-                "http://hooks.example.com:443/x",
-                false,
-            ),
-            ("https://example.com", "https://example.com/", true),
-            ("https://example.com", "https://example.com/x", false),
-            ("https://example.com/hook", "https://example.com/hook", true),
-            (
-                "https://example.com/hook",
-                "https://example.com/hook/more",
-                false,
-            ),
-            (
-                "https://example.com/hook",
-                "https://example.com/HOOK",
-                false,
-            ),
-            ("https://example.com/*/x", "https://example.com/a/b/x", true),
-            ("https://*/*", "https://anything.test/x", true),
-            ("https://*/*", "https://[2600::1]/x", false),
-            ("https://[2600::1]/*", "https://[2600:0::1]/x", true),
-            (
-                "https://*.bücher.example/*",
-                "https://a.BÜCHER.example/x",
-                true,
-            ),
-            (
-                "https://api-*.example.com/*",
-                "https://api-7.example.com/x",
-                true,
-            ),
-            ("https://8.8.8.8/*", "https://134744072/x", true),
-        ] {
-            assert_eq!(matches(pattern, url), expected, "{pattern} {url}");
+        let rows = "
+            https://*.example.com/*      https://hooks.example.com/a/b?c=d    true
+            https://*.example.com/*      https://a.b.example.com/             true
+            https://*.example.com/*      https://HOOKS.EXAMPLE.COM/x          true
+            https://*.example.com/*      https://example.com/x                false
+            https://*.example.com/*      https://evil.test/x.example.com/y    false
+            https://*.example.com/*      https://evil.test/?x=.example.com/y  false
+            https://*.example.com/*      https://hooks.example.com.evil.test/ false
+            https://*.example.com/*      http://hooks.example.com/            false
+            https://*.example.com/*      https://hooks.example.com:8443/      false
+            https://*.example.com:*/*    https://hooks.example.com:8443/      true
+            https://*.example.com:8443/* https://hooks.example.com:8443/x     true
+            *://*.example.com/*          http://hooks.example.com/x           true
+            *://*.example.com/*          http://hooks.example.com:443/x       false
+            https://example.com          https://example.com/                 true
+            https://example.com          https://example.com/x                false
+            https://example.com/hook     https://example.com/hook             true
+            https://example.com/hook     https://example.com/hook/more        false
+            https://example.com/hook     https://example.com/HOOK             false
+            https://example.com/*/x      https://example.com/a/b/x            true
+            https://*/*                  https://anything.test/x              true
+            https://*/*                  https://[2600::1]/x                  false
+            https://[2600::1]/*          https://[2600:0::1]/x                true
+            https://*.bücher.example/*   https://a.BÜCHER.example/x           true
+            https://api-*.example.com/*  https://api-7.example.com/x          true
+            https://8.8.8.8/*            https://134744072/x                  true";
+        for row in rows.lines().skip(1) {
+            let [pattern, url, expected] = row.split_whitespace().collect::<Vec<_>>()[..] else {
+                panic!("{row}");
+            };
+            assert_eq!(matches(pattern, url).to_string(), expected, "{row}");
         }
     }
 
