@@ -2,6 +2,7 @@
 
 use crate::domain::amount::Unit;
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::record::{Record, RecordError};
 use crate::driver::reply::Nested;
 use crate::store::signature::{Fields, signature};
 use crate::store::{Day, Lane, Store, StoreError};
@@ -68,11 +69,46 @@ pub const READ_ROWS: usize = 100;
 /// Deepest budgeted scope of a record.
 pub const DEPTHS: usize = 6;
 
+/// The fields of a ledger and its scores, in the order of `ledgers.lua`.
+const LEDGER_FIELDS: [&str; 11] = [
+    "status",
+    "allocated",
+    "spent",
+    "reserved",
+    "debt",
+    "remaining",
+    "base_spent",
+    "base_debt",
+    "is_over_limit",
+    "score for its debt",
+    "score for being over its limit",
+];
+
+/// The fields of a record, in the order of `records.lua`.
+const RECORD_FIELDS: [&str; 18] = [
+    "status",
+    "tenant",
+    "unit",
+    "estimate",
+    "scope_path",
+    "budgeted",
+    "charged",
+    "created_at_ms",
+    "finalized_at_ms",
+    "expired_at_ms",
+    "expires_at_ms",
+    "grace_ms",
+    "debt.1",
+    "debt.2",
+    "debt.3",
+    "debt.4",
+    "debt.5",
+    "debt.6",
+];
+
 /// A ledger as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// Its status.
-    pub status: String,
     /// What was allocated.
     pub allocated: i64,
     /// What was spent.
@@ -131,8 +167,8 @@ pub struct StoredRecord {
     pub due_ms: Option<i64>,
     /// Since when it is in quarantine, in milliseconds.
     pub quarantined_ms: Option<i64>,
-    /// The fields, `None` where one is missing; `None` where the key holds no hash.
-    pub fields: Option<Vec<Option<String>>>,
+    /// The fields of [`RECORD_FIELDS`] that it has; `None` where the key holds no hash.
+    pub fields: Option<Record>,
 }
 
 /// Records of a tenant at one moment.
@@ -147,9 +183,9 @@ pub struct RecordPage {
 }
 
 impl StoredRecord {
-    /// A field, in the order of `records.lua`.
-    pub fn field(&self, index: usize) -> Option<&str> {
-        self.fields.as_ref()?.get(index)?.as_deref()
+    /// A field, if the record has it.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.as_ref()?.get(name)
     }
 }
 
@@ -208,7 +244,9 @@ impl Store {
                 id: id.clone(),
                 due_ms,
                 quarantined_ms,
-                fields: Some(fields).filter(|fields: &Vec<_>| !fields.is_empty()),
+                fields: Some(fields)
+                    .filter(|fields: &Vec<_>| !fields.is_empty())
+                    .map(|fields| Record::from_fields(&RECORD_FIELDS, fields)),
             };
         Ok(RecordPage {
             first_due_ms,
@@ -244,65 +282,32 @@ impl Store {
     }
 }
 
-fn figures(mut fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
+fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
     if fields.is_empty() {
         return Err("the key holds no hash".to_owned());
     }
     if fields.iter().take(9).all(Option::is_none) {
         return Ok(None);
     }
-    let names = [
-        "allocated",
-        "spent",
-        "reserved",
-        "debt",
-        "remaining",
-        "base_spent",
-        "base_debt",
-    ];
-    let mut numbers = [0; 7];
-    for (index, name) in names.iter().enumerate() {
-        let text = fields.get(index + 1).and_then(Option::as_deref);
-        // The bases came to be later than the ledger: absent is 0.
-        let text = if name.starts_with("base") {
-            text.or(Some("0"))
-        } else {
-            text
-        };
-        match text.and_then(|text| text.parse().ok()) {
-            Some(number) => numbers[index] = number,
-            None => return Err(format!("field `{name}` is missing or no integer")),
-        }
-    }
-    let [
-        allocated,
-        spent,
-        reserved,
-        debt,
-        remaining,
-        base_spent,
-        base_debt,
-    ] = numbers;
-    let score = |index: usize| {
-        fields
-            .get(index)
-            .and_then(|text| text.as_ref()?.parse().ok())
+    let ledger = Record::from_fields(&LEDGER_FIELDS, fields);
+    let score = |name: &str| ledger.get(name).and_then(|text| text.parse().ok());
+    // The bases came to be later than the ledger: absent is 0.
+    let base = |name: &str| Ok(ledger.optional_integer(name)?.unwrap_or(0));
+    let read = || {
+        Ok::<_, RecordError>(Figures {
+            allocated: ledger.integer("allocated")?,
+            spent: ledger.integer("spent")?,
+            reserved: ledger.integer("reserved")?,
+            debt: ledger.integer("debt")?,
+            remaining: ledger.integer("remaining")?,
+            base_spent: base("base_spent")?,
+            base_debt: base("base_debt")?,
+            is_over_limit: ledger.get("is_over_limit") == Some("1"),
+            scores: IndexScores {
+                debt: score("score for its debt"),
+                over: score("score for being over its limit"),
+            },
+        })
     };
-    let scores = IndexScores {
-        debt: score(9),
-        over: score(10),
-    };
-    let is_over_limit = fields.get(8).and_then(Option::as_deref) == Some("1");
-    Ok(Some(Figures {
-        is_over_limit,
-        scores,
-        status: fields.swap_remove(0).unwrap_or_default(),
-        allocated,
-        spent,
-        reserved,
-        debt,
-        remaining,
-        base_spent,
-        base_debt,
-    }))
+    read().map(Some).map_err(|error| error.to_string())
 }

@@ -4,27 +4,11 @@ use super::collect::{Collector, show};
 use super::scan::Scan;
 use super::totals::{Amounts, Effect};
 use crate::domain::amount::Unit;
+use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
 use crate::store::tools::verify::{DEPTHS, StoredRecord};
 use crate::store::{Day, StoreError};
-
-/// The positions of the fields in the reply of `records.lua`.
-mod field {
-    pub const STATUS: usize = 0;
-    pub const TENANT: usize = 1;
-    pub const UNIT: usize = 2;
-    pub const ESTIMATE: usize = 3;
-    pub const SCOPE_PATH: usize = 4;
-    pub const BUDGETED: usize = 5;
-    pub const CHARGED: usize = 6;
-    pub const CREATED_AT: usize = 7;
-    pub const FINALIZED_AT: usize = 8;
-    pub const EXPIRED_AT: usize = 9;
-    pub const EXPIRES_AT: usize = 10;
-    pub const GRACE: usize = 11;
-    pub const DEBT_1: usize = 12;
-}
 
 impl Collector<'_> {
     /// Counts a day's records that were created until `until_ms`, in the order of their creation.
@@ -87,7 +71,7 @@ impl Collector<'_> {
 
     fn reservation(&mut self, row: &StoredRecord) {
         self.report.reservations += 1;
-        let Some(status) = row.field(field::STATUS) else {
+        let Some(status) = row.field("status") else {
             // Retention may delete the record meanwhile. Any other record is no hash, or lacks its status.
             if !is_deleted(row) && row.quarantined_ms.is_none() {
                 self.differs("reservation", &row.id, "the record cannot be read");
@@ -96,19 +80,19 @@ impl Collector<'_> {
         };
         let ended_ms = match status {
             "ACTIVE" => Some(None),
-            "EXPIRED" => number(row, field::EXPIRED_AT).map(Some),
-            "COMMITTED" | "RELEASED" => number(row, field::FINALIZED_AT).map(Some),
+            "EXPIRED" => number(row, "expired_at_ms").map(Some),
+            "COMMITTED" | "RELEASED" => number(row, "finalized_at_ms").map(Some),
             _ => None,
         };
-        let begun_ms = number(row, field::CREATED_AT);
+        let begun_ms = number(row, "created_at_ms");
         let (Some(reserved), Some(begun_ms), Some(ended_ms)) =
-            (number(row, field::ESTIMATE), begun_ms, ended_ms)
+            (number(row, "estimate"), begun_ms, ended_ms)
         else {
             return self.corrupt(row);
         };
         self.due_time(row, status == "ACTIVE");
         let charged = match status {
-            "COMMITTED" => number(row, field::CHARGED),
+            "COMMITTED" => number(row, "charged"),
             _ => Some(0),
         };
         let Some(charged) = charged else {
@@ -131,8 +115,8 @@ impl Collector<'_> {
         if is_deleted(row) {
             return;
         }
-        let charged = number(row, field::CHARGED);
-        let Some((charged, begun_ms)) = charged.zip(number(row, field::CREATED_AT)) else {
+        let charged = number(row, "charged");
+        let Some((charged, begun_ms)) = charged.zip(number(row, "created_at_ms")) else {
             return self.corrupt(row);
         };
         self.count(row, |debt| Effect {
@@ -152,17 +136,16 @@ impl Collector<'_> {
 
     /// Counts a record in each ledger that it names. `effect` gets the debt of the record in that ledger.
     fn count(&mut self, row: &StoredRecord, effect: impl Fn(i64) -> Effect) {
-        let path = row.field(field::SCOPE_PATH).and_then(ScopePath::parse);
-        let unit = row.field(field::UNIT).and_then(Unit::parse);
-        let (Some(path), Some(unit), Some(depths)) = (path, unit, row.field(field::BUDGETED))
-        else {
+        let path = row.field("scope_path").and_then(ScopePath::parse);
+        let unit = row.field("unit").and_then(Unit::parse);
+        let (Some(path), Some(unit), Some(depths)) = (path, unit, row.field("budgeted")) else {
             return self.corrupt(row);
         };
         for depth in depths.split_whitespace() {
             let ledger = || {
                 let depth = depth.parse().ok().filter(|depth| *depth <= DEPTHS)?;
                 let scope = path.with_parents().nth(usize::checked_sub(depth, 1)?)?;
-                let debt = match row.field(field::DEBT_1 + depth - 1) {
+                let debt = match row.field(&format!("debt.{depth}")) {
                     Some(debt) => debt.parse().ok()?,
                     None => 0,
                 };
@@ -179,7 +162,7 @@ impl Collector<'_> {
             // A ledger that was made after the index was read may have records already.
             let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
             let is_later = read_ms.is_some_and(|read_ms| effect.begun_ms >= read_ms);
-            if !is_later && row.field(field::TENANT) == Some(self.tenant.as_str()) {
+            if !is_later && row.field("tenant") == Some(self.tenant.as_str()) {
                 let detail = format!("record `{}` names it, but it is not in the index", row.id);
                 self.differs("ledger", &show(&name), detail);
             }
@@ -188,8 +171,8 @@ impl Collector<'_> {
 
     /// Checks that an active reservation is in the due index at its time, and an ended one is not.
     fn due_time(&mut self, row: &StoredRecord, is_active: bool) {
-        let expires_ms = number(row, field::EXPIRES_AT);
-        let due_ms = expires_ms.zip(number(row, field::GRACE));
+        let expires_ms = number(row, "expires_at_ms");
+        let due_ms = expires_ms.zip(number(row, "grace_ms"));
         let due_ms = due_ms.map(|(expires_ms, grace_ms)| expires_ms.saturating_add(grace_ms));
         let detail = match row.due_ms {
             None if is_active && row.quarantined_ms.is_none() => {
@@ -206,7 +189,7 @@ impl Collector<'_> {
 
     /// Checks that a reservation in the due index is active.
     fn indexed_as_due(&mut self, row: &StoredRecord) {
-        let status = row.field(field::STATUS).unwrap_or("absent");
+        let status = row.field("status").unwrap_or("absent");
         if row.due_ms.is_some() && status != "ACTIVE" {
             let detail = format!("it is in the due index, but its record is {status}");
             self.differs("due", &row.id, detail);
@@ -229,10 +212,9 @@ impl Collector<'_> {
 
 /// Whether the record was deleted after its index was read.
 fn is_deleted(row: &StoredRecord) -> bool {
-    let fields = row.fields.as_ref();
-    fields.is_some_and(|fields| fields.iter().all(Option::is_none))
+    row.fields.as_ref().is_some_and(Record::is_empty)
 }
 
-fn number(row: &StoredRecord, field: usize) -> Option<i64> {
+fn number(row: &StoredRecord, field: &str) -> Option<i64> {
     row.field(field)?.parse().ok()
 }

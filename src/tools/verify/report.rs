@@ -214,14 +214,9 @@ impl Report {
             }
             text = format!("{table}\n");
         }
-        for Difference {
-            tenant,
-            what,
-            id,
-            detail,
-        } in &self.differences
-        {
-            text += &format!("{tenant}: {what} `{id}`: {detail}\n");
+        for found in &self.differences {
+            let (what, id) = (&found.what, &found.id);
+            text += &format!("{}: {what} `{id}`: {}\n", found.tenant, found.detail);
         }
         for ledger in &self.unverified {
             text += &format!("{ledger}: it changed too often to be verified; try again\n");

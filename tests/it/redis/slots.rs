@@ -269,7 +269,9 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
         block_in_place(|| resharding.finish());
         let read = reading.await.expect("no panic").expect("Redis answers");
         assert!(
-            read.rows.iter().all(|row| row.field(0) == Some("ACTIVE")),
+            read.rows
+                .iter()
+                .all(|row| row.field("status") == Some("ACTIVE")),
             "{read:?}"
         );
         fixture.run::<()>(&["DEL", &quarantine]).await;

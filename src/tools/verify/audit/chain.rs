@@ -46,8 +46,7 @@ struct ChainVerifier<'a> {
     before_anchor: u64,
     /// The last number with a seal.
     last_seal: u64,
-    row: ChainRow,
-    findings: Vec<Finding>,
+    found: Verified,
 }
 
 /// Verifies the chain `id` with entries or seals on `days`; calls `read` with the number of entries of each page.
@@ -64,12 +63,9 @@ pub(super) async fn verify(
     for day in days {
         let mut after = None;
         loop {
-            let Some(page) = page(store, id, *day, after).await? else {
-                verifier.report(
-                    "altered",
-                    None,
-                    format!("the key of the log of {day} holds something else"),
-                );
+            let Some(page) = readable(page(store, id, *day, after).await)? else {
+                let detail = format!("the key of the log of {day} holds something else");
+                verifier.report("altered", None, detail);
                 break;
             };
             let full = page.entries.len() == ROWS;
@@ -94,13 +90,13 @@ struct Page {
     head: Option<(u64, String)>,
 }
 
-/// A page of a day's entries with their seals; `None` when the keys hold something else.
+/// A page of a day's entries with their seals.
 async fn page(
     store: &Store,
     id: &ChainId,
     day: Day,
     after: Option<EntryId>,
-) -> Result<Option<Page>, StoreError> {
+) -> Result<Page, StoreError> {
     let stretch = Stretch {
         day,
         after,
@@ -108,19 +104,11 @@ async fn page(
         rows: ROWS,
     };
     let (partition, name) = (id.partition, id.name.as_str());
-    let entries = store.audit_entries(partition, name, &[stretch]).await;
-    let Some(mut entries) = readable(entries)? else {
-        return Ok(None);
-    };
+    let mut entries = store.audit_entries(partition, name, &[stretch]).await?;
     let entries = entries.pop().unwrap_or_default();
-    let numbers: Vec<u64> = entries
-        .iter()
-        .map(|entry| entry.sequence().unwrap_or(0))
-        .collect();
-    let seals = store.audit_seals(partition, name, day, &numbers).await;
-    let Some(mut seals) = readable(seals)? else {
-        return Ok(None);
-    };
+    let numbers = entries.iter().map(|entry| entry.sequence().unwrap_or(0));
+    let numbers: Vec<u64> = numbers.collect();
+    let mut seals = store.audit_seals(partition, name, day, &numbers).await?;
     let head = seals.pop().flatten();
     let head = head.as_deref().and_then(|head| {
         let (number, hash) = head.split_once(' ')?;
@@ -128,11 +116,11 @@ async fn page(
     });
     let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
     let entry = |(stored, seal)| Entry { day, stored, seal };
-    Ok(Some(Page {
+    Ok(Page {
         entries: entries.into_iter().zip(seals).map(entry).collect(),
         last,
         head,
-    }))
+    })
 }
 
 /// `None` for a key of another type, which is a finding and not a failure.
@@ -154,28 +142,31 @@ impl<'a> ChainVerifier<'a> {
             heads: BTreeMap::new(),
             before_anchor: 0,
             last_seal: 0,
-            row: ChainRow {
-                tenant: id.name.clone(),
-                partition: id.partition.to_string(),
-                anchor_sequence: chain.anchor_sequence,
-                verified: 0,
-                unsealed: 0,
-                sealed_sequence: chain.sealed_sequence,
-                sealed_hash: chain.sealed_hash.clone(),
+            found: Verified {
+                row: ChainRow {
+                    tenant: id.name.clone(),
+                    partition: id.partition.to_string(),
+                    anchor_sequence: chain.anchor_sequence,
+                    verified: 0,
+                    unsealed: 0,
+                    sealed_sequence: chain.sealed_sequence,
+                    sealed_hash: chain.sealed_hash.clone(),
+                },
+                findings: Vec::new(),
+                changed: false,
             },
-            findings: Vec::new(),
             chain,
         }
     }
 
-    fn report(&mut self, kind: &'static str, sequence: Option<u64>, detail: String) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding {
+    fn report(&mut self, kind: &'static str, sequence: Option<u64>, detail: impl Into<String>) {
+        if self.found.findings.len() < FINDINGS_MAX {
+            self.found.findings.push(Finding {
                 tenant: self.id.name.clone(),
                 partition: self.id.partition.to_string(),
                 kind,
                 sequence,
-                detail,
+                detail: detail.into(),
             });
         }
     }
@@ -184,11 +175,8 @@ impl<'a> ChainVerifier<'a> {
     fn add(&mut self, entry: Entry) {
         let (id, day) = (entry.stored.id.clone(), entry.day);
         let Some(sequence) = entry.stored.sequence().filter(|sequence| *sequence > 0) else {
-            return self.report(
-                "inserted",
-                None,
-                format!("entry {id} has no sequence number"),
-            );
+            let detail = format!("entry {id} has no sequence number");
+            return self.report("inserted", None, detail);
         };
         let at_ms = entry.stored.get("at_ms").and_then(|ms| ms.parse().ok());
         if at_ms.map(Day::of_ms) != Some(day) {
@@ -247,7 +235,7 @@ impl<'a> ChainVerifier<'a> {
             self.last_seal = number;
         }
         if number > self.chain.sealed_sequence {
-            self.row.unsealed += 1;
+            self.found.row.unsealed += 1;
             return;
         }
         match (&entry.seal, &self.hash) {
@@ -256,7 +244,7 @@ impl<'a> ChainVerifier<'a> {
                 self.report("seal", Some(number), detail);
             }
             (Some(seal), Some(hash)) if seal != hash => self.mismatch(number),
-            _ => self.row.verified += 1,
+            _ => self.found.row.verified += 1,
         }
         let seal = entry.seal.as_deref().or(self.hash.as_deref());
         self.hash = seal.map(|seal| entry.stored.hash(&self.id.name, seal));
@@ -264,7 +252,7 @@ impl<'a> ChainVerifier<'a> {
         // An altered entry is reported once, by the seal that follows it.
         let other = kept.filter(|kept| *kept != self.chain.sealed_hash);
         if other.is_some_and(|kept| self.hash.as_ref().is_some_and(|hash| *hash != kept)) {
-            let detail = "the hash kept with the day's seals is not its hash".to_owned();
+            let detail = "the hash kept with the day's seals is not its hash";
             self.report("seal", Some(number), detail);
         }
         if number == self.chain.sealed_sequence
@@ -278,7 +266,7 @@ impl<'a> ChainVerifier<'a> {
     fn mismatch(&mut self, number: u64) {
         let before = number - 1;
         if before == self.chain.anchor_sequence {
-            let detail = "its seal is not the anchor's hash".to_owned();
+            let detail = "its seal is not the anchor's hash";
             return self.report("seal", Some(number), detail);
         }
         let detail = format!("the entry is not the one whose hash was sealed with {number}");
@@ -291,7 +279,7 @@ impl<'a> ChainVerifier<'a> {
             return unreadable(self.id);
         };
         let anchor = |chain: &Chain| (chain.anchor_sequence, chain.anchor_dropped);
-        let changed = anchor(again) != anchor(&self.chain);
+        self.found.changed = anchor(again) != anchor(&self.chain);
         // Entries appended while the logs were read may have been read in part.
         while self
             .waiting
@@ -325,25 +313,13 @@ impl<'a> ChainVerifier<'a> {
             );
             self.report("seal", Some(self.chain.anchor_sequence), detail);
         }
-        Verified {
-            row: self.row,
-            findings: self.findings,
-            changed,
-        }
+        self.found
     }
 }
 
 /// The result for a chain whose key holds something else.
 fn unreadable(id: &ChainId) -> Verified {
     let mut verifier = ChainVerifier::new(id, Chain::empty());
-    verifier.report(
-        "seal",
-        None,
-        "the chain's key holds something else".to_owned(),
-    );
-    Verified {
-        row: verifier.row,
-        findings: verifier.findings,
-        changed: false,
-    }
+    verifier.report("seal", None, "the chain's key holds something else");
+    verifier.found
 }
