@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use budget_authority::api;
-use budget_authority::config::{ServeArgs, StoreCommandArgs};
+use budget_authority::config::{ServeArgs, StoreArgs};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::store::Store;
@@ -60,7 +60,7 @@ enum AuditCommand {
         #[command(flatten)]
         args: AuditVerifyArgs,
         #[command(flatten)]
-        store: StoreCommandArgs,
+        store: StoreArgs,
     },
 }
 
@@ -71,7 +71,7 @@ enum LedgerCommand {
         #[command(flatten)]
         args: VerifyArgs,
         #[command(flatten)]
-        store: StoreCommandArgs,
+        store: StoreArgs,
     },
 }
 
@@ -84,7 +84,7 @@ enum KeysCommand {
         #[command(flatten)]
         args: SizesArgs,
         #[command(flatten)]
-        store: StoreCommandArgs,
+        store: StoreArgs,
     },
 }
 
@@ -146,7 +146,7 @@ async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Opens the store for a verification; its exit code, 2 where it could not begin.
-async fn verified(args: StoreCommandArgs, verify: impl AsyncFnOnce(Store) -> u8) -> ExitCode {
+async fn verified(args: StoreArgs, verify: impl AsyncFnOnce(Store) -> u8) -> ExitCode {
     let opened = args
         .into_config()
         .and_then(|config| config.open(&prometheus::Registry::new()));
@@ -159,10 +159,7 @@ async fn verified(args: StoreCommandArgs, verify: impl AsyncFnOnce(Store) -> u8)
     }
 }
 
-async fn show_sizes(
-    args: &SizesArgs,
-    store: StoreCommandArgs,
-) -> Result<(), Box<dyn std::error::Error>> {
+async fn show_sizes(args: &SizesArgs, store: StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
     let store = store.into_config()?.open(&prometheus::Registry::new())?;
     let sizes = sizes(&store, &args.tenant).await?;
     print!(

@@ -61,23 +61,6 @@ pub struct DispatcherArgs {
     pub log: LogArgs,
 }
 
-/// Settings of a command that reads the data of a deployment.
-#[derive(Debug, Clone, Args)]
-pub struct StoreCommandArgs {
-    #[command(flatten)]
-    store: StoreArgs,
-}
-
-impl StoreCommandArgs {
-    /// Validates the settings together.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
-        self.store.into_config()
-    }
-}
-
 /// Settings of every process.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]

@@ -14,7 +14,7 @@ use super::values::{ms, setting};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
-/// Flags of [`StoreConfig`].
+/// Flags of [`StoreConfig`], also of a command that reads the data of a deployment.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Redis")]
 pub struct StoreArgs {
@@ -101,7 +101,11 @@ impl StoreConfig {
 }
 
 impl StoreArgs {
-    pub(super) fn into_config(self) -> Result<StoreConfig, ConfigError> {
+    /// Validates the settings together.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
         let mut redis = RedisOptions::new(self.redis_url.expose_secret());
         redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();

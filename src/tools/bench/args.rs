@@ -12,6 +12,7 @@ use super::connection::plain_url;
 use super::error::BenchError;
 use crate::domain::dialect::Dialect;
 use crate::domain::words::words;
+use crate::store::Keys;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -51,7 +52,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub(super) progress: bool,
     /// Run the scripts against Redis without HTTP
-    #[arg(long, requires = "redis_url")]
+    #[arg(long, requires = "redis_url", group = "mode")]
     pub(super) bare: bool,
     /// Redis for --bare
     #[arg(
@@ -62,34 +63,19 @@ pub struct BenchArgs {
     )]
     pub(super) redis_url: Option<SecretString>,
     /// Prefix of every key of --bare; by default a random one, whose keys are removed at the end
-    #[arg(long, value_name = "PREFIX")]
-    pub(super) key_prefix: Option<String>,
+    #[arg(long, value_name = "PREFIX", value_parser = Keys::new)]
+    pub(super) key_prefix: Option<Keys>,
     /// Start a private Redis and a service, and measure the scripts alone beside the service
-    #[arg(long, conflicts_with = "bare")]
+    #[arg(long, group = "mode")]
     pub(super) compare: bool,
     /// Start both, and measure with these numbers of stored reservations: 1000,1000000
-    #[arg(
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        conflicts_with_all = ["bare", "compare"]
-    )]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
     pub(super) compare_stored: Vec<u64>,
     /// Start both and a dispatcher, and measure pages of the admin plane with these numbers of budgets, events and audit entries
-    #[arg(
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        conflicts_with_all = ["bare", "compare", "compare_stored"]
-    )]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
     pub(super) compare_listed: Vec<u64>,
     /// Start both, and measure a reserve under a tenant with these numbers of policies: 0,100
-    #[arg(
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        conflicts_with_all = ["bare", "compare", "compare_stored", "compare_listed"]
-    )]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
     pub(super) compare_policies: Vec<u64>,
 }
 
@@ -241,6 +227,8 @@ mod tests {
         assert!(!refused(&["--workload", "reserve", "--duration", "54m"]));
         assert!(!refused(&["--workload", "mixed", "--duration", "600m"]));
         assert!(refused(&["--compare", "--duration", "16m"]));
+        let both = ["bench", "--compare", "--compare-stored", "1,2"];
+        assert!(<Cli as clap::Parser>::try_parse_from(both).is_err());
     }
 
     #[test]

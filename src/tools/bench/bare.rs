@@ -1,5 +1,6 @@
 //! `bench --bare`: the scripts alone, on a Redis of the caller.
 
+use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::args::BenchArgs;
@@ -7,8 +8,9 @@ use super::error::BenchError;
 use super::ledger::{Difference, disagreement};
 use super::report::BenchReport;
 use super::script::{ScriptRun, table, totals};
-use super::session::Deployment;
 use super::stack::Stack;
+use crate::config::StoreConfig;
+use crate::store::{Keys, RedisOptions};
 
 /// Figures of the two scripts.
 #[derive(Debug, Serialize)]
@@ -24,10 +26,14 @@ pub(super) struct BareReport {
 
 /// Reserves for as long as `args` say, then commits everything. A random key prefix is removed at the end.
 pub(super) async fn run(args: &BenchArgs) -> Result<BareReport, BenchError> {
-    let random = || format!("bench-{:012x}", rand::random::<u64>() >> 16);
-    let deployment = Deployment {
-        redis_url: args.redis_url.clone().ok_or(BenchError::NoRedisUrl)?,
-        key_prefix: args.key_prefix.clone().unwrap_or_else(random),
+    let random = || {
+        let prefix = format!("bench-{:012x}", rand::random::<u64>() >> 16);
+        Keys::new(&prefix).expect("hexadecimal digits make a prefix")
+    };
+    let redis_url = args.redis_url.as_ref().ok_or(BenchError::NoRedisUrl)?;
+    let deployment = StoreConfig {
+        redis: RedisOptions::new(redis_url.expose_secret()),
+        keys: args.key_prefix.clone().unwrap_or_else(random),
         dialect: args.dialect,
     };
     let stack = Stack::start_service(deployment).await?;

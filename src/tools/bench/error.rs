@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::store::keys::PrefixError;
-use crate::store::{RedisUrlError, StoreError};
+use crate::config::ConfigError;
+use crate::store::StoreError;
 use crate::tools::client_error::CallError;
 
 /// Why there is no measurement.
@@ -34,10 +34,6 @@ pub(super) enum BenchError {
     Generator(#[source] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("--redis-url")]
-    RedisUrl(#[from] RedisUrlError),
-    #[error("--key-prefix")]
-    KeyPrefix(#[from] PrefixError),
     #[error(transparent)]
-    Metrics(#[from] prometheus::Error),
+    Config(#[from] ConfigError),
 }

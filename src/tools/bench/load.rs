@@ -33,8 +33,8 @@ pub(super) async fn run(
     load: &LoadArgs,
     progress: bool,
 ) -> Result<Measured, BenchError> {
-    let (url, headers) = (Arc::clone(&service.runtime), service.headers(tenant)?);
-    let requests = Requests::new(url, headers, &tenant.id, load.scopes);
+    let (url, headers) = (service.runtime.clone(), service.headers(tenant)?);
+    let requests = Requests::new(url.into(), headers, &tenant.id, load.scopes);
     let load = load.clone();
     let progress = progress || stderr().is_terminal();
     on_one_thread(async move || {

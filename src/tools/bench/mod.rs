@@ -23,7 +23,6 @@ mod session;
 mod stack;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 pub use args::BenchArgs;
 
@@ -62,11 +61,9 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
     } else if !args.compare_policies.is_empty() {
         print(&growth::with_policies(args).await?, args)
     } else {
-        let runtime = Arc::new(args.url.clone());
-        let admin = args.admin_url.clone().map(Arc::new);
         let service = Service {
-            admin: admin.unwrap_or_else(|| Arc::clone(&runtime)),
-            runtime,
+            admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
+            runtime: args.url.clone(),
             admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
             dialect: args.dialect,
         };

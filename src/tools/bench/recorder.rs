@@ -54,11 +54,9 @@ pub(super) struct Summary {
 /// How often an error occurred, with its first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ErrorCount {
-    /// The HTTP status; 0 without a response.
-    pub status: u16,
-    pub code: String,
+    #[serde(flatten)]
+    pub first: Failure,
     pub count: u64,
-    pub message: String,
 }
 
 impl Recorder {
@@ -75,10 +73,8 @@ impl Recorder {
         self.failed += 1;
         let key = (failure.status, failure.code.clone());
         let first = || ErrorCount {
-            status: failure.status,
-            code: failure.code.clone(),
+            first: failure.clone(),
             count: 0,
-            message: failure.message.clone(),
         };
         self.errors.entry(key).or_insert_with(first).count += 1;
     }
@@ -195,7 +191,7 @@ mod tests {
         let errors = recorder.errors();
         let found: Vec<_> = errors
             .iter()
-            .map(|e| (e.code.as_str(), e.count, e.message.as_str()))
+            .map(|e| (e.first.code.as_str(), e.count, e.first.message.as_str()))
             .collect();
         assert_eq!(found, [("A", 1, "third"), ("B", 2, "first")]);
         assert_eq!((recorder.failed, recorder.wrong), (3, 2));

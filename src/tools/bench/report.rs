@@ -138,12 +138,8 @@ impl BenchReport for Report {
             false => format!("errors: {rate:.3} % of {requests} requests\n"),
         };
         for error in &self.errors {
-            let ErrorCount {
-                status,
-                code,
-                count,
-                message,
-            } = error;
+            let ErrorCount { first, count } = error;
+            let (status, code, message) = (first.status, &first.code, &first.message);
             text += &format!("  {count:>8}  {status:>3} {code}  {message}\n");
         }
         text += &self.ledger.text(scopes);

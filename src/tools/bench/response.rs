@@ -1,6 +1,6 @@
 //! Reads responses: what an operation did, or why it failed.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::args::Operation;
 use super::connection::Response;
@@ -27,7 +27,7 @@ struct Amount {
 }
 
 /// A response without the expected outcome, or none at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
     /// The HTTP status; 0 without a response.
     pub status: u16,
@@ -36,6 +36,7 @@ pub(super) struct Failure {
     /// For people.
     pub message: String,
     /// Whether the service may have performed the operation nonetheless.
+    #[serde(skip)]
     pub uncertain: bool,
 }
 

@@ -18,7 +18,8 @@ use super::load::on_one_thread;
 use super::recorder::{Summary, histogram, record, summary};
 use super::report::{clients, time};
 use super::service::Tenant;
-use super::session::{ACTUAL, Deployment, ESTIMATE, HeldReservation, Session};
+use super::session::{ACTUAL, ESTIMATE, HeldReservation, Session};
+use crate::config::StoreConfig;
 use crate::domain::ids::IdempotencyKey;
 use crate::store::{BareConnection, Call, Store};
 use crate::tools::table::Table;
@@ -106,7 +107,7 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
 /// The scripts, called for one tenant.
 #[derive(Debug, Clone)]
 pub(super) struct Scripts {
-    pub deployment: Deployment,
+    pub deployment: StoreConfig,
     pub tenant: Tenant,
 }
 

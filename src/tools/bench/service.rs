@@ -1,7 +1,5 @@
 //! The service under test: makes a tenant through the admin plane, and reads its ledgers afterwards.
 
-use std::sync::Arc;
-
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::json;
@@ -27,8 +25,8 @@ const NAME: &str = "load generator";
 /// Where the service is, and its admin key.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
-    pub runtime: Arc<Url>,
-    pub admin: Arc<Url>,
+    pub runtime: Url,
+    pub admin: Url,
     pub admin_key: SecretString,
     pub dialect: Dialect,
 }
@@ -57,13 +55,13 @@ impl Service {
 
     /// A client of the admin plane.
     pub fn admin(&self) -> Result<Client, CallError> {
-        Client::new(Url::clone(&self.admin), &ADMIN_KEY, &self.admin_key)
+        Client::new(self.admin.clone(), &ADMIN_KEY, &self.admin_key)
     }
 
     /// A client of the runtime plane with the tenant's key.
     pub fn runtime(&self, tenant: &Tenant) -> Result<Client, CallError> {
         let key_header = &self.dialect.header_names().api_key;
-        Client::new(Url::clone(&self.runtime), key_header, &tenant.key)
+        Client::new(self.runtime.clone(), key_header, &tenant.key)
     }
 
     /// The headers of the tenant's requests.

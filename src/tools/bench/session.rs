@@ -1,16 +1,16 @@
 //! One tenant's session with the store, as a replica of the service has it, without HTTP.
 
 use prometheus::Registry;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use super::error::BenchError;
 use super::requests::TTL_MS;
 use super::service::Tenant;
+use crate::config::StoreConfig;
 use crate::domain::amount::Unit;
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::dialect::Dialect;
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
 use crate::domain::policy::PolicySelection;
 use crate::domain::scope::ScopePath;
@@ -18,7 +18,7 @@ use crate::driver::script::Counted;
 use crate::store::runtime::commit::Commit;
 use crate::store::runtime::reserve::Reserve;
 use crate::store::signature::ScriptCall as _;
-use crate::store::{Call, Keys, RedisOptions, Store, StoreMetrics};
+use crate::store::{Call, Store};
 
 /// The estimate of every reservation.
 pub(super) const ESTIMATE: i64 = 1_000;
@@ -31,24 +31,6 @@ const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 /// A reservation, and the idempotency key that made it.
 pub(super) type HeldReservation = (ReservationId, IdempotencyKey);
 
-/// Where the data of a service is.
-#[derive(Debug, Clone)]
-pub(super) struct Deployment {
-    pub redis_url: SecretString,
-    pub key_prefix: String,
-    pub dialect: Dialect,
-}
-
-impl Deployment {
-    /// A store, whose connections live in the runtime of the caller.
-    pub fn store(&self) -> Result<Store, BenchError> {
-        let keys = Keys::new(&self.key_prefix)?;
-        let metrics = StoreMetrics::register(&Registry::new())?;
-        let options = RedisOptions::new(self.redis_url.expose_secret());
-        Ok(Store::new(&options, keys, self.dialect.as_str(), metrics)?)
-    }
-}
-
 /// Encodes calls with the keys and arguments that requests of the load lead to.
 pub(super) struct Session {
     pub store: Store,
@@ -60,8 +42,8 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects; the first call of each script loads it.
-    pub async fn open(deployment: &Deployment, tenant: &Tenant) -> Result<Self, BenchError> {
-        let store = deployment.store()?;
+    pub async fn open(deployment: &StoreConfig, tenant: &Tenant) -> Result<Self, BenchError> {
+        let store = deployment.open(&Registry::new())?;
         let words = deployment.dialect.words();
         let Tenant { id, key, scopes } = tenant;
         let key = ApiKeyText::parse(key.expose_secret(), words.api_key_prefixes);

@@ -5,18 +5,18 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::Registry;
 use secrecy::ExposeSecret;
 
 use super::error::BenchError;
 use super::monitor::Monitor;
 use super::script::Scripts;
 use super::service::{Service, Tenant};
-use super::session::Deployment;
+use crate::config::StoreConfig;
 use crate::domain::dialect::Dialect;
-use crate::store::Store;
+use crate::store::{Keys, RedisOptions, Store};
 use crate::tools::client::base_url;
 use crate::tools::dev::child::Process;
 use crate::tools::dev::folder::Folder;
@@ -29,7 +29,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stack {
     pub service: Service,
     pub store: Store,
-    deployment: Deployment,
+    deployment: StoreConfig,
     api: Process,
     redis: Option<PrivateRedis>,
 }
@@ -45,9 +45,9 @@ impl Stack {
     /// Starts a Redis and a service, and waits until the service is ready.
     pub async fn start(dialect: Dialect) -> Result<Self, BenchError> {
         let redis = PrivateRedis::start().map_err(BenchError::Stack)?;
-        let deployment = Deployment {
-            redis_url: format!("redis://127.0.0.1:{}", redis.port).into(),
-            key_prefix: "ba".to_owned(),
+        let deployment = StoreConfig {
+            redis: RedisOptions::new(format!("redis://127.0.0.1:{}", redis.port)),
+            keys: Keys::new("ba").expect("a prefix"),
             dialect,
         };
         let mut stack = Self::start_service(deployment).await?;
@@ -56,7 +56,7 @@ impl Stack {
     }
 
     /// Starts a service, and waits until it is ready.
-    pub async fn start_service(deployment: Deployment) -> Result<Self, BenchError> {
+    pub async fn start_service(deployment: StoreConfig) -> Result<Self, BenchError> {
         let admin_key = format!("{:032x}", rand::random::<u128>());
         let port = free_port().map_err(BenchError::Stack)?;
         let start = || {
@@ -69,15 +69,14 @@ impl Stack {
         };
         let api = start().map_err(BenchError::Stack)?;
         let url = base_url(&format!("http://127.0.0.1:{port}")).expect("a plain URL");
-        let url = Arc::new(url);
         let mut stack = Self {
             service: Service {
-                runtime: Arc::clone(&url),
+                runtime: url.clone(),
                 admin: url,
                 admin_key: admin_key.into(),
                 dialect: deployment.dialect,
             },
-            store: deployment.store()?,
+            store: deployment.open(&Registry::new())?,
             deployment,
             api,
             redis: None,
@@ -158,7 +157,7 @@ impl PrivateRedis {
 }
 
 /// A program of ours with default settings, whatever this process's environment holds.
-fn program(path: &Path, deployment: &Deployment) -> Command {
+fn program(path: &Path, deployment: &StoreConfig) -> Command {
     let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("BUDGET_") {
@@ -169,8 +168,8 @@ fn program(path: &Path, deployment: &Deployment) -> Command {
         .env("BUDGET_METRICS_LISTEN", "off")
         .env("BUDGET_LOG", "error")
         .env("BUDGET_LOG_FORMAT", "text")
-        .env("BUDGET_REDIS_URL", deployment.redis_url.expose_secret())
-        .env("BUDGET_KEY_PREFIX", &deployment.key_prefix)
+        .env("BUDGET_REDIS_URL", deployment.redis.url.expose_secret())
+        .env("BUDGET_KEY_PREFIX", deployment.keys.prefix())
         .env("BUDGET_DIALECT", deployment.dialect.as_str())
         .stdin(Stdio::null())
         .stdout(Stdio::null());

@@ -15,12 +15,8 @@ pub struct LocateArgs {
     #[arg(value_parser = tenant_id)]
     tenant: TenantId,
     /// Prefix of every key
-    #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = prefix)]
+    #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = Keys::new)]
     key_prefix: Keys,
-}
-
-fn prefix(text: &str) -> Result<Keys, String> {
-    Keys::new(text).map_err(|error| error.to_string())
 }
 
 /// The partition, its cluster slot, and every key or pattern of the tenant; computed without Redis.
