@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
 
+use super::error::DevError;
 use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
@@ -31,20 +32,6 @@ const BUDGETS: [(&str, i64); 3] = [
 /// The file of the demo tenant's key.
 const KEY_FILE: &str = "demo-key";
 
-/// Why the demo tenant could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// The API did not become ready.
-    #[error("the API did not become ready within {START_LIMIT:?}")]
-    NotReady,
-    /// The API cannot be reached, or refused.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The key cannot be kept.
-    #[error("the demo key cannot be kept: {0}")]
-    Keep(String),
-}
-
 /// Makes the missing parts of the demo tenant and returns its key: the one that an earlier start kept in the folder, if it
 /// still works, else a new one.
 pub(super) async fn prepare(
@@ -52,7 +39,7 @@ pub(super) async fn prepare(
     dialect: Dialect,
     admin_key: &SecretString,
     folder: Option<&Folder>,
-) -> Result<SecretString, DemoError> {
+) -> Result<SecretString, DevError> {
     if let Some(key) = folder.and_then(|folder| folder.read(KEY_FILE)) {
         let runtime = client(address, &dialect.header_names().api_key, &key)?;
         let balances = Call::of(OperationId::GetBalances).with("tenant", Some(TENANT));
@@ -73,8 +60,7 @@ pub(super) async fn prepare(
     }
     let key = create_key(&admin, TENANT, "demo key").await?;
     if let Some(folder) = folder {
-        let kept = folder.write(KEY_FILE, &key);
-        kept.map_err(|error| DemoError::Keep(error.to_string()))?;
+        folder.write(KEY_FILE, &key)?;
     }
     Ok(key)
 }
@@ -83,11 +69,11 @@ pub(super) async fn prepare(
 pub(super) async fn wait_until_ready(
     address: SocketAddr,
     admin_key: &SecretString,
-) -> Result<(), DemoError> {
+) -> Result<(), DevError> {
     let admin = client(address, &ADMIN_KEY, admin_key)?;
     match admin.is_ready_within(START_LIMIT).await {
         true => Ok(()),
-        false => Err(DemoError::NotReady),
+        false => Err(DevError::NotReady(START_LIMIT)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The data folder: used by one process at a time, with secrets that only its owner can read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -36,29 +36,28 @@ impl Folder {
             true => std::env::temp_dir().join(name),
             false => path.to_owned(),
         };
-        let refused = |reason: String| FolderError {
-            folder: path.clone(),
-            reason,
+        let open = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&path)?;
+            let path = path.canonicalize()?;
+            let lock = File::create(path.join("lock"))?;
+            lock.try_lock().map_err(|error| match error {
+                TryLockError::WouldBlock => io::Error::other(
+                    "another development stack uses it; stop that one, or choose another folder",
+                ),
+                TryLockError::Error(error) => error,
+            })?;
+            Ok(Self {
+                path,
+                ephemeral,
+                _lock: lock,
+            })
         };
-        let mut builder = DirBuilder::new();
-        let created = builder.recursive(true).mode(0o700).create(&path);
-        let path = created.and_then(|()| path.canonicalize());
-        let path = path.map_err(|error| refused(error.to_string()))?;
-        let lock = File::create(path.join("lock")).map_err(|error| refused(error.to_string()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(refused(
-                    "another development stack uses it; stop that one, or choose another folder"
-                        .to_owned(),
-                ));
-            }
-            Err(fs::TryLockError::Error(error)) => return Err(refused(error.to_string())),
-        }
-        Ok(Self {
-            path,
-            ephemeral,
-            _lock: lock,
+        open().map_err(|error: io::Error| FolderError {
+            folder: path.clone(),
+            reason: error.to_string(),
         })
     }
 

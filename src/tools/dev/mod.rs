@@ -2,6 +2,7 @@
 
 pub mod child;
 mod demo;
+mod error;
 pub(super) mod folder;
 pub(super) mod redis;
 mod welcome;
@@ -13,6 +14,8 @@ use std::time::Duration;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
+pub use error::DevError;
+
 use crate::config::{ConfigError, LogArgs, ServeArgs, ServeConfig};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
@@ -20,9 +23,8 @@ use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
 use crate::{api, dispatcher as dispatch};
-use demo::DemoError;
-use folder::{Folder, FolderError};
-use redis::{PrivateRedis, PrivateRedisError};
+use folder::Folder;
+use redis::PrivateRedis;
 
 /// How long a ping may take, and how long Redis may take to respond to the first one.
 const PING_LIMIT: Duration = Duration::from_millis(500);
@@ -56,29 +58,6 @@ pub struct DevArgs {
     /// What to log: a level, or `target=level` pairs, comma-separated
     #[arg(long, value_name = "FILTER", default_value = "warn")]
     log: String,
-}
-
-/// Why the development stack could not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum DevError {
-    /// The data folder cannot be used.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The private Redis does not start or has ended.
-    #[error(transparent)]
-    Redis(#[from] PrivateRedisError),
-    /// The API.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// The demo tenant.
-    #[error(transparent)]
-    Demo(#[from] DemoError),
-}
-
-impl From<ConfigError> for DevError {
-    fn from(error: ConfigError) -> Self {
-        Self::Serve(error.into())
-    }
 }
 
 impl DevArgs {
@@ -185,7 +164,7 @@ async fn welcome(args: &DevArgs, address: SocketAddr, data: &mut Data) -> DevErr
     };
     let demo = match prepared.await {
         Ok(demo) => demo,
-        Err(error) => return error.into(),
+        Err(error) => return error,
     };
     let (dialect, admin_key) = (args.dialect, &data.admin_key);
     welcome::print(address, dialect, admin_key, demo.as_ref(), &data.private);

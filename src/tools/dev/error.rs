@@ -1,0 +1,35 @@
+//! Why the development stack could not start, or stopped.
+
+use std::time::Duration;
+
+use super::folder::FolderError;
+use super::redis::PrivateRedisError;
+use crate::config::ConfigError;
+use crate::serve::ServeError;
+use crate::tools::client_error::CallError;
+
+/// Why the development stack could not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The private Redis does not start or has ended.
+    #[error(transparent)]
+    Redis(#[from] PrivateRedisError),
+    /// The API.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The API did not become ready.
+    #[error("the API did not become ready within {0:?}")]
+    NotReady(Duration),
+    /// The API cannot be reached, or refused the demo tenant.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl From<ConfigError> for DevError {
+    fn from(error: ConfigError) -> Self {
+        Self::Serve(error.into())
+    }
+}
