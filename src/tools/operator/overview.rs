@@ -21,37 +21,27 @@ pub(super) fn print(overview: &Value, output: &mut Output<impl Write>) -> Result
     ] {
         output.line(&format!("{title:<9} {}", counts(&overview[member])))?;
     }
-    for (title, member) in [
-        ("over limit", "over_limit_scopes"),
-        ("in debt", "debt_scopes"),
+    for (title, member, names) in [
+        ("over limit", "over_limit_scopes", ["scope", "unit", "debt"]),
+        ("in debt", "debt_scopes", ["scope", "unit", "debt"]),
+        (
+            "failing",
+            "failing_webhooks",
+            ["subscription_id", "url", "consecutive_failures"],
+        ),
     ] {
-        for row in rows(&overview[member]) {
-            let figure = |name: &str| plain(&row[name]);
-            output.line(&format!(
-                "{title}: {} {} debt {}",
-                figure("scope"),
-                figure("unit"),
-                figure("debt")
-            ))?;
+        for row in overview[member].as_array().into_iter().flatten() {
+            let [first, second, count] = names.map(|name| plain(&row[name]));
+            output.line(&match title {
+                "failing" => format!("{title}: {first} {second} {count} times in a row"),
+                _ => format!("{title}: {first} {second} debt {count}"),
+            })?;
         }
-    }
-    for row in rows(&overview["failing_webhooks"]) {
-        let figure = |name: &str| plain(&row[name]);
-        output.line(&format!(
-            "failing: {} {} {} times in a row",
-            figure("subscription_id"),
-            figure("url"),
-            figure("consecutive_failures")
-        ))?;
     }
     match &overview["recent_denials_by_reason"] {
         Value::Null => Ok(()),
         reasons => output.line(&format!("denied    {}", counts(reasons))),
     }
-}
-
-fn rows(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Prints `total 3, active 2`, and the members of nested maps after them.

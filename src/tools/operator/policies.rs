@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
@@ -44,7 +44,7 @@ pub(super) struct Create {
     rate_limits: RateLimits,
     /// Caps of each decision: {"max_tokens":4000}
     #[arg(long, value_name = "JSON", value_parser = object)]
-    caps: Option<Value>,
+    caps: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -88,12 +88,8 @@ pub(super) struct Filters {
     limit: Option<usize>,
 }
 
-fn object(text: &str) -> Result<Value, String> {
-    match serde_json::from_str(text) {
-        Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err("not a JSON object".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+fn object(text: &str) -> serde_json::Result<Map<String, Value>> {
+    serde_json::from_str(text)
 }
 
 const POLICIES: List = List {

@@ -18,7 +18,11 @@ pub(super) enum Command {
     /// Show one tenant
     Show { tenant: String },
     /// Change name and settings
-    Update(Update),
+    Update {
+        tenant: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Refuse new reservations; existing ones may end
     Suspend { tenant: String },
     /// Lift a suspension
@@ -37,20 +41,6 @@ pub(super) struct Create {
     /// Its id, 3 to 64 of a-z, 0-9 and -
     #[serde(rename = "tenant_id")]
     tenant: String,
-    /// Its name; the id by default
-    #[arg(long)]
-    name: Option<String>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    settings: Settings,
-}
-
-#[derive(Debug, Args, Serialize)]
-pub(super) struct Update {
-    #[serde(skip)]
-    tenant: String,
-    #[arg(long)]
-    name: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     settings: Settings,
@@ -70,9 +60,12 @@ pub(super) struct Filters {
     limit: Option<usize>,
 }
 
-/// Settings of the tenant's reservations.
+/// Name of the tenant, and settings of its reservations.
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Settings {
+    /// Its name; a new tenant has its id by default
+    #[arg(long)]
+    name: Option<String>,
     /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT
     #[arg(long, value_name = "POLICY")]
     #[serde(rename = "default_commit_overage_policy")]
@@ -102,13 +95,14 @@ impl Command {
     pub fn action(self) -> Result<Action, CallError> {
         Ok(Action::Show(match self {
             Self::Create(mut create) => {
-                create.name.get_or_insert_with(|| create.tenant.clone());
+                let name = &mut create.settings.name;
+                name.get_or_insert_with(|| create.tenant.clone());
                 Call::of(OperationId::CreateTenant).body(&create)
             }
             Self::List(filters) => return Ok(Action::list(&TENANTS, &filters, filters.limit)),
             Self::Show { tenant } => Call::to(OperationId::GetTenant, tenant),
-            Self::Update(update) => {
-                Call::to(OperationId::UpdateTenant, update.tenant.clone()).body(&update)
+            Self::Update { tenant, settings } => {
+                Call::to(OperationId::UpdateTenant, tenant).body(&settings)
             }
             Self::Suspend { tenant } => set_status(tenant, "SUSPENDED"),
             Self::Reactivate { tenant } => set_status(tenant, "ACTIVE"),

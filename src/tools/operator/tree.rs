@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::output::plain;
 
 /// Width of a bar.
-const BAR: i64 = 20;
+const BAR: usize = 20;
 
 /// A scope and the scopes below it. A scope without a budget is included when one below it has one.
 #[derive(Debug, Default)]
@@ -36,11 +36,8 @@ impl<'a> Tree<'a> {
         for (segment, node) in &self.below {
             node.add(segment, "", "", &mut rows);
         }
-        let width = rows
-            .iter()
-            .map(|(name, _)| name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let widths = rows.iter().map(|(name, _)| name.chars().count());
+        let width = widths.max().unwrap_or(0);
         let line = |(name, figures): &(String, String)| {
             format!("{name:<width$}  {figures}").trim_end().to_owned()
         };
@@ -49,10 +46,8 @@ impl<'a> Tree<'a> {
 
     fn add(&self, segment: &str, own: &str, inner: &str, rows: &mut Vec<(String, String)>) {
         let mut figures = self.ledgers.iter().map(|ledger| figures(ledger));
-        rows.push((
-            format!("{own}{segment}"),
-            figures.next().unwrap_or_default(),
-        ));
+        let first = figures.next().unwrap_or_default();
+        rows.push((format!("{own}{segment}"), first));
         let line = if self.below.is_empty() { "" } else { "│" };
         rows.extend(figures.map(|figures| (format!("{inner}{line}"), figures)));
         for (at, (segment, node)) in self.below.iter().enumerate() {
@@ -60,12 +55,8 @@ impl<'a> Tree<'a> {
                 true => ("└─ ", "   "),
                 false => ("├─ ", "│  "),
             };
-            node.add(
-                segment,
-                &format!("{inner}{branch}"),
-                &format!("{inner}{rest}"),
-                rows,
-            );
+            let (own, inner) = (format!("{inner}{branch}"), format!("{inner}{rest}"));
+            node.add(segment, &own, &inner, rows);
         }
     }
 }
@@ -73,45 +64,28 @@ impl<'a> Tree<'a> {
 /// Bar, share and amounts of one ledger. Spent, held and owed amounts count as used; the bar shows held ones lighter.
 fn figures(ledger: &Value) -> String {
     let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
-    let (allocated, spent, held) = (
-        amount("allocated"),
-        amount("spent") + amount("debt"),
-        amount("reserved"),
-    );
+    let (allocated, held) = (amount("allocated"), amount("reserved"));
+    let spent = amount("spent") + amount("debt");
     let used = spent + held;
     let cells = |part: i128| match allocated {
-        0 => {
-            if part > 0 {
-                BAR
-            } else {
-                0
-            }
-        }
-        _ => i64::try_from((part * i128::from(BAR) + allocated / 2) / allocated)
+        0 => BAR * usize::from(part > 0),
+        _ => usize::try_from((part * BAR as i128 + allocated / 2) / allocated)
             .map_or(BAR, |cells| cells.min(BAR)),
     };
     let (full, all) = (cells(spent), cells(used));
-    let bar: String = (0..BAR)
-        .map(|cell| {
-            if cell < full {
-                '█'
-            } else if cell < all {
-                '▒'
-            } else {
-                '░'
-            }
-        })
-        .collect();
+    let bar = [
+        "█".repeat(full),
+        "▒".repeat(all - full),
+        "░".repeat(BAR - all),
+    ]
+    .concat();
     let share = match allocated {
         0 if used == 0 => "  -".to_owned(),
         0 => "  ∞".to_owned(),
         _ => format!("{:3} %", used * 100 / allocated),
     };
-    let mut text = format!(
-        "{bar} {share:>5}  {} of {}",
-        used,
-        plain(&ledger["allocated"])
-    );
+    let of = plain(&ledger["allocated"]);
+    let mut text = format!("{bar} {share:>5}  {used} of {of}");
     for (name, value) in [("held", held), ("debt", amount("debt"))] {
         if value > 0 {
             text += &format!(", {name} {value}");
@@ -133,10 +107,7 @@ mod tests {
     fn ledger(
         scope: &str,
         unit: &str,
-        allocated: i64,
-        spent: i64,
-        reserved: i64,
-        debt: i64,
+        [allocated, spent, reserved, debt]: [i64; 4],
         status: &str,
     ) -> Value {
         let amount = |amount: i64| json!({"unit": unit, "amount": amount});
@@ -148,19 +119,12 @@ mod tests {
 
     #[test]
     fn scopes_hang_below_each_other_with_their_bars() {
+        let full = [i64::MAX, i64::MAX, 0, 0];
         let ledgers = [
-            ledger("tenant:acme", "TOKENS", 1000, 250, 250, 0, "ACTIVE"),
-            ledger("tenant:acme", "CREDITS", 0, 0, 0, 0, "ACTIVE"),
-            ledger(
-                "tenant:acme/app:chat/agent:a",
-                "TOKENS",
-                i64::MAX,
-                i64::MAX,
-                0,
-                0,
-                "FROZEN",
-            ),
-            ledger("tenant:acme/app:mail", "TOKENS", 10, 10, 0, 5, "ACTIVE"),
+            ledger("tenant:acme", "TOKENS", [1000, 250, 250, 0], "ACTIVE"),
+            ledger("tenant:acme", "CREDITS", [0; 4], "ACTIVE"),
+            ledger("tenant:acme/app:chat/agent:a", "TOKENS", full, "FROZEN"),
+            ledger("tenant:acme/app:mail", "TOKENS", [10, 10, 0, 5], "ACTIVE"),
         ];
         let expected = [
             "tenant:acme    █████▒▒▒▒▒░░░░░░░░░░  50 %  500 of 1000 TOKENS, held 250",
