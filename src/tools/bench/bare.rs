@@ -47,9 +47,8 @@ pub(super) async fn run(args: &BenchArgs) -> Result<BareReport, BenchError> {
 async fn measure(args: &BenchArgs, stack: &Stack) -> Result<BareReport, BenchError> {
     let load = &args.load;
     let tenant = stack.service.provision(load.scopes).await?;
-    let scripts = stack.scripts(&tenant);
-    let (scripts, bytes_per_reservation) = scripts
-        .reserve_and_commit(&stack.store, &[load.clients], load.duration)
+    let (scripts, bytes_per_reservation) = stack
+        .reserve_and_commit(&tenant, &[load.clients], load.duration)
         .await?;
     Ok(BareReport {
         scopes: load.scopes,

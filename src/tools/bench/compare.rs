@@ -46,9 +46,8 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     let (service, load) = (&stack.service, &args.load);
     let service_before = stack.resident_memory();
     let tenant = service.provision(load.scopes).await?;
-    let baseline = stack.scripts(&tenant);
-    let (mut scripts, bytes_per_reservation) = baseline
-        .reserve_and_commit(&stack.store, &[CLIENTS, 1], load.duration)
+    let (mut scripts, bytes_per_reservation) = stack
+        .reserve_and_commit(&tenant, &[CLIENTS, 1], load.duration)
         .await?;
     let mut http = Vec::new();
     for (workload, clients) in [
@@ -70,7 +69,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     let round_trips = round_trips(&stack, load).await?;
     let service_bytes = service_before.zip(stack.resident_memory());
     let last = Script::reserve_for(load.duration);
-    scripts.push(baseline.run(CLIENTS, last).await?);
+    scripts.push(stack.run_script(&tenant, CLIENTS, last).await?);
     let [first, one, _, last] = &scripts[..] else {
         unreachable!("two reserves, a commit and a reserve ran");
     };

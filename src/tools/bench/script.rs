@@ -19,9 +19,9 @@ use super::recorder::{Summary, histogram, record, summary};
 use super::report::{clients, time};
 use super::service::Tenant;
 use super::session::{ACTUAL, ESTIMATE, HeldReservation, Session};
-use crate::config::StoreConfig;
+use super::stack::Stack;
 use crate::domain::ids::IdempotencyKey;
-use crate::store::{BareConnection, Call, Store};
+use crate::store::{BareConnection, Call};
 use crate::tools::table::Table;
 
 /// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
@@ -104,19 +104,17 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     table
 }
 
-/// The scripts, called for one tenant.
-#[derive(Debug, Clone)]
-pub(super) struct Scripts {
-    pub deployment: StoreConfig,
-    pub tenant: Tenant,
-}
-
-impl Scripts {
-    /// Calls a script until it is done.
-    pub async fn run(&self, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
-        let scripts = self.clone();
+impl Stack {
+    /// Calls a script for a tenant until it is done.
+    pub async fn run_script(
+        &self,
+        tenant: &Tenant,
+        clients: u16,
+        script: Script,
+    ) -> Result<ScriptRun, BenchError> {
+        let (deployment, tenant) = (self.deployment.clone(), tenant.clone());
         on_one_thread(async move || {
-            let session = Session::open(&scripts.deployment, &scripts.tenant).await?;
+            let session = Session::open(&deployment, &tenant).await?;
             run(&session, clients, script).await
         })
         .await
@@ -126,20 +124,21 @@ impl Scripts {
     /// and the memory of Redis for a committed reservation, in bytes.
     pub async fn reserve_and_commit(
         &self,
-        store: &Store,
+        tenant: &Tenant,
         clients: &[u16],
         limit: Duration,
     ) -> Result<(Vec<ScriptRun>, f64), BenchError> {
-        let before = store.statistics().await?.used_memory;
+        let before = self.store.statistics().await?.used_memory;
         let (mut runs, mut held) = (Vec::new(), Vec::new());
         for clients in clients {
-            let mut reserve = self.run(*clients, Script::reserve_for(limit)).await?;
+            let reserve = Script::reserve_for(limit);
+            let mut reserve = self.run_script(tenant, *clients, reserve).await?;
             held.append(&mut reserve.held);
             runs.push(reserve);
         }
-        let committed = held.len() as f64;
-        runs.push(self.run(clients[0], Script::Commit(held)).await?);
-        let after = store.statistics().await?.used_memory;
+        let (committed, commit) = (held.len() as f64, Script::Commit(held));
+        runs.push(self.run_script(tenant, clients[0], commit).await?);
+        let after = self.store.statistics().await?.used_memory;
         Ok((runs, (after as f64 - before as f64) / committed))
     }
 }

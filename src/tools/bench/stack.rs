@@ -12,8 +12,7 @@ use secrecy::ExposeSecret;
 
 use super::error::BenchError;
 use super::monitor::Monitor;
-use super::script::Scripts;
-use super::service::{Service, Tenant};
+use super::service::Service;
 use crate::config::StoreConfig;
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, Store};
@@ -29,7 +28,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stack {
     pub service: Service,
     pub store: Store,
-    deployment: StoreConfig,
+    pub deployment: StoreConfig,
     api: Process,
     redis: Option<PrivateRedis>,
 }
@@ -83,14 +82,6 @@ impl Stack {
         };
         stack.wait_until_ready().await?;
         Ok(stack)
-    }
-
-    /// The scripts, called for a tenant of this service.
-    pub fn scripts(&self, tenant: &Tenant) -> Scripts {
-        Scripts {
-            deployment: self.deployment.clone(),
-            tenant: tenant.clone(),
-        }
     }
 
     /// Starts the dispatcher that was built beside this program; it runs until it is dropped.

@@ -35,7 +35,6 @@ pub(in crate::tools::bench) async fn with_reservations(
 ) -> Result<Growth, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let tenant = stack.service.provision(args.load.scopes).await?;
-    let scripts = stack.scripts(&tenant);
     let mut growth = Growth::new(args.load.scopes);
     let (mut stored, mut totals) = (0, Totals::default());
     let mut known: Vec<HeldReservation> = Vec::new();
@@ -47,7 +46,7 @@ pub(in crate::tools::bench) async fn with_reservations(
                 count: usize::try_from(missing).unwrap_or(usize::MAX),
                 limit: Duration::MAX,
             };
-            let filled = scripts.run(FILLERS, fill).await?;
+            let filled = stack.run_script(&tenant, FILLERS, fill).await?;
             totals.add(&filled.totals);
             stored += filled.held.len() as u64;
             known.extend(filled.held.into_iter().take(READS));
