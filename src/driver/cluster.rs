@@ -278,30 +278,24 @@ fn ranges(reply: Value, queried: &str) -> Option<Vec<Range>> {
     let Value::Array(entries) = reply else {
         return None;
     };
-    let read = |entry: Value| {
-        let (first, last, master): (u16, u16, Vec<Value>) = match entry {
-            Value::Array(fields) => {
-                let mut fields = fields.into_iter();
-                let mut number = || redis::from_redis_value(fields.next()?).ok();
-                let (first, last) = (number()?, number()?);
-                let Some(Value::Array(master)) = fields.next() else {
-                    return None;
-                };
-                (first, last, master)
-            }
-            _ => return None,
+    let read = |entry: &Value| {
+        let [first, last, Value::Array(master), ..] = entry.as_sequence()? else {
+            return None;
         };
-        let mut master = master.into_iter();
-        let host: Option<String> = redis::from_redis_value(master.next()?).ok()?;
+        let [host, port, ..] = &master[..] else {
+            return None;
+        };
+        let number = |value: &Value| redis::from_redis_value_ref(value).ok();
+        let host: Option<String> = redis::from_redis_value_ref(host).ok()?;
         let host = host.filter(|host| !matches!(host.as_str(), "" | "?"));
         Some(Range {
-            first,
-            last,
+            first: number(first)?,
+            last: number(last)?,
             host: host.unwrap_or_else(|| queried.to_owned()),
-            port: redis::from_redis_value(master.next()?).ok()?,
+            port: number(port)?,
         })
     };
-    entries.into_iter().map(read).collect()
+    entries.iter().map(read).collect()
 }
 
 #[cfg(test)]
