@@ -12,6 +12,8 @@ mod overview;
 mod policies;
 mod records;
 pub mod tenants;
+#[cfg(test)]
+mod tests;
 pub mod webhooks;
 
 use std::sync::Arc;

@@ -259,3 +259,50 @@ impl Ledger {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::amount::Unit;
+    use crate::store::scripts::SIGNATURES;
+
+    #[test]
+    fn every_word_of_a_script_is_a_refusal_of_its_target() {
+        let id = ReservationId::parse("any").expect("an id");
+        let (scope, amount) = (
+            ScopePath::parse("tenant:acme").expect("a scope"),
+            Amount::zero(Unit::Tokens),
+        );
+        let mut known = 0;
+        for signature in SIGNATURES {
+            let script = signature.script.path();
+            let target = match script {
+                "runtime/commit" => Target::Charge(&id, amount),
+                "runtime/release" | "runtime/extend" | "runtime/get" => Target::Reservation(&id),
+                "runtime/reserve" | "runtime/decide" | "runtime/usage_event" => {
+                    Target::Scope(&scope, amount)
+                }
+                script if script.starts_with("runtime/") => Target::Caller,
+                _ => continue,
+            };
+            for refused in Refused::samples(signature) {
+                let word = refused.word();
+                // Such a call is repeated, or `decided_under` knows the tenant.
+                let is_of_call = matches!(
+                    word,
+                    "clock"
+                        | "stale"
+                        | "sweep_first"
+                        | "tenant_closed"
+                        | "tenant_suspended"
+                        | "tenant_unreadable"
+                );
+                let error = target.error(refused, signature);
+                let is_known = is_of_call || !matches!(error, OperationError::Store(_));
+                assert!(is_known, "{script}: {word}");
+                known += 1;
+            }
+        }
+        assert!(known > 60, "{known} words were tried");
+    }
+}

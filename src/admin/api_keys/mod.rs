@@ -50,9 +50,9 @@ impl fmt::Debug for CreatedApiKey {
 }
 
 /// An API key of a tenant.
-pub(crate) struct KeyTarget {
-    key_id: KeyId,
-    tenant: TenantId,
+pub(super) struct KeyTarget {
+    pub(super) key_id: KeyId,
+    pub(super) tenant: TenantId,
 }
 
 impl Target for KeyTarget {
@@ -148,10 +148,7 @@ impl Admin {
                 registered_ms: self.store.register_api_key(&target.key_id).await?,
                 fields: Counted(&fields),
             };
-            let creation = Creation {
-                by_admin: true,
-                target: &target,
-            };
+            let creation = Creation::new(true, &target);
             let (created_at, expires_at, sealed) =
                 match self.store.create_api_key(&creation, &call).await? {
                     CreateApiKeyReply::Taken => continue,

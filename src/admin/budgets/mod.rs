@@ -42,11 +42,11 @@ pub struct Funding {
 }
 
 /// A budget of a tenant, as requests name it.
-pub(crate) struct BudgetTarget {
-    tenant: TenantId,
-    budget: BudgetName,
-    /// What is to be added or taken away.
-    requested: Option<Amount>,
+pub(super) struct BudgetTarget {
+    pub(super) tenant: TenantId,
+    pub(super) budget: BudgetName,
+    /// How much is to be added or taken away.
+    pub(super) requested: Option<i64>,
 }
 
 impl BudgetTarget {
@@ -102,7 +102,7 @@ impl Target for BudgetTarget {
             Refused::OutOfRange => R::OutOfRange(budget),
             Refused::BudgetExceeded { remaining } => R::Exceeded {
                 budget,
-                requested: self.requested?.value(),
+                requested: self.requested?,
                 remaining,
             },
             _ => return None,
@@ -166,10 +166,7 @@ impl Admin {
             overdraft_limit: new.overdraft_limit.map_or(0, Amount::value),
             fields: Counted(&set_fields(new.fields())),
         };
-        let creation = Creation {
-            by_admin: caller.is_admin(),
-            target: &target,
-        };
+        let creation = Creation::new(caller.is_admin(), &target);
         let CreateBudgetReply::Created { record } =
             self.store.run_for(Lane::Request, &creation, &call).await?;
         target.about(BudgetLedger::from_record(&record.0))
@@ -201,7 +198,7 @@ impl Admin {
             },
         };
         let target = BudgetTarget {
-            requested: Some(funding.amount),
+            requested: Some(funding.amount.value()),
             ..BudgetTarget::new(tenant, name(scope, unit))
         };
         let resource = format!("{}:{unit}", scope.path());

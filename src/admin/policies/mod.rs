@@ -27,11 +27,11 @@ use crate::store::{ExtraTrip, Lane, OperationError};
 const DRAWS_MAX: usize = 2;
 
 /// A policy of a tenant.
-pub(crate) struct PolicyTarget<'a> {
-    tenant: &'a TenantId,
-    policy_id: PolicyId,
+pub(super) struct PolicyTarget<'a> {
+    pub(super) tenant: &'a TenantId,
+    pub(super) policy_id: PolicyId,
     /// The name that it is to have.
-    name: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
 }
 
 impl Target for PolicyTarget<'_> {
@@ -102,10 +102,7 @@ impl Admin {
                 version: &version(),
                 fields: Counted(&fields),
             };
-            let creation = Creation {
-                by_admin: caller.is_admin(),
-                target: &target,
-            };
+            let creation = Creation::new(caller.is_admin(), &target);
             let created = self.store.run_for(Lane::Request, &creation, &call);
             if let CreatePolicyReply::Created { record } = created.await? {
                 return target.about(Policy::from_record(&record.0));

@@ -69,10 +69,10 @@ enum Read {
 }
 
 /// A subscription as requests name it.
-struct WebhookTarget {
-    id: SubscriptionId,
+pub(super) struct WebhookTarget {
+    pub(super) id: SubscriptionId,
     /// Its owner, where that is known and a tenant.
-    tenant: Option<TenantId>,
+    pub(super) tenant: Option<TenantId>,
 }
 
 impl WebhookTarget {

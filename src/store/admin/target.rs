@@ -39,7 +39,10 @@ pub(crate) trait Target {
     }
 
     /// The outcome of what was to be done to it; an error says whose it is.
-    fn about<T>(&self, outcome: Result<T, impl Into<OperationError>>) -> Result<T, OperationError> {
+    fn about<T>(&self, outcome: Result<T, impl Into<OperationError>>) -> Result<T, OperationError>
+    where
+        Self: Sized,
+    {
         about(self.tenant(), outcome)
     }
 }
@@ -75,10 +78,15 @@ impl Target for TenantId {
 
 /// Something to be created for a tenant.
 pub(crate) struct Creation<'a, T> {
-    /// Whether the admin key creates it.
-    pub by_admin: bool,
-    /// What is created.
-    pub target: &'a T,
+    by_admin: bool,
+    target: &'a T,
+}
+
+impl<'a, T> Creation<'a, T> {
+    /// By the admin key, or by a key of the tenant.
+    pub fn new(by_admin: bool, target: &'a T) -> Self {
+        Self { by_admin, target }
+    }
 }
 
 impl<T: Target> Target for Creation<'_, T> {

@@ -25,6 +25,9 @@ macro_rules! refused {
                 $(#[$doc])*
                 pub const $word: Word = Word { word: stringify!($word), fields: &[$($(stringify!($field)),*)?] };
             )*
+            /// All of them.
+            #[cfg(test)]
+            pub(super) const SHARED: &[Word] = &[$($word),*];
             /// The stored words of the first outcome.
             pub const replayed: Word = Word { word: "replayed", fields: &["outcome…"] };
         }
@@ -165,5 +168,33 @@ impl Refused {
     /// For a word that the caller of a script has no use for.
     pub(crate) fn unexpected(&self, signature: &Signature) -> StoreError {
         unknown(signature.script.name(), 0, self.word())
+    }
+}
+
+#[cfg(test)]
+impl Refused {
+    /// Each refusal that a script declares, with made-up fields.
+    pub(crate) fn samples(signature: &Signature) -> Vec<Self> {
+        let sample = |field: &&str| match *field {
+            "why" => "KEY_REVOKED",
+            "status" => "EXPIRED",
+            "reason" => "BUDGET_EXCEEDED",
+            "units" => "TOKENS",
+            _ => "1",
+        };
+        let read = |declared: &Word| {
+            let fields = declared.fields.iter().map(sample);
+            let fields = fields.map(|text| redis::Value::BulkString(text.into()));
+            let reply = redis::Value::Array(fields.collect());
+            let mut reply = Reply::new(&signature.script, reply).expect("an array");
+            Self::read(declared.word, &mut reply).expect("fields of its types")
+        };
+        let is_shared = |declared: &&Word| {
+            let shared = words::SHARED.iter();
+            let mut same_name = shared.filter(|shared| shared.word == declared.word);
+            same_name.any(|shared| shared.fields == declared.fields)
+        };
+        let declared = signature.replies.iter().filter(is_shared);
+        declared.filter_map(read).collect()
     }
 }
