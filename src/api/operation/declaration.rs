@@ -29,7 +29,7 @@ pub struct Declaration {
 
 /// Declares an operation by its handler and its summary.
 macro_rules! declare {
-    ($handler:ident, $summary:literal $(,)?) => {
+    ($handler:path, $summary:literal $(,)?) => {
         crate::api::operation::Declaration::new($summary, |method| {
             axum::routing::on(method, $handler)
         })

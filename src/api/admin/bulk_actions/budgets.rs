@@ -1,45 +1,135 @@
 //! Funds many budgets of a tenant.
 
-use axum::response::Response;
+use axum::http::StatusCode;
+use serde_json::json;
 
-use super::{BudgetBulkActionRequest, BudgetBulkActionResponse, bulk_request, response_of};
-use crate::admin::BudgetFilter;
-use crate::api::admin::extract::Change;
+use super::{BulkBody, bulk_action, response};
+use crate::admin::{Admin, BudgetFilter, BulkRequest};
 use crate::api::admin::tenants::named_tenant;
-use crate::api::errors::ApiError;
+use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Declaration, declare};
-use crate::domain::amount::Amount;
+use crate::domain::amount::{Amount, Unit};
+use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
 use crate::domain::bulk::BulkFunding;
+use crate::domain::fields::{Blank, object};
+use crate::domain::ids::IdempotencyKey;
+use crate::domain::search::{SEARCH_CHARS_MAX, Search};
+use crate::store::admin::bulk::BulkAnswer;
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(bulk_action_budgets, "Funds up to 500 budgets of a tenant")
-        .takes_change::<BudgetBulkActionRequest>()
-        .returns::<BudgetBulkActionResponse>(200, "The outcome of each budget.")
-        .refuses(&[404, 409]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    bulk_action::<BudgetBulkActionRequest>,
+    "Funds up to 500 budgets of a tenant"
+)
+.takes_change::<BudgetBulkActionRequest>()
+.returns::<BudgetBulkActionResponse>(200, "The outcome of each budget.")
+.refuses(&[404, 409]);
 
-async fn bulk_action_budgets(
-    change: Change<BudgetBulkActionRequest>,
-) -> Result<Response, ApiError> {
-    let sent = &change.body;
-    let tenant = named_tenant(&sent.filter.tenant_id)?;
-    let funding = BulkFunding {
-        tenant,
-        operation: sent.action,
-        amount: sent.amount,
-        spent: sent.spent.map(Amount::value),
-        reason: sent.reason.clone().filter(|reason| !reason.is_empty()),
-    };
-    let bulk = bulk_request(
-        &change.state,
-        change.request(),
-        sent.expected_count,
-        &sent.filter,
-    );
-    let filter = BudgetFilter::from(&sent.filter);
-    let done = change
-        .state
-        .admin
-        .bulk_budgets(&filter, &funding, &bulk)
-        .await;
-    response_of(&change.state, done)
+object! {
+    /// Selects budgets of one tenant.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BudgetBulkFilter: Read + Serialize {
+        /// Tenant that owns the budget.
+        pub tenant_id: String { blank: Blank::Refused },
+        /// Beginning of the scope.
+        pub scope_prefix: Option<String> { blank: Blank::Null },
+        /// Unit.
+        pub unit: Option<Unit>,
+        /// Status.
+        pub status: Option<BudgetStatus>,
+        /// Whether the budget is over its limit.
+        pub over_limit: Option<bool>,
+        /// Whether the budget is in debt.
+        pub has_debt: Option<bool>,
+        /// Least share of the allocation that was spent.
+        pub utilization_min: Option<f64> { range: 0.0..=1.0 },
+        /// Greatest share of the allocation that was spent.
+        pub utilization_max: Option<f64> { range: 0.0..=1.0 },
+        /// Text that tenant or scope must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        let bounds = filter.utilization_min.zip(filter.utilization_max);
+        if bounds.is_some_and(|(least, most)| least > most) {
+            object.refuse_member("utilization_min", "must not exceed utilization_max");
+        }
+    }
+}
+
+object! {
+    /// Funds many budgets of one tenant.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BudgetBulkActionRequest: Read {
+        /// Selects the budgets.
+        pub filter: BudgetBulkFilter,
+        /// How the figures change.
+        pub action: FundingOperation,
+        /// By how much, or to what; required for every action. Budgets of another unit fail.
+        pub amount: Amount { required: false },
+        /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
+        pub spent: Option<Amount>,
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=512 },
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
+    check |request, object| {
+        if request.spent.is_some() && request.action != FundingOperation::ResetSpent {
+            object.refuse_member("spent", "is allowed with action RESET_SPENT only");
+        }
+    }
+}
+
+response! {
+    /// The outcome of each budget.
+    BudgetBulkActionResponse: FundingOperation
+}
+
+impl From<&BudgetBulkFilter> for BudgetFilter {
+    fn from(filter: &BudgetBulkFilter) -> Self {
+        Self {
+            tenant_id: Some(filter.tenant_id.clone()),
+            scope_prefix: filter.scope_prefix.clone(),
+            unit: filter.unit,
+            status: filter.status,
+            over_limit: filter.over_limit,
+            has_debt: filter.has_debt,
+            utilization_min: filter.utilization_min,
+            utilization_max: filter.utilization_max,
+            search: filter.search.as_deref().map(Search::new),
+        }
+    }
+}
+
+impl BulkBody for BudgetBulkActionRequest {
+    type Filter = BudgetBulkFilter;
+
+    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
+        (&self.filter, self.expected_count, &self.idempotency_key)
+    }
+
+    /// Both amounts must count the same.
+    fn check_amounts(&self) -> Result<(), ApiError> {
+        let (unit, spent) = (self.amount.unit(), self.spent.map(Amount::unit));
+        let Some(other) = spent.filter(|spent| *spent != unit) else {
+            return Ok(());
+        };
+        let message = format!("Unit mismatch: spent is in {other}, but amount is in {unit}");
+        let details = json!({"requested_unit": other, "expected_units": [unit]});
+        let error = ApiError::new(StatusCode::BAD_REQUEST, Code::UnitMismatch, message);
+        Err(error.with_details(details))
+    }
+
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkAnswer, ApiError> {
+        let funding = BulkFunding {
+            tenant: named_tenant(&self.filter.tenant_id)?,
+            operation: self.action,
+            amount: self.amount,
+            spent: self.spent.map(Amount::value),
+            reason: self.reason.clone().filter(|reason| !reason.is_empty()),
+        };
+        let filter = BudgetFilter::from(&self.filter);
+        Ok(admin.bulk_budgets(&filter, &funding, bulk).await?)
+    }
 }
