@@ -204,7 +204,7 @@ impl<T: Stored> Written for T {
     }
 }
 
-/// What is absent stays.
+/// Absent members keep their values.
 impl<T: Written> Written for Option<T> {
     fn write_to(&self, change: FieldChange, changes: &mut Vec<FieldChange>) {
         if let Some(value) = self {

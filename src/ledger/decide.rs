@@ -32,7 +32,7 @@ object! {
         pub subject: Subject,
         /// What is to be done.
         pub action: Action,
-        /// Most that it will cost.
+        /// Highest possible cost.
         pub estimate: Amount,
         /// Data that the client chooses.
         pub metadata: Option<FreeObject>,
@@ -73,7 +73,7 @@ object! {
         pub caps: Option<Caps>,
         /// Why not. Only with `DENY`. Clients must expect values that they do not know.
         pub reason_code: Option<String> { chars: ..=128 },
-        /// When asking again may help, in milliseconds from now.
+        /// How long to wait before asking again, in milliseconds.
         pub retry_after_ms: Option<i64> { range: 0.. },
         /// Where the signed evidence of the decision can be read.
         pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },

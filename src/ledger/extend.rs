@@ -35,14 +35,14 @@ words! {
 }
 
 object! {
-    /// The new deadline.
+    /// The new expiry.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReservationExtendResponse: Serialize {
         /// The reservation's status.
         pub status: ExtendStatus,
-        /// When the hold lapses now, in milliseconds since the epoch.
+        /// When the hold expires now, in milliseconds since the epoch.
         pub expires_at_ms: i64 { range: 0.. },
-        /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+        /// How long that is from now, in milliseconds. The only member that is computed anew in a replay.
         pub remaining_ttl_ms: i64 { range: 0.., required: false },
         /// The budgets that hold the reservation, root first; an extension does not change them.
         pub balances: Vec<Balance> { required: false },

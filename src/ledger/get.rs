@@ -22,27 +22,27 @@ object! {
     /// A reservation, in full or as a row of a list.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Reservation: Serialize {
-        /// Names the reservation.
+        /// Id of the reservation.
         pub reservation_id: ReservationId,
-        /// What has become of it.
+        /// Status.
         pub status: Status,
         /// The key under which it was created.
         pub idempotency_key: String { chars: 1..=256, required: false },
-        /// Who it is for, as it was sent.
+        /// Subject, as it was sent.
         pub subject: Subject,
-        /// What it is for, as it was sent.
+        /// Action, as it was sent.
         pub action: Action,
-        /// The estimate, whatever became of it.
+        /// The estimate, whatever the status.
         pub reserved: Amount,
         /// What was charged. Only when committed.
         pub committed: Option<Amount>,
         /// When it was created, in milliseconds since the epoch.
         pub created_at_ms: i64 { range: 0.. },
-        /// When its hold lapses or lapsed, in milliseconds since the epoch.
+        /// When it expires or expired, in milliseconds since the epoch.
         pub expires_at_ms: i64 { range: 0.. },
         /// When it was committed or released, in milliseconds since the epoch.
         pub finalized_at_ms: Option<i64> { range: 0.. },
-        /// The subject's own scope.
+        /// Deepest scope of the subject.
         pub scope_path: ScopePath,
         /// Every scope that encloses the subject, root first.
         pub affected_scopes: Vec<ScopePath>,

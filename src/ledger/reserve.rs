@@ -38,7 +38,7 @@ object! {
         pub subject: Subject,
         /// What is to be done.
         pub action: Action,
-        /// Most that it will cost; held until the reservation ends.
+        /// Highest possible cost; held until the reservation ends.
         pub estimate: Amount,
         /// How long the hold lasts, in milliseconds. The tenant's settings give the default and cap longer lifetimes.
         pub ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },
@@ -79,17 +79,17 @@ object! {
     pub struct ReservationCreateResponse: Serialize {
         /// `DENY` only in dry runs: a live request that is denied is an error.
         pub decision: Decision,
-        /// Names the hold. Absent in dry runs.
+        /// Id of the reservation. Absent in dry runs.
         pub reservation_id: Option<ReservationId>,
         /// Every scope that encloses the subject, root first, whether or not it has a budget.
         pub affected_scopes: Vec<ScopePath>,
-        /// The subject's own scope.
+        /// Deepest scope of the subject.
         pub scope_path: ScopePath { required: false },
         /// What is held: the estimate.
         pub reserved: Option<Amount>,
-        /// When the hold lapses, in milliseconds since the epoch.
+        /// When the hold expires, in milliseconds since the epoch.
         pub expires_at_ms: Option<i64> { range: 0.. },
-        /// How long that is from now, in milliseconds. The only member that a repeated request may find changed.
+        /// How long that is from now, in milliseconds. The only member that is computed anew in a replay.
         pub remaining_ttl_ms: Option<i64> { range: 0.. },
         /// The budgets that hold it, root first, after the hold.
         pub balances: Option<Vec<Balance>>,
@@ -97,7 +97,7 @@ object! {
         pub caps: Option<Caps>,
         /// Why not. Only with `DENY`. Clients must expect values that they do not know.
         pub reason_code: Option<String> { chars: ..=128 },
-        /// When asking again may help, in milliseconds from now.
+        /// How long to wait before asking again, in milliseconds.
         pub retry_after_ms: Option<i64> { range: 0.. },
         /// Where the signed evidence can be read.
         pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },

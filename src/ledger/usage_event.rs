@@ -56,9 +56,9 @@ object! {
     pub struct EventCreateResponse: Serialize {
         /// Status of the report.
         pub status: EventStatus,
-        /// Names the charge.
+        /// Id of the charge.
         pub event_id: PostId,
-        /// What every budget was charged. Absent when that is all of it.
+        /// What every budget was charged, if less than `actual`.
         pub charged: Option<Amount>,
         /// The budgets that were charged, root first, after the charge.
         pub balances: Vec<Balance> { required: false },

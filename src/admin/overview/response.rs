@@ -10,7 +10,7 @@ use crate::domain::moment::Moment;
 use super::ROWS;
 
 object! {
-    /// All that there is, and what happened lately.
+    /// Counts of what is stored, and recent events.
     #[derive(Debug, Clone)]
     pub struct AdminOverviewResponse: Serialize + Open {
         /// When it was made, on the store's clock.

@@ -33,7 +33,7 @@ const KEEP_MS: i64 = 24 * 3_600_000;
 pub struct Replay {
     /// When the events happened.
     pub window: Window,
-    /// Of which types besides what the subscription selects; `None`: of any.
+    /// Event types, of those that the subscription selects; `None`: all of them.
     pub event_types: Option<Vec<EventTypeName>>,
     /// How many at most; more are refused.
     pub max_events: usize,

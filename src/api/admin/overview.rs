@@ -1,4 +1,4 @@
-//! Shows what there is, what needs care, and what happened lately.
+//! Gets the overview.
 
 use axum::extract::State;
 
@@ -9,7 +9,7 @@ use crate::api::state::AppState;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     get_overview,
-    "Shows counts, what needs attention and the last hour; a few seconds old"
+    "Gets counts, what needs attention and recent events; a few seconds old"
 )
 .returns::<AdminOverviewResponse>(200, "The overview.");
 

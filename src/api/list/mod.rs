@@ -64,7 +64,7 @@ macro_rules! list_response {
             pub struct $name: Serialize $(+ $role)? {
                 $(#[doc = $rows_doc])*
                 pub $rows: Vec<$row>,
-                /// Leads to the next page. Absent on the last.
+                /// Cursor of the next page. Absent on the last page.
                 pub next_cursor: Option<String>,
                 /// Whether there is a next page; it may be empty.
                 pub has_more: bool { $($options)* },
@@ -100,7 +100,7 @@ pub trait List: Sized + 'static {
     /// Whether a request may choose the order.
     const SORTABLE: bool = Self::Sort::WORDS.len() > 1;
     /// Describes `sort_by`.
-    const ABOUT_SORT: &'static str = "What the rows are sorted by.";
+    const ABOUT_SORT: &'static str = "Order of the rows.";
     /// Which rows are asked for.
     type Filter: Clone + Send + Sync;
     /// What the rows can be sorted by.

@@ -261,7 +261,7 @@ impl<'q> Parameters<'q> {
         &mut self,
         about_tenant: &str,
     ) -> Result<(Option<String>, SegmentFilter), ApiError> {
-        let about = "Only what lies at or below this value of the level, whatever the case.";
+        let about = "Value of this level, in any case: only scopes at or below it.";
         let (mut tenant, mut wanted) = (None, Vec::new());
         for level in Level::ALL {
             match level {
@@ -311,7 +311,7 @@ impl<'q> Parameters<'q> {
         about: &str,
     ) -> Result<(Option<K>, Option<bool>), ApiError> {
         self.describe("sort_by", about, || words_or(K::WORDS, K::DEFAULT.as_str()));
-        let about = "Which come first.";
+        let about = "Direction of the order.";
         self.describe("sort_dir", about, || words_or(&["asc", "desc"], "desc"));
         let key = |text: &str| K::parse(&text.to_ascii_lowercase());
         let direction = |text: &str| match text.to_ascii_lowercase().as_str() {
@@ -328,10 +328,10 @@ impl<'q> Parameters<'q> {
     /// `limit`.
     pub(super) fn limit(&mut self, limit: Limit) -> Result<usize, ApiError> {
         let (most, about) = match limit {
-            Limit::UpTo(most) => (most, "Most rows on the page."),
+            Limit::UpTo(most) => (most, "Maximum number of rows on the page."),
             Limit::CutTo(most) | Limit::QuietlyCutTo(most) => (
                 most,
-                "Most rows on the page; what is outside the bounds is cut to them.",
+                "Maximum number of rows on the page. A number outside the bounds is replaced by the nearest bound.",
             ),
         };
         self.describe("limit", about, || {
@@ -357,7 +357,7 @@ impl<'q> Parameters<'q> {
 
     /// `cursor`.
     pub(super) fn cursor(&mut self) -> Result<Option<String>, ApiError> {
-        let about = "The `next_cursor` of the page before, under the same filters.";
+        let about = "`next_cursor` of the previous page, for the same filters.";
         self.unbound_text("cursor", about)
     }
 

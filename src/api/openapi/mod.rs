@@ -45,8 +45,8 @@ pub fn document(dialect: Dialect) -> Value {
             "title": "Budget Authority",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Hard budget limits for autonomous agents: reserve before acting, commit what it cost, \
-                release the rest. Amounts are exact integers up to 2^63-1. Whatever changes something can be repeated \
-                under its idempotency key.",
+                release the rest. Amounts are exact integers up to 2^63-1. Every change can be repeated under \
+                its idempotency key.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -169,11 +169,11 @@ fn require_a_level(subject: &mut Value) {
 fn response_headers() -> Value {
     json!({
         "RequestId": {
-            "description": "Names the request.",
+            "description": "Id of the request.",
             "schema": {"type": "string"},
         },
         "TraceId": {
-            "description": "Names the operation that the request belongs to.",
+            "description": "Id of the trace that the request belongs to.",
             "schema": {"type": "string", TRACE_ID_PATTERN.0: TRACE_ID_PATTERN.1},
         },
         "Tenant": {

@@ -52,10 +52,10 @@ fn path(path: &str) -> impl Iterator<Item = Parameter> {
 /// The header with the idempotency key. On the runtime plane, all bodies have the key; on the admin plane, few.
 fn idempotency_key(plane: Plane) -> Parameter {
     let description = match plane {
-        Plane::Runtime => "The body's `idempotency_key` once more; if sent, the two must be equal.",
+        Plane::Runtime => "May repeat the body's `idempotency_key`, but not differ from it.",
         Plane::Admin => {
-            "Names this attempt: repeating it under the same key changes once. Where the body has an \
-             `idempotency_key` too, the two must be equal."
+            "Identifies this attempt: a repeated request under the same key has one effect. If the body has an \
+             `idempotency_key` too, both must be equal."
         }
     };
     let schema = json!({"type": "string", "minLength": 1, "maxLength": 256});

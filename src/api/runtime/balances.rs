@@ -1,4 +1,4 @@
-//! What budgets hold and have left.
+//! Lists the balances of budgets.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ impl List for Balances {
     type Response = BalanceResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<BalanceFilter, ApiError> {
-        let about = "The tenant: only the API key's own. One of these filters is required.";
+        let about = "Tenant of the API key. At least one level is required.";
         let (tenant, segments) = parameters.levels(about)?;
         parameters.require(tenant.is_some() || !segments.is_empty(), || {
             let levels = Level::ALL.map(Level::as_str).join(", ");
@@ -60,10 +60,8 @@ impl List for Balances {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = list::<Balances>(
-    "Lists budgets with what they hold and have left",
-    "A page of balances.",
-);
+pub(in crate::api) const DECLARATION: Declaration =
+    list::<Balances>("Lists the balances of budgets", "A page of balances.");
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ runtime_body!(DecisionRequest);
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     decide,
-    "Tells whether an action would be allowed, without holding anything"
+    "Decides whether an action would be allowed; holds nothing"
 )
 .takes_change::<DecisionRequest>()
 .returns::<DecisionResponse>(200, "The decision, a denial included.")

@@ -1,4 +1,4 @@
-//! Moves a reservation's deadline.
+//! Extends a reservation.
 
 use axum::extract::State;
 
@@ -11,11 +11,10 @@ use crate::ledger::{ReservationExtendRequest, ReservationExtendResponse};
 
 runtime_body!(ReservationExtendRequest);
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(extend, "Moves the deadline of a hold")
-        .takes_change::<ReservationExtendRequest>()
-        .returns::<ReservationExtendResponse>(200, "The new deadline.")
-        .refuses(&[404, 409, 410]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(extend, "Extends a reservation")
+    .takes_change::<ReservationExtendRequest>()
+    .returns::<ReservationExtendResponse>(200, "The new expiry.")
+    .refuses(&[404, 409, 410]);
 
 async fn extend(
     State(state): State<AppState>,

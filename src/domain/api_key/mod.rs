@@ -107,7 +107,7 @@ object! {
         pub key_id: KeyId,
         /// Tenant that owns the key.
         pub tenant_id: TenantId { field: "tenant" },
-        /// Part of the key that may be shown.
+        /// Visible part of the key.
         pub key_prefix: String,
         /// Name.
         pub name: Option<String> { chars: ..=NAME_CHARS_MAX },

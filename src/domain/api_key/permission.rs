@@ -72,7 +72,7 @@ impl Stored for Vec<Permission> {
 }
 
 words! {
-    /// Whether an API key is good.
+    /// Whether an API key is valid.
     ApiKeyStatus {
         /// It is.
         Active = "ACTIVE",

@@ -23,13 +23,13 @@ object! {
         pub allocated: Amount { recorded: false },
         /// How much debt is allowed.
         pub overdraft_limit: Option<Amount> { recorded: false },
-        /// What a commit above its estimate does. Absent: as the tenant's settings say.
+        /// What a commit above its estimate does. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Stored and returned; nothing is carried over.
         pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub period_start: Option<Moment>,
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub period_end: Option<Moment>,
         /// Data that the operator chooses; not returned.
         pub metadata: Option<FreeObject>,
@@ -37,12 +37,12 @@ object! {
 }
 
 object! {
-    /// Changes the settings of a budget. What is absent stays.
+    /// Changes the settings of a budget. Absent members keep their values.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct BudgetUpdateRequest: Read + Written {
         /// How much debt is allowed.
         pub overdraft_limit: Option<Amount> { recorded: false },
-        /// What a commit above its estimate does; `null`: as the tenant's settings say.
+        /// What a commit above its estimate does; `null`: the tenant's setting applies.
         pub commit_overage_policy: Patch<OveragePolicy>,
         /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
         pub metadata: Patch<FreeObject>,
@@ -77,15 +77,15 @@ object! {
         pub overdraft_limit: Amount { required: false },
         /// Whether new reservations are refused until the budget is funded.
         pub is_over_limit: bool { required: false },
-        /// What a commit above its estimate does. Absent: as the tenant's settings say.
+        /// What a commit above its estimate does. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Status.
         pub status: BudgetStatus,
         /// Stored and returned; nothing is carried over.
         pub rollover_policy: Option<RolloverPolicy>,
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub period_start: Option<Moment>,
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub period_end: Option<Moment>,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },

@@ -22,9 +22,9 @@ object! {
         pub reserved: Amount { required: false },
         /// What was charged.
         pub spent: Amount { required: false },
-        /// What was charged beyond what was there. Absent when zero.
+        /// What was charged beyond the funds. Absent when zero.
         pub debt: Option<Amount>,
-        /// What the operator has given.
+        /// What the budget grants.
         pub allocated: Amount { required: false },
         /// How much debt is allowed. Absent when zero.
         pub overdraft_limit: Option<Amount>,

@@ -108,7 +108,7 @@ object! {
         pub request_id: Option<String>,
         /// Trace of the request that caused it.
         pub trace_id: String { required: false, keyword: TRACE_ID_PATTERN },
-        /// How many there were, where one event stands for several.
+        /// Number of occurrences, if one event reports several.
         pub metadata: Option<Members>,
     }
 }

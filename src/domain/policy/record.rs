@@ -66,7 +66,7 @@ object! {
         pub priority: i64 { range: 0.., default: 0 },
         /// Limits that the caller must keep: decisions become `ALLOW_WITH_CAPS`.
         pub caps: Option<Caps>,
-        /// What a commit above its estimate does where the reservation does not say.
+        /// What a commit above its estimate does, unless the reservation sets it.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: Option<ReservationTtlOverride>,
@@ -92,7 +92,7 @@ object! {
         pub priority: Patch<i64> { range: 0.., cleared: "0" },
         /// Limits that the caller must keep.
         pub caps: Patch<Caps>,
-        /// What a commit above its estimate does where the reservation does not say.
+        /// What a commit above its estimate does, unless the reservation sets it.
         pub commit_overage_policy: Patch<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: Patch<ReservationTtlOverride>,
@@ -125,7 +125,7 @@ object! {
         pub priority: i64 { range: 0.., required: false },
         /// Limits that the caller must keep.
         pub caps: Option<Caps>,
-        /// What a commit above its estimate does where the reservation does not say.
+        /// What a commit above its estimate does, unless the reservation sets it.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: ReservationTtlOverride { skip_if: |ttl| *ttl == Default::default() },

@@ -27,7 +27,7 @@ words! {
 }
 
 words! {
-    /// What is to happen with reservations whose time is over. Stored; every one is returned to its budgets.
+    /// What happens to expired reservations. Stored, without effect: every hold returns to its budgets.
     ReservationExpiryPolicy {
         /// The hold is returned.
         AutoRelease = "AUTO_RELEASE",

@@ -27,11 +27,11 @@ object! {
         pub tenant_id: TenantId { form: &TenantId::FORM, recorded: false },
         /// Name; need not be unique.
         pub name: String { chars: NAME_CHARS, blank: Blank::Refused, recorded: false },
-        /// Parent of the tenant; without influence.
+        /// Parent of the tenant; without effect.
         pub parent_tenant_id: Option<String> { chars: ..=128 },
         /// Labels that the operator chooses.
         pub metadata: Option<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
-        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        /// What a commit above its estimate does, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: OveragePolicy { unpublished_default: OveragePolicy::DEFAULT },
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: i64 {
@@ -43,7 +43,7 @@ object! {
         },
         /// How often a reservation may be extended.
         pub max_reservation_extensions: i64 { range: 0.., unpublished_default: RESERVATION_EXTENSIONS_DEFAULT },
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub reservation_expiry_policy: ReservationExpiryPolicy {
             unpublished_default: ReservationExpiryPolicy::AutoRelease,
         },
@@ -51,7 +51,7 @@ object! {
 }
 
 object! {
-    /// Changes a tenant. What is absent stays.
+    /// Changes a tenant. Absent members keep their values.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct TenantUpdateRequest: Read + Written {
         /// Name; need not be unique.
@@ -60,7 +60,7 @@ object! {
         pub status: Option<TenantStatus> { recorded: false },
         /// Labels that the operator chooses, replaced as a whole; `null` removes them.
         pub metadata: Patch<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
-        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        /// What a commit above its estimate does, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: Option<OveragePolicy>,
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
@@ -83,7 +83,7 @@ object! {
         pub status: TenantStatus,
         /// Parent of the tenant.
         pub parent_tenant_id: Option<String>,
-        /// What a commit above its estimate does where neither reservation, policy nor budget says.
+        /// What a commit above its estimate does, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: Option<OveragePolicy>,
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },
@@ -91,7 +91,7 @@ object! {
         pub max_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_MAX_DEFAULT },
         /// How often a reservation may be extended.
         pub max_reservation_extensions: Option<i64> { range: 0.., default: RESERVATION_EXTENSIONS_DEFAULT },
-        /// Stored and returned; without influence.
+        /// Stored and returned, without effect.
         pub reservation_expiry_policy: Option<ReservationExpiryPolicy> {
             default: ReservationExpiryPolicy::AutoRelease,
         },

@@ -174,7 +174,7 @@ object! {
         pub scope_filter: Option<String>,
         /// When anomalies emit events.
         pub thresholds: Option<Thresholds>,
-        /// Never shown here.
+        /// Never returned here.
         pub signing_secret: Unsent<String> { keyword: ("writeOnly", true) },
         /// Headers of each delivery, with `********` for every value.
         pub headers: HeaderNames {

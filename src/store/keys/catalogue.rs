@@ -139,7 +139,7 @@ keys! { partition {
     audit_failures_due: zset = ("auditfail"), "an entry with its rollup";
     /// A day's audit entries of a tenant; those of no tenant are under `__admin__` and `__unauth__`.
     ///
-    /// Fields of an entry: `sequence` (numbered without gaps), `at_ms`, and what the request was, did and was answered.
+    /// Fields of an entry: `sequence` (numbered without gaps), `at_ms`, and the request with its outcome.
     audit: stream = ("audit:" tenant ":" day), "whole, after the retention of audit entries";
     /// A tenant's audit chain: `sequence` of the last entry; `sealed_sequence`, `sealed_hash`, `sealed_day` and
     /// `sealed_entry` of the last sealed one; `anchor_sequence` and `anchor_hash` of the last one removed, `anchor_dropped` in
@@ -164,7 +164,7 @@ keys! { partition {
     bulks: zset = ("bulks"), "an entry with the end of the action";
     /// The outcomes of the partition's rows of a bulk action.
     bulk_rows: hash = ("bulkrow:" claim_id), "TTL of 48 hours";
-    /// One webhook subscription, its secrets sealed.
+    /// One webhook subscription, its secrets encrypted.
     ///
     /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `millionths` (watched while active),
     /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings).

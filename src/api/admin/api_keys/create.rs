@@ -8,7 +8,7 @@ use crate::domain::api_key::ApiKeyCreateRequest;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_api_key,
-    "Creates an API key; the response is the only one that shows it"
+    "Creates an API key; only this response contains the key"
 )
 .takes_change::<ApiKeyCreateRequest>()
 .returns::<ApiKeyCreateResponse>(201, "The new key.")

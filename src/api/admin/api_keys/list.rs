@@ -25,9 +25,12 @@ impl List for ApiKeys {
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<ApiKeyFilter, ApiError> {
         Ok(ApiKeyFilter {
-            tenant_id: parameters.text("tenant_id", "The owner. Absent: keys of all tenants.")?,
+            tenant_id: parameters.text(
+                "tenant_id",
+                "Tenant that owns the keys. Absent: keys of all tenants.",
+            )?,
             status: parameters.word("status", "The status of the keys, by the present clock.")?,
-            search: parameters.search("What id or name must contain, whatever the case.")?,
+            search: parameters.search("Text that id or name must contain, in any case.")?,
         })
     }
 

@@ -19,7 +19,7 @@ object! {
         pub key_id: KeyId,
         /// The whole key.
         key_secret: String,
-        /// Part of the key that may be shown.
+        /// Visible part of the key.
         key_prefix: String,
         /// Tenant that owns the key.
         pub tenant_id: TenantId,

@@ -7,7 +7,7 @@ use crate::domain::api_key::{ApiKey, ApiKeyUpdateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     update_api_key,
-    "Changes an API key; its next use is judged by what it is then"
+    "Changes an API key; the change applies from its next use on"
 )
 .takes_change::<ApiKeyUpdateRequest>()
 .returns::<ApiKey>(200, "The key as it is now.")

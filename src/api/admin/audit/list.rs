@@ -19,7 +19,7 @@ list_response! {
 }
 
 pub(in crate::api) const DECLARATION: Declaration = list::<AuditEntries>(
-    "Lists what was done and refused, of one tenant or of all",
+    "Lists audit entries, of one tenant or of all",
     "A page of audit entries.",
 );
 
@@ -36,26 +36,29 @@ impl List for AuditEntries {
     type Response = AuditLogListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<AuditFilter, ApiError> {
-        let about = "The owner; `__admin__`, `__unauth__` or `__system__` for entries of no tenant. Absent: all.";
+        let about = "Tenant that was acted upon; `__admin__`, `__unauth__` or `__system__` for entries of no tenant. Absent: all.";
         let tenant = parameters.text("tenant_id", about)?;
         let key_id = parameters.text("key_id", "The key that acted.")?;
-        let operations = parameters.list("operation", "One of these operations.")?;
-        let resource_types = parameters.list("resource_type", "One of these kinds.")?;
-        let resource_id = parameters.text("resource_id", "The resource, exactly.")?;
-        let about = "One of these error codes; what succeeded has none.";
+        let operations = parameters.list("operation", "Operations.")?;
+        let resource_types = parameters.list("resource_type", "Kinds of resource.")?;
+        let resource_id = parameters.text("resource_id", "Id of the resource, exactly.")?;
+        let about = "Error codes. Successful requests have none.";
         let error_codes = parameters.list("error_code", about)?;
-        let about = "None of these error codes; what succeeded passes.";
+        let about = "Error codes to leave out. Successful requests stay.";
         let error_codes_excluded = parameters.list("error_code_exclude", about)?;
         let (status_min, status_max) = statuses(parameters)?;
-        let window = parameters.window(["from", "to"], ["Not before.", "Not after."])?;
+        let window = parameters.window(
+            ["from", "to"],
+            ["Earliest time, inclusive.", "Latest time, inclusive."],
+        )?;
         let about =
-            "What resource id, log id, error code or operation must contain, whatever the case.";
+            "Text that resource id, log id, error code or operation must contain, in any case.";
         Ok(AuditFilter {
             tenant,
             key_id,
             resource_id,
-            request_id: parameters.text("request_id", "The request, exactly.")?,
-            trace_id: parameters.trace_id("The trace, exactly.")?,
+            request_id: parameters.text("request_id", "Id of the request, exactly.")?,
+            trace_id: parameters.trace_id("Id of the trace, exactly.")?,
             operations,
             resource_types,
             error_codes,
@@ -80,7 +83,7 @@ impl List for AuditEntries {
 /// The least and the highest status; one that is given exactly is both.
 fn statuses(parameters: &mut Parameters<'_>) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let integer = |text: &str| text.trim().parse::<i64>().ok();
-    let about = "The status, exactly; not together with bounds.";
+    let about = "HTTP status, exactly; not together with `status_min` or `status_max`.";
     let (schema, wanted) = (|| json!({"type": "integer"}), "it must be an integer");
     let read = (integer, wanted);
     let exact = parameters.parsed("status", about, schema, read)?;
@@ -91,8 +94,8 @@ fn statuses(parameters: &mut Parameters<'_>) -> Result<(Option<i64>, Option<i64>
         let wanted = "it must be an integer from 100 to 599";
         parameters.parsed(name, about, schema, (read, wanted))
     };
-    let least = bound("status_min", "Not below.")?;
-    let most = bound("status_max", "Not above.")?;
+    let least = bound("status_min", "Lowest HTTP status.")?;
+    let most = bound("status_max", "Highest HTTP status.")?;
     if exact.is_some() && (least.is_some() || most.is_some()) {
         let why = "it must not be given together with status_min or status_max";
         return Err(parameters.refusal("status", why));

@@ -1,4 +1,4 @@
-//! Freezes a budget, or ends that.
+//! Freezes or unfreezes a budget.
 
 use super::BudgetTarget;
 use super::target_parameters;
@@ -26,7 +26,7 @@ impl ChangeBody for BudgetStatusTransitionRequest {
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     freeze_budget,
-    "Freezes a budget: nothing new is reserved, charged by an event, or funded"
+    "Freezes a budget: it refuses reservations, usage events and funding"
 )
 .query(target_parameters)
 .idempotent()
@@ -42,7 +42,7 @@ pub mod unfreeze {
     };
 
     pub(in crate::api) const DECLARATION: Declaration =
-        declare!(unfreeze_budget, "Ends the freeze of a budget")
+        declare!(unfreeze_budget, "Unfreezes a budget")
             .query(target_parameters)
             .idempotent()
             .may_take::<BudgetStatusTransitionRequest>()

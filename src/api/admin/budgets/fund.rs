@@ -1,4 +1,4 @@
-//! Changes what a budget has.
+//! Funds a budget.
 
 use super::{BudgetFundingRequest, BudgetFundingResponse, FundingTarget, target_parameters};
 use crate::admin::Funding;
@@ -9,18 +9,20 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::domain::amount::Amount;
 use crate::domain::ids::TenantId;
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(fund_budget, "Changes what a budget has")
-        .query(parameters)
-        .takes_change::<BudgetFundingRequest>()
-        .returns::<BudgetFundingResponse>(200, "The figures before and after.")
-        .refuses(&[404, 409]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    fund_budget,
+    "Funds a budget: credits, debits or resets it, or repays its debt"
+)
+.query(parameters)
+.takes_change::<BudgetFundingRequest>()
+.returns::<BudgetFundingResponse>(200, "The figures before and after.")
+.refuses(&[404, 409]);
 
 fn parameters() -> Vec<Parameter> {
     let mut parameters = target_parameters();
     parameters.push(parameters::query(
         "tenant_id",
-        "Whose budget it is. Required with the admin key; without effect with an API key.",
+        "Tenant that owns the budget. Required with the admin key; without effect with an API key.",
         text(),
     ));
     parameters

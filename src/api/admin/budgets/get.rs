@@ -1,4 +1,4 @@
-//! Shows the budget of a scope and unit.
+//! Gets the budget of a scope and unit.
 
 use axum::extract::{RawQuery, State};
 
@@ -10,7 +10,7 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::Caller;
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(lookup_budget, "Shows the budget of a scope and unit")
+    declare!(lookup_budget, "Gets the budget of a scope and unit")
         .query(target_parameters)
         .returns::<BudgetLedger>(200, "The budget.")
         .refuses(&[404]);

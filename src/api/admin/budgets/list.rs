@@ -20,34 +20,33 @@ struct Budgets;
 
 impl List for Budgets {
     const NAME: &'static str = "budgets";
-    const ABOUT_SORT: &'static str = "What the rows are sorted by. `scope` and `tenant_id` have an index; any other is \
-        refused where there are more than 10000 budgets, and where none is asked for, `scope` stands in.";
+    const ABOUT_SORT: &'static str = "Order of the rows. `scope` and `tenant_id` have an index. Any other order is refused above \
+        10,000 budgets; without `sort_by`, such a list is in the order of `scope`.";
     type Filter = BudgetFilter;
     type Sort = BudgetSort;
     type Response = BudgetListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<BudgetFilter, ApiError> {
-        let about = "The owner. Required with the admin key, unless the service is set to list budgets of all tenants; \
+        let about = "Tenant that owns the budgets. Required with the admin key, unless the service is set to list budgets of all tenants; \
                      without effect with an API key.";
         let tenant_id = parameters.unbound_text("tenant_id", about)?;
-        let about = "What the scope starts with, in lower case.";
+        let about = "Beginning of the scope, in lower case.";
         let scope_prefix = parameters.text("scope_prefix", about)?;
-        let unit = parameters.word("unit", "The unit that the budgets count.")?;
+        let unit = parameters.word("unit", "Unit of the budgets.")?;
         let status = parameters.word("status", "The status of the budgets.")?;
         let about = "Whether new reservations are refused until the budget is funded.";
         let over_limit = parameters.flag("over_limit", about)?;
-        let has_debt = parameters.flag("has_debt", "Whether there is debt.")?;
-        let about =
-            "Least share that was spent of what was allocated; 0 where nothing was allocated.";
+        let has_debt = parameters.flag("has_debt", "Whether the budget is in debt.")?;
+        let about = "Least share of the allocation that was spent; 0 if nothing was allocated.";
         let utilization_min = parameters.fraction("utilization_min", about)?;
-        let about = "Greatest share; a budget that spent more than it has never matches.";
+        let about = "Greatest share of the allocation that was spent; a budget that spent more than its allocation never matches.";
         let utilization_max = parameters.fraction("utilization_max", about)?;
         let bounds = utilization_min.zip(utilization_max);
         if let Some((least, most)) = bounds.filter(|(least, most)| least > most) {
             let what = format!("{least} is above utilization_max {most}");
             return Err(parameters.refusal("utilization_min", &what));
         }
-        let about = "What tenant or scope must contain, whatever the case.";
+        let about = "Text that tenant or scope must contain, in any case.";
         Ok(BudgetFilter {
             tenant_id,
             scope_prefix,

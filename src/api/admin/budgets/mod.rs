@@ -70,11 +70,7 @@ impl BudgetFundingResponse {
 fn target_parameters() -> Vec<Parameter> {
     let units = parameters::words(Unit::WORDS);
     vec![
-        parameters::required_query(
-            "scope",
-            "Where the budget hangs, whatever the case.",
-            text(),
-        ),
-        parameters::required_query("unit", "What the budget counts.", units),
+        parameters::required_query("scope", "Scope of the budget, in any case.", text()),
+        parameters::required_query("unit", "Unit of the budget.", units),
     ]
 }

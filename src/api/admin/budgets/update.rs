@@ -1,4 +1,4 @@
-//! Changes what an operator set on a budget.
+//! Changes the settings of a budget.
 
 use super::{BudgetTarget, check_unit, target_parameters};
 use crate::api::admin::extract::{Change, ChangeBody};
@@ -9,7 +9,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::scope::{BudgetScope, Level};
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(update_budget, "Changes what an operator set on a budget")
+    declare!(update_budget, "Changes the settings of a budget")
         .query(target_parameters)
         .takes_change::<BudgetUpdateRequest>()
         .returns::<BudgetLedger>(200, "The budget as it is now.")

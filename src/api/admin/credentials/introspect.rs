@@ -1,4 +1,4 @@
-//! Tells who the caller is, and what a dashboard may offer them.
+//! Gets the caller, its permissions, and what a dashboard may offer.
 
 use axum::extract::State;
 
@@ -154,7 +154,7 @@ impl AuthIntrospectResponse {
 }
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(introspect, "Tells who the caller is and what they may do")
+    declare!(introspect, "Gets the caller and its permissions")
         .returns::<AuthIntrospectResponse>(200, "The caller.");
 
 async fn introspect(

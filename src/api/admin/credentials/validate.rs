@@ -1,4 +1,4 @@
-//! Tells whether an API key is valid: 200 whatever is wrong with the key.
+//! Checks whether an API key is valid: 200 for invalid keys too.
 
 use axum::extract::State;
 use secrecy::{ExposeSecret, SecretString};
@@ -70,9 +70,9 @@ impl From<ValidatedApiKey> for ApiKeyValidationResponse {
 }
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(validate_api_key, "Tells whether an API key is valid")
+    declare!(validate_api_key, "Checks whether an API key is valid")
         .takes::<ApiKeyValidationRequest>()
-        .returns::<ApiKeyValidationResponse>(200, "Whether it is, or what is wrong with it.");
+        .returns::<ApiKeyValidationResponse>(200, "Whether the key is valid, or why not.");
 
 async fn validate_api_key(
     State(state): State<AppState>,

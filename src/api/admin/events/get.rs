@@ -1,4 +1,4 @@
-//! Shows an event.
+//! Gets an event.
 
 use axum::extract::State;
 
@@ -10,7 +10,7 @@ use crate::api::state::AppState;
 use crate::domain::event::Event;
 use crate::domain::fields::Rendered;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(get_event, "Shows an event")
+pub(in crate::api) const DECLARATION: Declaration = declare!(get_event, "Gets an event")
     .returns::<Event>(200, "The event.")
     .refuses(&[404]);
 

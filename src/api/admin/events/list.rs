@@ -26,15 +26,15 @@ impl List for AllEvents {
     type Response = EventListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<EventFilter, ApiError> {
-        let about = "The owner; `__system__` for events of no tenant. Absent: those of all.";
+        let about = "Tenant of the events; `__system__` for events of no tenant. Absent: events of all tenants.";
         let tenant = parameters.text("tenant_id", about)?;
         // The set of types is open: one that is not known is in no list.
         let read = |text: &str| is_type(text).then(|| text.to_owned());
         let wanted = "it must be a category and an action, such as budget.funded";
         let filter = common(parameters, (read, wanted), EventCategory::WORDS)?;
-        let trace_id = parameters.trace_id("The trace, exactly.")?;
-        let request_id = parameters.text("request_id", "The request, exactly.")?;
-        let about = "What correlation id or scope must contain, whatever the case.";
+        let trace_id = parameters.trace_id("Id of the trace, exactly.")?;
+        let request_id = parameters.text("request_id", "Id of the request, exactly.")?;
+        let about = "Text that correlation id or scope must contain, in any case.";
         Ok(EventFilter {
             tenant,
             trace_id,
@@ -62,12 +62,12 @@ pub(super) fn common(
     categories: &[&'static str],
 ) -> Result<EventFilter, ApiError> {
     let schema = || json!({"type": "string", "enum": EventType::WORDS});
-    let about = "The type, exactly.";
+    let about = "Event type, exactly.";
     let event_type = parameters.parsed("event_type", about, schema, event_type)?;
     let category = parameters.word_among("category", "The category.", categories)?;
-    let scope = parameters.text("scope", "What the scope begins with.")?;
-    let correlation_id = parameters.text("correlation_id", "The correlation id, exactly.")?;
-    let about = ["Not before.", "Not after."];
+    let scope = parameters.text("scope", "Beginning of the scope.")?;
+    let correlation_id = parameters.text("correlation_id", "Correlation id, exactly.")?;
+    let about = ["Earliest time, inclusive.", "Latest time, inclusive."];
     Ok(EventFilter {
         event_type,
         category,

@@ -9,7 +9,7 @@ use crate::domain::policy::{Policy, PolicyCreateRequest, ScopePattern};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     create_policy,
-    "Creates a policy, which counts from the next request on"
+    "Creates a policy, which applies from the next request on"
 )
 .takes_change::<PolicyCreateRequest>()
 .returns::<Policy>(201, "The new policy.")

@@ -28,9 +28,10 @@ impl List for Policies {
     type Response = PolicyListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<PolicyFilter, ApiError> {
-        let about = "The owner. Required with the admin key; without effect with an API key.";
+        let about =
+            "Tenant that owns them. Required with the admin key; without effect with an API key.";
         let tenant_id = parameters.unbound_text("tenant_id", about)?;
-        let about = "The pattern of the policies, exactly, whatever the case.";
+        let about = "Scope pattern, exactly, in any case.";
         let fits = |text: &&str| text.chars().count() <= SCOPE_CHARS_MAX;
         let read = |text: &str| Some(text).filter(fits).map(str::to_owned);
         let wanted = format!("it must be at most {SCOPE_CHARS_MAX} characters long");

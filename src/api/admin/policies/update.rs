@@ -5,11 +5,13 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::domain::policy::{Policy, PolicyUpdateRequest};
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(update_policy, "Changes a policy from the next request on")
-        .takes_change::<PolicyUpdateRequest>()
-        .returns::<Policy>(200, "The policy as it is now.")
-        .refuses(&[404, 409]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    update_policy,
+    "Changes a policy; the change applies from the next request on"
+)
+.takes_change::<PolicyUpdateRequest>()
+.returns::<Policy>(200, "The policy as it is now.")
+.refuses(&[404, 409]);
 
 impl ChangeBody for PolicyUpdateRequest {}
 

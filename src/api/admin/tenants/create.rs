@@ -9,7 +9,7 @@ use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(create_tenant, "Creates a tenant")
     .takes_change::<TenantCreateRequest>()
-    .returns::<Tenant>(200, "The tenant of that id and name, which exists already.")
+    .returns::<Tenant>(200, "The tenant, if one of this id and name existed.")
     .returns::<Tenant>(201, "The new tenant.")
     .refuses(&[409]);
 

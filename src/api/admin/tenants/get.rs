@@ -1,4 +1,4 @@
-//! Shows a tenant.
+//! Gets a tenant.
 
 use axum::extract::State;
 
@@ -9,7 +9,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::tenant::record::Tenant;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(get_tenant, "Shows a tenant")
+pub(in crate::api) const DECLARATION: Declaration = declare!(get_tenant, "Gets a tenant")
     .returns::<Tenant>(200, "The tenant.")
     .refuses(&[404]);
 

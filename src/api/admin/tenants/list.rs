@@ -26,10 +26,10 @@ impl List for Tenants {
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<TenantFilter, ApiError> {
         let status = parameters.word("status", "The status of the tenants.")?;
-        let about = "The parent of the tenants, exactly.";
+        let about = "Id of the parent tenant, exactly.";
         let parent_tenant_id = parameters.text("parent_tenant_id", about)?;
         parameters.ignored("observe_mode", text);
-        let about = "What id or name must contain, whatever the case.";
+        let about = "Text that id or name must contain, in any case.";
         Ok(TenantFilter {
             status,
             parent_tenant_id,

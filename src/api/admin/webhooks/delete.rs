@@ -10,7 +10,7 @@ pub(in crate::api) const DECLARATION: Declaration = declare!(
     "Deletes a webhook subscription with its secrets"
 )
 .idempotent()
-.returns_nothing("It is gone.")
+.returns_nothing("The subscription is deleted.")
 .refuses(&[404, 409]);
 
 async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<CheckedNoContent, ApiError> {

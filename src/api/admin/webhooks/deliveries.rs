@@ -22,7 +22,10 @@ impl List for Deliveries {
     type Response = WebhookDeliveryListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<DeliveryFilter, ApiError> {
-        let about = ["Not queued before.", "Not queued after."];
+        let about = [
+            "Earliest time of queueing, inclusive.",
+            "Latest time of queueing, inclusive.",
+        ];
         Ok(DeliveryFilter {
             status: parameters.word("status", "The status of the deliveries.")?,
             window: parameters.window(["from", "to"], about)?,

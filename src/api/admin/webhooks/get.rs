@@ -1,4 +1,4 @@
-//! Shows a webhook subscription.
+//! Gets a webhook subscription.
 
 use axum::extract::State;
 
@@ -10,7 +10,7 @@ use crate::domain::caller::Caller;
 use crate::domain::webhook::Subscription;
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(get_webhook, "Shows a webhook subscription")
+    declare!(get_webhook, "Gets a webhook subscription")
         .returns::<Subscription>(200, "The subscription.")
         .refuses(&[404]);
 

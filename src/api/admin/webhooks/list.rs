@@ -25,7 +25,7 @@ impl List for AllWebhooks {
     type Response = WebhookListResponse;
 
     fn filter(parameters: &mut Parameters<'_>) -> Result<WebhookFilter, ApiError> {
-        let about = "The owner: a tenant, or `__system__` for the operator.";
+        let about = "Owner of the subscriptions: a tenant, or `__system__` for the operator.";
         let tenant = parameters.text("tenant_id", about)?;
         let status = parameters.word("status", ABOUT_STATUS)?;
         // The set of types is open: one that is not known is in no list.
@@ -33,7 +33,7 @@ impl List for AllWebhooks {
         let about = "The event type that subscriptions select by name.";
         let any = |text: &str| Some(text.to_owned());
         let event_type = parameters.parsed("event_type", about, schema, (any, ""))?;
-        let about = "What id or address must contain, whatever the case.";
+        let about = "Text that id or address must contain, in any case.";
         Ok(WebhookFilter {
             owner: match tenant.as_deref() {
                 Some("system") => OwnerFilter::Of(Owner::System),

@@ -1,4 +1,4 @@
-//! Queues past events for delivery once more.
+//! Queues past events to be delivered again.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,11 +14,13 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::moment::Window;
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(replay_events, "Queues past events for delivery once more")
-        .takes::<WebhookReplay>()
-        .returns::<ReplayResponse>(202, "What was queued.")
-        .refuses(&[404, 409]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(
+    replay_events,
+    "Queues past events to be delivered again; delivery is not built yet"
+)
+.takes::<WebhookReplay>()
+.returns::<ReplayResponse>(202, "What was queued.")
+.refuses(&[404, 409]);
 
 async fn replay_events(
     State(state): State<AppState>,

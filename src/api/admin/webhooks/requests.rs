@@ -14,16 +14,16 @@ use crate::domain::printable::printable;
 use crate::domain::webhook::Owner;
 
 object! {
-    /// Delivers events again.
+    /// Queues events to be delivered again.
     #[derive(Debug)]
     pub struct WebhookReplay: Read + Open {
         /// Start of the time from which events are taken.
         pub from: Option<Moment>,
         /// End of the time from which events are taken.
         pub to: Option<Moment>,
-        /// Event types besides those that the subscription selects.
+        /// Event types, of those that the subscription selects. Absent: all of them.
         pub event_types: Option<Vec<EventTypeName>> { unpublished_items: ..=100 },
-        /// Most events; where more match, none is delivered.
+        /// Maximum number of events; if more match, none is queued.
         pub max_events: i64 { range: 1..=1_000, default: 100 },
     }
 }

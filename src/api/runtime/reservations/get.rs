@@ -1,4 +1,4 @@
-//! Shows a reservation.
+//! Gets a reservation.
 
 use axum::extract::State;
 
@@ -9,10 +9,9 @@ use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::ledger::Reservation;
 
-pub(in crate::api) const DECLARATION: Declaration =
-    declare!(get_reservation, "Shows a reservation")
-        .returns::<Reservation>(200, "The reservation.")
-        .refuses(&[404, 410]);
+pub(in crate::api) const DECLARATION: Declaration = declare!(get_reservation, "Gets a reservation")
+    .returns::<Reservation>(200, "The reservation.")
+    .refuses(&[404, 410]);
 
 async fn get_reservation(
     State(state): State<AppState>,

@@ -26,8 +26,7 @@ impl List for Reservations {
     const NAME: &'static str = "reservations";
     const PLANE: Plane = Plane::Runtime;
     const LIMIT: Limit = Limit::UpTo(200);
-    const ABOUT_SORT: &'static str =
-        "What the rows are sorted by; equal ones stand by ascending id.";
+    const ABOUT_SORT: &'static str = "Order of the rows; equal ones are ordered by ascending id.";
     type Filter = ReservationFilter;
     type Sort = ReservationSort;
     type Response = ReservationListResponse;
@@ -42,20 +41,26 @@ impl List for Reservations {
             tenant,
             segments,
             idempotency_key: parameters.parsed("idempotency_key", about, schema, key)?,
-            status: parameters.word("status", "The status as of now.")?,
+            status: parameters.word("status", "Present status.")?,
             created: parameters.ordered_window(
                 ["from", "to"],
-                ["Not created before.", "Not created after."],
+                [
+                    "Earliest time of creation, inclusive.",
+                    "Latest time of creation, inclusive.",
+                ],
             )?,
             expires: parameters.ordered_window(
                 ["expires_from", "expires_to"],
-                ["Not lapsing before.", "Not lapsing after."],
+                [
+                    "Earliest time of expiry, inclusive.",
+                    "Latest time of expiry, inclusive.",
+                ],
             )?,
             finalized: parameters.ordered_window(
                 ["finalized_from", "finalized_to"],
                 [
-                    "Not committed or released before.",
-                    "Not committed or released after.",
+                    "Earliest time of commit or release, inclusive.",
+                    "Latest time of commit or release, inclusive.",
                 ],
             )?,
             include: include(parameters),
@@ -88,7 +93,7 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
             "name": "include",
             "in": "query",
             "required": false,
-            "description": "Members to show beside the usual: `metadata`, `committed_metadata`, `evidence`.",
+            "description": "Additional members of each row: `metadata`, `committed_metadata`, `evidence`.",
             "style": "form",
             "explode": false,
             "schema": {"type": "array", "items": {"type": "string"}},

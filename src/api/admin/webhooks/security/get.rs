@@ -1,4 +1,4 @@
-//! Shows the rules for addresses of webhooks.
+//! Gets the rules for addresses of webhooks.
 
 use axum::extract::State;
 
@@ -8,7 +8,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 
 pub(in crate::api) const DECLARATION: Declaration =
-    declare!(get_security, "Shows the rules for addresses of webhooks")
+    declare!(get_security, "Gets the rules for addresses of webhooks")
         .returns::<WebhookSecurityConfig>(200, "The rules.");
 
 async fn get_security(State(state): State<AppState>) -> Returns<WebhookSecurityConfig> {

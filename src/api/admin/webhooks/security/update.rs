@@ -11,7 +11,7 @@ use crate::domain::cause::Cause;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     update_security,
-    "Replaces the rules for addresses of webhooks; what is left out has its default"
+    "Replaces the rules for addresses of webhooks; absent members get their defaults"
 )
 .takes::<WebhookSecurityConfig>()
 .returns::<WebhookSecurityConfig>(200, "The rules.");
