@@ -169,15 +169,10 @@ mod tests {
             source,
             "#!lua flags=allow-oom\nlocal function now() end\nlocal function add() end\nreturn 1\n"
         );
-        let origin = |fragment, line| Origin { fragment, line };
+        let expected = [(None, 1), (Some("time"), 1), (Some("money"), 2), (None, 3)];
         assert_eq!(
             origins,
-            [
-                origin(None, 1),
-                origin(Some("time"), 1),
-                origin(Some("money"), 2),
-                origin(None, 3)
-            ]
+            expected.map(|(fragment, line)| Origin { fragment, line })
         );
     }
 
@@ -195,39 +190,31 @@ mod tests {
     }
 
     #[test]
-    fn each_directive_has_its_place() {
-        for (text, line) in [
-            ("#!lua\n  -- @include time\n", "-- @include time"),
-            ("#!lua\n-- @cold time\n", "-- @cold time"),
-        ] {
-            let line = line.to_owned();
-            let file = "fixture";
-            assert_eq!(assembled(text), Err(IncludeError::Misplaced { file, line }));
-        }
-    }
-
-    #[test]
-    fn a_missing_fragment_and_a_cycle_are_refused_by_name() {
+    fn a_wrong_directive_is_refused_by_name() {
+        let misplaced = |line: &str| IncludeError::Misplaced {
+            file: "fixture",
+            line: line.to_owned(),
+        };
         let missing = |file, fragment: &str| IncludeError::Missing {
             file,
-            fragment: fragment.into(),
+            fragment: fragment.to_owned(),
         };
-        assert_eq!(
-            assembled("#!lua\n-- @include money, what\n"),
-            Err(missing("fixture", "what"))
-        );
-        assert_eq!(
-            assembled("#!lua\n-- @include broken\n"),
-            Err(missing("broken", "absent"))
-        );
         let cycle = IncludeError::Cycle {
             file: "loop_b",
-            fragment: "loop_a".into(),
+            fragment: "loop_a".to_owned(),
         };
-        assert_eq!(assembled("#!lua\n-- @include loop_a\n"), Err(cycle));
-        assert_eq!(
-            assembled("return 1\n"),
-            Err(IncludeError::NoShebang("fixture"))
-        );
+        for (text, expected) in [
+            ("#!lua\n  -- @include time\n", misplaced("-- @include time")),
+            ("#!lua\n-- @cold time\n", misplaced("-- @cold time")),
+            (
+                "#!lua\n-- @include money, what\n",
+                missing("fixture", "what"),
+            ),
+            ("#!lua\n-- @include broken\n", missing("broken", "absent")),
+            ("#!lua\n-- @include loop_a\n", cycle),
+            ("return 1\n", IncludeError::NoShebang("fixture")),
+        ] {
+            assert_eq!(assembled(text), Err(expected), "{text}");
+        }
     }
 }

@@ -166,12 +166,9 @@ mod tests {
             self.elapsed += Duration::from_secs(1);
             let sent = self.start + self.elapsed;
             let ms = self.elapsed.as_millis() as i64 + 5;
-            let times: Vec<_> = offsets_ms
-                .iter()
-                .map(|offset| 1_000_000 + ms + offset)
-                .collect();
-            self.monitor
-                .observe(sent, sent + Duration::from_millis(10), &times)
+            let times = offsets_ms.iter().map(|offset| 1_000_000 + ms + offset);
+            let (times, received) = (times.collect::<Vec<_>>(), sent + Duration::from_millis(10));
+            self.monitor.observe(sent, received, &times)
         }
 
         /// How many more readings at this offset it takes until the clock is steady.
@@ -186,11 +183,8 @@ mod tests {
     fn a_clock_that_drifts_is_steady() {
         let mut clock = Readings::new();
         for offset in 0..100 {
-            assert_eq!(
-                clock.read(&[offset * 1_000]),
-                ClockState::Steady,
-                "1 s per reading"
-            );
+            let state = clock.read(&[offset * 1_000]);
+            assert_eq!(state, ClockState::Steady, "1 s per reading");
         }
     }
 
@@ -215,8 +209,9 @@ mod tests {
         let mut clock = Readings::new();
         clock.read(&[0]);
         clock.read(&[60_000]);
+        let state = clock.read(&[0]);
         assert!(
-            matches!(clock.read(&[0]), ClockState::Jumped { .. }),
+            matches!(state, ClockState::Jumped { .. }),
             "the return is a jump too"
         );
         assert_eq!(clock.until_steady(0), RETURNED_FOR.as_secs());
@@ -227,10 +222,8 @@ mod tests {
         let mut clock = Readings::new();
         clock.read(&[0]);
         for reading in 1..2_000 {
-            assert_ne!(
-                clock.read(&[(reading % 2) * 20_000 + 10_000]),
-                ClockState::Steady
-            );
+            let state = clock.read(&[(reading % 2) * 20_000 + 10_000]);
+            assert_ne!(state, ClockState::Steady);
         }
     }
 
@@ -238,16 +231,11 @@ mod tests {
     fn one_node_with_another_clock_is_a_jump() {
         let mut clock = Readings::new();
         assert_eq!(clock.read(&[0, 100, -100]), ClockState::Steady);
-        assert!(matches!(
-            clock.read(&[0, 100, 7_000]),
-            ClockState::Jumped { .. }
-        ));
+        let state = clock.read(&[0, 100, 7_000]);
+        assert!(matches!(state, ClockState::Jumped { .. }));
         for _ in 0..1_000 {
-            assert_ne!(
-                clock.read(&[0, 100, 7_000]),
-                ClockState::Steady,
-                "they contradict each other"
-            );
+            let state = clock.read(&[0, 100, 7_000]);
+            assert_ne!(state, ClockState::Steady, "they contradict each other");
         }
     }
 
@@ -256,9 +244,8 @@ mod tests {
         let mut clock = Readings::new();
         clock.read(&[0]);
         let sent = clock.start + Duration::from_secs(2);
-        let state = clock
-            .monitor
-            .observe(sent, sent + Duration::from_secs(30), &[1_031_000]);
+        let received = sent + Duration::from_secs(30);
+        let state = clock.monitor.observe(sent, received, &[1_031_000]);
         assert_eq!(state, ClockState::Steady);
     }
 }

@@ -146,15 +146,11 @@ impl Shared {
     async fn dial(&self) -> Result<Live, RedisError> {
         let alive = Arc::new(AtomicBool::new(true));
         let (flag, lost) = (Arc::clone(&alive), Arc::clone(&self.lost));
-        let config = async_config(self.dialer.connect_timeout)
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(move |push: PushInfo| {
-                if push.kind == PushKind::Disconnection {
-                    flag.store(false, Ordering::Release);
-                    lost.store(true, Ordering::Release);
-                }
-                Ok::<(), ()>(())
-            });
+        let broken = move || {
+            flag.store(false, Ordering::Release);
+            lost.store(true, Ordering::Release);
+        };
+        let config = noticing(self.dialer.connect_timeout, broken).set_pipeline_buffer_size(QUEUE);
         let open = async {
             let mut connection = self
                 .client
@@ -205,6 +201,19 @@ pub(crate) fn async_config(connect_timeout: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(connect_timeout))
         .set_response_timeout(None)
+}
+
+/// The same settings, for a connection that calls `broken` when it breaks.
+pub(crate) fn noticing(
+    connect_timeout: Duration,
+    broken: impl Fn() + Send + Sync + 'static,
+) -> AsyncConnectionConfig {
+    async_config(connect_timeout).set_push_sender(move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            broken();
+        }
+        Ok::<(), ()>(())
+    })
 }
 
 /// Refuses a node that does not report that it is a master. When an ACL hides `ROLE`, the node is accepted.

@@ -6,6 +6,8 @@ use prometheus::{
     register_int_counter_with_registry, register_int_gauge_with_registry,
 };
 
+use crate::domain::words::words;
+
 /// Metrics of the connections and scripts. No label carries a tenant, key or address.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
@@ -23,55 +25,35 @@ pub struct StoreMetrics {
     pub unreachable_primaries: IntGauge,
 }
 
-/// Why a request needed another round trip to Redis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExtraTrip {
-    /// The node did not know the script.
-    NoScript,
-    /// The slot belongs to another node.
-    Moved,
-    /// The slot is migrating to another node.
-    Ask,
-    /// A node asked to retry: its slot migrates, it is loading, or a failover is in progress.
-    TryAgain,
-    /// The node is a replica.
-    ReadOnly,
-    /// The connection was reopened.
-    Reconnect,
-    /// The policy was selected from an outdated set, or for another time.
-    Stale,
-    /// Holds past their grace period were expired first.
-    SweepFirst,
-    /// The caller assumed another UTC day than Redis.
-    Clock,
-    /// The process looked up the tenant of an API key that it had not seen.
-    FirstUse,
-    /// A page of a list read its index again.
-    Paging,
-    /// The id belongs to another partition than the caller's, and was read there.
-    ForeignId,
-    /// An admin key names no tenant, so the owner of the reservation or policy was looked up.
-    Owner,
-}
-
-impl ExtraTrip {
-    /// The label value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoScript => "noscript",
-            Self::Moved => "moved",
-            Self::Ask => "ask",
-            Self::TryAgain => "tryagain",
-            Self::ReadOnly => "readonly",
-            Self::Reconnect => "reconnect",
-            Self::Stale => "stale",
-            Self::SweepFirst => "sweep_first",
-            Self::Clock => "clock",
-            Self::FirstUse => "first_use",
-            Self::Paging => "paging",
-            Self::ForeignId => "foreign_id",
-            Self::Owner => "owner",
-        }
+words! {
+    /// Why a request needed another round trip to Redis; the label of the metric.
+    ExtraTrip {
+        /// The node did not know the script.
+        NoScript = "noscript",
+        /// The slot belongs to another node.
+        Moved = "moved",
+        /// The slot is migrating to another node.
+        Ask = "ask",
+        /// A node asked to retry: its slot migrates, it is loading, or a failover is in progress.
+        TryAgain = "tryagain",
+        /// The node is a replica.
+        ReadOnly = "readonly",
+        /// The connection was reopened.
+        Reconnect = "reconnect",
+        /// The policy was selected from an outdated set, or for another time.
+        Stale = "stale",
+        /// Holds past their grace period were expired first.
+        SweepFirst = "sweep_first",
+        /// The caller assumed another UTC day than Redis.
+        Clock = "clock",
+        /// The process looked up the tenant of an API key that it had not seen.
+        FirstUse = "first_use",
+        /// A page of a list read its index again.
+        Paging = "paging",
+        /// The id belongs to another partition than the caller's, and was read there.
+        ForeignId = "foreign_id",
+        /// An admin key names no tenant, so the owner of the reservation or policy was looked up.
+        Owner = "owner",
     }
 }
 

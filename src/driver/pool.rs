@@ -6,9 +6,9 @@ use std::time::Instant;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleResult};
 use redis::aio::MultiplexedConnection;
-use redis::{ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError, RedisResult};
+use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
 
-use super::link::{Dialer, async_config, require_master};
+use super::link::{Dialer, noticing, require_master};
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) type Pooled = Object<Opener>;
@@ -28,11 +28,8 @@ pub(crate) struct Opener {
 pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Opener>> {
     let broken_at = Arc::new(Mutex::new(None));
     let noticed = Arc::clone(&broken_at);
-    let config = async_config(dialer.connect_timeout).set_push_sender(move |push: PushInfo| {
-        if push.kind == PushKind::Disconnection {
-            *noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        }
-        Ok::<(), ()>(())
+    let config = noticing(dialer.connect_timeout, move || {
+        *noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     });
     let opener = Opener {
         manager: deadpool_redis::Manager::new_with_config(info, config)?,
