@@ -10,6 +10,7 @@ use axum::http::Method;
 use axum::routing::MethodFilter;
 
 use crate::domain::api_key::permission::Permission;
+use crate::domain::words::words;
 
 /// One operation of the API.
 pub struct Operation {
@@ -29,13 +30,14 @@ pub struct Operation {
     pub declaration: &'static Declaration,
 }
 
-/// The two halves of the API. They differ in how they refuse a caller, take a request id, and keep an audit log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plane {
-    /// What agents and their gateways call.
-    Runtime,
-    /// What operators and dashboards call, and tenants to govern themselves.
-    Admin,
+words! {
+    /// The two halves of the API. They differ in how they refuse a caller, take a request id, and keep an audit log.
+    Plane {
+        /// What agents and their gateways call.
+        Runtime = "runtime",
+        /// What operators and dashboards call, and tenants to govern themselves.
+        Admin = "admin",
+    }
 }
 
 /// Which keys open an operation, and the permission that an API key needs; `None`: every valid key will do.
@@ -47,16 +49,6 @@ pub enum Callers {
     Tenant(Option<Permission>),
     /// An API key or the admin key; where both are sent, the admin key counts.
     Both(Option<Permission>),
-}
-
-impl Plane {
-    /// The word of the description and of metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runtime => "runtime",
-            Self::Admin => "admin",
-        }
-    }
 }
 
 impl Callers {
