@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::domain::moment::Moment;
+use crate::domain::printable::printable_up_to;
 use crate::tools::client_error::CallError;
 use crate::tools::table::Table;
 
@@ -97,19 +98,13 @@ pub(super) fn plain(value: &Value) -> String {
 
 /// Prints milliseconds since the epoch as a time.
 fn moment(value: &Value) -> String {
-    let moment = value
-        .as_i64()
-        .and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    moment.map_or_else(|| plain(value), |moment| format!("{moment:.3}"))
+    let moment = value.as_i64().and_then(Moment::from_ms);
+    moment.map_or_else(|| plain(value), |moment| moment.to_string())
 }
 
 /// Escapes control characters, so that text from others cannot move the cursor or forge a line.
 fn printable(text: &str) -> String {
-    let escape = |character: char| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
-    };
-    text.chars().map(escape).collect()
+    printable_up_to(text, usize::MAX)
 }
 
 #[cfg(test)]
