@@ -48,6 +48,20 @@ impl TestApp {
             .await
     }
 
+    /// Sends a request under an API key, or under the admin key where none is given.
+    pub async fn by_either(
+        &self,
+        key: Option<&str>,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Response {
+        match key {
+            Some(key) => self.by_key(key, method, path, body).await,
+            None => self.as_admin(method, path, body).await,
+        }
+    }
+
     /// `POST` under the admin key.
     pub async fn post_as_admin(&self, path: &str, body: impl Borrow<Value>) -> Response {
         self.as_admin(Method::POST, path, body.borrow()).await

@@ -10,19 +10,19 @@ use crate::harness::runtime_calls::with;
 const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
 
-async fn acme() -> TestApp {
+pub(super) async fn acme() -> TestApp {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000_000, 1_000).await;
     app
 }
 
 /// A field of a reservation's record; empty when it is not there.
-async fn kept(app: &TestApp, id: &str, field: &str) -> String {
+pub(super) async fn kept(app: &TestApp, id: &str, field: &str) -> String {
     let found: Option<String> = app.run(&["HGET", &app.reservation_key(id), field]).await;
     found.unwrap_or_default()
 }
 
-fn decided(response: &Response) -> (&str, &Value) {
+pub(super) fn decided(response: &Response) -> (&str, &Value) {
     assert_eq!(response.status, 200, "{response:?}");
     (response.text("/decision"), response.at("/caps"))
 }

@@ -10,35 +10,18 @@ use budget_authority::store::ExtraTrip;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
+use super::policies::{acme, decided, kept};
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::http;
 use crate::harness::redis::RedisServer;
-use crate::harness::response::Response;
 use crate::harness::runtime_calls::ask_body;
 
 const ROOT: &str = "tenant:acme";
-
-async fn acme() -> TestApp {
-    let app = TestApp::spawn().await;
-    app.budget(ROOT, 1_000_000, 1_000).await;
-    app
-}
-
-/// A field of a reservation's record; empty when it is not there.
-async fn kept(app: &TestApp, id: &str, field: &str) -> String {
-    let found: Option<String> = app.run(&["HGET", &app.reservation_key(id), field]).await;
-    found.unwrap_or_default()
-}
 
 /// How often this replica had to ask again because its policies were out of date.
 fn stale(app: &TestApp) -> u64 {
     let trips = &app.store.metrics().extra_round_trips;
     trips.with_label_values(&[ExtraTrip::Stale.as_str()]).get()
-}
-
-fn decided(response: &Response) -> (&str, &Value) {
-    assert_eq!(response.status, 200, "{response:?}");
-    (response.text("/decision"), response.at("/caps"))
 }
 
 #[tokio::test]

@@ -11,10 +11,7 @@ use crate::harness::response::Response;
 
 pub(crate) async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
     let path = format!("{BUDGETS}?{query}");
-    match key {
-        Some(key) => app.by_key(key, Method::GET, &path, &Value::Null).await,
-        None => app.as_admin(Method::GET, &path, &Value::Null).await,
-    }
+    app.by_either(key, Method::GET, &path, &Value::Null).await
 }
 
 pub(crate) fn rows(response: &Response) -> Vec<Value> {

@@ -3,28 +3,13 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::{create, patch};
 use crate::harness::admin_calls::{POLICIES, policy_body};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
-use crate::harness::response::Response;
 use crate::harness::runtime_calls::with;
 
 const ROOT: &str = "tenant:acme";
-
-async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Response {
-    match key {
-        Some(key) => app.by_key(key, Method::POST, POLICIES, body).await,
-        None => app.as_admin(Method::POST, POLICIES, body).await,
-    }
-}
-
-async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Response {
-    let path = format!("{POLICIES}/{id}");
-    match key {
-        Some(key) => app.by_key(key, Method::PATCH, &path, body).await,
-        None => app.as_admin(Method::PATCH, &path, body).await,
-    }
-}
 
 /// The first tenant's policy events: type, scope and data.
 fn emitted(app: &TestApp) -> Vec<(String, Value)> {

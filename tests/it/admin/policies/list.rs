@@ -9,10 +9,7 @@ use crate::harness::response::Response;
 
 async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
     let path = format!("{POLICIES}?{query}");
-    match key {
-        Some(key) => app.by_key(key, Method::GET, &path, &Value::Null).await,
-        None => app.as_admin(Method::GET, &path, &Value::Null).await,
-    }
+    app.by_either(key, Method::GET, &path, &Value::Null).await
 }
 
 fn names(response: &Response) -> Vec<String> {

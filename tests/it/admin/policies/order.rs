@@ -1,11 +1,9 @@
 //! The order in which the operations on policies check their requests.
 
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::admin_calls::POLICIES;
+use super::{create, patch};
 use crate::harness::app::TestApp;
-use crate::harness::response::Response;
 use crate::harness::runtime_calls::with;
 
 const ROOT: &str = "tenant:acme";
@@ -14,21 +12,6 @@ const ROOT: &str = "tenant:acme";
 async fn key(app: &TestApp, permissions: &str, filter: &str) -> String {
     app.add_key(0, &[("permissions", permissions), ("scope_filter", filter)])
         .await
-}
-
-async fn create(app: &TestApp, key: Option<&str>, body: &Value) -> Response {
-    match key {
-        Some(key) => app.by_key(key, Method::POST, POLICIES, body).await,
-        None => app.as_admin(Method::POST, POLICIES, body).await,
-    }
-}
-
-async fn patch(app: &TestApp, key: Option<&str>, id: &str, body: &Value) -> Response {
-    let path = format!("{POLICIES}/{id}");
-    match key {
-        Some(key) => app.by_key(key, Method::PATCH, &path, body).await,
-        None => app.as_admin(Method::PATCH, &path, body).await,
-    }
 }
 
 #[tokio::test]
