@@ -6,7 +6,7 @@ use budget_authority::domain::amount::Unit;
 use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::RuntimeCaller;
 use budget_authority::domain::cause::{Actor, Cause};
-use budget_authority::domain::ids::{Partition, RequestId, TenantId, TraceId};
+use budget_authority::domain::ids::{RequestId, TenantId, TraceId};
 use budget_authority::ledger::Ledger;
 use budget_authority::store::Store;
 
@@ -44,63 +44,78 @@ impl LedgerFixture {
 
     /// The same with keys that start so.
     pub async fn with_keys(store: Store, key_prefix: &'static str) -> Self {
-        let (mut callers, mut keys) = (Vec::new(), Vec::new());
+        let mut fixture = Self::empty(store, key_prefix);
         for name in ["acme", "bolt"] {
-            let (caller, key) = tenant(&store, name, key_prefix).await;
-            callers.push(caller);
-            keys.push(key);
+            fixture.add_tenant(name).await;
         }
-        Self {
-            ledger: Ledger::new(store.clone(), 600, 30),
-            redis: RedisFixture::on(store),
-            callers,
-            keys,
-            key_prefix,
-        }
+        fixture
     }
 
     /// One tenant with a key, and no ledger.
     pub async fn of_tenant(store: Store, name: &str) -> Self {
-        let (caller, key) = tenant(&store, name, "sk_live_").await;
-        Self {
-            ledger: Ledger::new(store.clone(), 600, 30),
-            redis: RedisFixture::on(store),
-            callers: vec![caller],
-            keys: vec![key],
-            key_prefix: "sk_live_",
-        }
+        let mut fixture = Self::empty(store, "sk_live_");
+        fixture.add_tenant(name).await;
+        fixture
     }
 
     /// The same tenants by way of another store.
     pub fn with_store(&self, store: Store) -> Self {
         Self {
-            ledger: Ledger::new(store.clone(), 600, 30),
-            redis: RedisFixture::on(store),
             callers: self.callers.clone(),
             keys: self.keys.clone(),
-            key_prefix: self.key_prefix,
+            ..Self::empty(store, self.key_prefix)
+        }
+    }
+
+    fn empty(store: Store, key_prefix: &'static str) -> Self {
+        Self {
+            ledger: Ledger::new(store.clone(), 600, 30),
+            redis: RedisFixture::on(store),
+            callers: Vec::new(),
+            keys: Vec::new(),
+            key_prefix,
         }
     }
 
     /// One more tenant with a key; its index.
     pub async fn add_tenant(&mut self, name: &str) -> usize {
-        let (caller, key) = tenant(&self.store, name, self.key_prefix).await;
-        self.callers.push(caller);
-        self.keys.push(key);
+        let tenant = TenantId::parse(name).expect("a tenant id");
+        let partition = tenant.partition();
+        let keys = self.store.keys();
+        let record = keys.tenant(partition, name);
+        self.run::<()>(&["HSET", &record, "status", "ACTIVE"]).await;
+        self.run::<()>(&["ZADD", &keys.tenants(partition), "0", name])
+            .await;
+        self.run::<()>(&["HINCRBY", &keys.counts(partition), "tenant ACTIVE", "1"])
+            .await;
+        let (key, command) = self.new_key(&tenant, &[]);
+        self.run::<()>(&command).await;
+        self.keys.push(key.expose().to_owned());
+        self.callers.push(RuntimeCaller {
+            key_id: key.key_id().clone(),
+            key_hash: key.hash(),
+            tenant,
+            partition,
+        });
         self.keys.len() - 1
     }
 
     /// One more key of a tenant, with further fields of its record.
     pub async fn add_key(&self, tenant: usize, fields: &[(&str, &str)]) -> String {
-        let caller = &self.callers[tenant];
-        let key = ApiKeyText::generate(self.key_prefix, caller.partition);
-        let record = self.key_record(&key);
-        let (hash, name) = (key.hash(), caller.tenant.as_str());
-        let mut words = vec!["HSET", &record, "hash", hash.as_str(), "tenant", name];
-        words.extend(["status", "ACTIVE"]);
-        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.run::<()>(&words).await;
+        let (key, command) = self.new_key(&self.callers[tenant].tenant, fields);
+        self.run::<()>(&command).await;
         key.expose().to_owned()
+    }
+
+    /// A new key, and the command that writes its record.
+    fn new_key(&self, tenant: &TenantId, fields: &[(&str, &str)]) -> (ApiKeyText, Vec<String>) {
+        let key = ApiKeyText::generate(self.key_prefix, tenant.partition());
+        let (record, hash) = (self.key_record(&key), key.hash());
+        let mut words = vec!["HSET", &record, "hash", hash.as_str()];
+        words.extend(["tenant", tenant.as_str(), "status", "ACTIVE"]);
+        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
+        let command = words.into_iter().map(str::to_owned).collect();
+        (key, command)
     }
 
     /// Changes fields of a key's record.
@@ -160,36 +175,6 @@ impl LedgerFixture {
         let entry = format!("{} {} {unit}", start.scope, start.unit.index());
         self.run::<()>(&["ZADD", &index, "0", &entry]).await;
     }
-}
-
-async fn tenant(store: &Store, name: &str, key_prefix: &str) -> (RuntimeCaller, String) {
-    let (redis, keys) = (RedisFixture::on(store.clone()), store.keys());
-    let tenant = TenantId::parse(name).expect("a tenant id");
-    let partition: Partition = tenant.partition();
-    let key = ApiKeyText::generate(key_prefix, partition);
-    let caller = RuntimeCaller {
-        key_id: key.key_id().clone(),
-        key_hash: key.hash(),
-        tenant,
-        partition,
-    };
-    let record = keys.api_key(partition, caller.key_id.as_str());
-    let hash = caller.key_hash.as_str();
-    let words = ["HSET", &record, "hash", hash, "tenant", name];
-    redis
-        .run::<()>(&[&words[..], &["status", "ACTIVE"]].concat())
-        .await;
-    let record = keys.tenant(partition, name);
-    redis
-        .run::<()>(&["HSET", &record, "status", "ACTIVE"])
-        .await;
-    redis
-        .run::<()>(&["ZADD", &keys.tenants(partition), "0", name])
-        .await;
-    redis
-        .run::<()>(&["HINCRBY", &keys.counts(partition), "tenant ACTIVE", "1"])
-        .await;
-    (caller, key.expose().to_owned())
 }
 
 impl Deref for LedgerFixture {
