@@ -3,12 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, tokens, umbra};
-use crate::harness::admin_fixture::tenant_id;
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, umbra};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::http;
 use crate::harness::redis::shared;
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 const INTROSPECT: &str = "/v1/auth/introspect";
 pub(crate) const VALIDATE: &str = "/v1/auth/validate";
@@ -29,12 +29,6 @@ async fn get_by(app: &TestApp, secret: &str, path: &str) -> Response {
 async fn fund(app: &TestApp, secret: &str) -> Response {
     let credit = json!({"operation": "CREDIT", "amount": tokens(1)});
     by(app, secret, Method::POST, FUND, credit).await
-}
-
-pub(crate) async fn set(app: &TestApp, id: &str, field: &str, value: &str) {
-    let keys = app.store.keys();
-    let record = keys.api_key(tenant_id("umbra").partition(), id);
-    app.run::<()>(&["HSET", &record, field, value]).await;
 }
 
 #[tokio::test]
@@ -112,7 +106,7 @@ async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_very_next_request() {
         for path in [LOOKUP, INTROSPECT] {
             get_by(&app, &secret, path).await.expect(200);
         }
-        set(&app, &id, field, value).await;
+        app.set_key_of("umbra", &id, &[field, value]).await;
         for path in [LOOKUP, INTROSPECT] {
             let response = get_by(&app, &secret, path).await;
             assert_eq!(response.error(), UNAUTHORIZED, "{path}");

@@ -169,6 +169,25 @@ pub fn closed(tenant: &str) -> Refusal {
     TenantRefusal::Closed(tenant_id(tenant)).into()
 }
 
+/// Entries of a log of events as they would be delivered.
+pub fn envelopes(
+    partition: Partition,
+    tenant: &str,
+    entries: Vec<(String, Vec<String>)>,
+) -> Vec<Value> {
+    let envelope = |(entry, facts): (String, Vec<String>)| {
+        let facts = Record::from_pairs(facts);
+        let event = StoredEvent {
+            partition,
+            tenant,
+            entry: &entry,
+            facts: &facts,
+        };
+        serde_json::from_str(&event.envelope().expect("complete facts")).expect("JSON")
+    };
+    entries.into_iter().map(envelope).collect()
+}
+
 impl AdminFixture {
     pub fn new() -> Self {
         Self::on(RedisFixture::new().store)
@@ -242,18 +261,8 @@ impl AdminFixture {
             .store
             .keys()
             .events(partition, tenant, self.store.today());
-        let entries: Vec<(String, Vec<String>)> = self.redis().run(&["XRANGE", &key, "-", "+"]);
-        let render = |(entry, facts): (String, Vec<String>)| {
-            let facts = Record::from_pairs(facts);
-            let event = StoredEvent {
-                partition,
-                tenant,
-                entry: &entry,
-                facts: &facts,
-            };
-            serde_json::from_str(&event.envelope().expect("complete facts")).expect("JSON")
-        };
-        entries.into_iter().map(render).collect()
+        let entries = self.redis().run(&["XRANGE", &key, "-", "+"]);
+        envelopes(partition, tenant, entries)
     }
 
     pub fn event_types(&self, tenant: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use budget_authority::domain::ids::Partition;
+use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Lease, Store};
 use redis::{Cmd, FromRedisValue, Value};
@@ -88,6 +88,13 @@ impl RedisFixture {
             [Some(Taken::Mine(lease))] => lease,
             ref other => panic!("no lease for {owner}: {other:?}"),
         }
+    }
+
+    /// Sets fields of the record of a tenant's API key.
+    pub async fn set_key_of(&self, tenant: &str, id: &str, fields: &[&str]) {
+        let partition = TenantId::parse(tenant).expect("a tenant id").partition();
+        let record = self.store.keys().api_key(partition, id);
+        self.run::<()>(&[&["HSET", &record], fields].concat()).await;
     }
 
     /// Waits until Redis's clock shows a later millisecond, so that what follows is not of the same time.

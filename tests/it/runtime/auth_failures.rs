@@ -6,16 +6,14 @@ use budget_authority::api::auth::failures::AuthFailures;
 use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::api_key::secret::KeyId;
 use budget_authority::domain::cause::Actor;
-use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::Partition;
-use budget_authority::domain::record::Record;
 use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::auth_failed::Subject;
 use reqwest::Method;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
-use crate::harness::admin_fixture::{cause, tenant_id};
+use crate::harness::admin_fixture::{cause, envelopes, tenant_id};
 use crate::harness::app::TestApp;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::RedisServer;
@@ -27,18 +25,8 @@ const SYSTEM: &str = "__system__";
 async fn emitted(fixture: &LedgerFixture, partition: Partition, tenant: &str) -> Vec<Value> {
     let store = &fixture.store;
     let key = store.keys().events(partition, tenant, store.today());
-    let entries: Vec<(String, Vec<String>)> = fixture.run(&["XRANGE", &key, "-", "+"]).await;
-    let render = |(entry, facts): (String, Vec<String>)| {
-        let facts = Record::from_pairs(facts);
-        let event = StoredEvent {
-            partition,
-            tenant,
-            entry: &entry,
-            facts: &facts,
-        };
-        serde_json::from_str(&event.envelope().expect("complete facts")).expect("JSON")
-    };
-    entries.into_iter().map(render).collect()
+    let entries = fixture.run(&["XRANGE", &key, "-", "+"]).await;
+    envelopes(partition, tenant, entries)
 }
 
 /// The same once there are so many: they are emitted off the request path.

@@ -3,10 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, KEYS, key, tokens, umbra};
-use crate::harness::admin_fixture::tenant_id;
+use crate::admin::http::{BUDGETS, KEYS, key, umbra};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 const FUND: &str = "/v1/admin/budgets/fund";
 const INVALID: (u16, &str) = (400, "INVALID_REQUEST");
@@ -36,13 +36,6 @@ pub(super) async fn revoke(app: &TestApp, id: &str) -> Response {
     let headers = [("X-Admin-API-Key", ADMIN_KEY)];
     app.call(Method::DELETE, &path, &headers, &Value::Null)
         .await
-}
-
-pub(super) async fn expire(app: &TestApp, id: &str) {
-    let keys = app.store.keys();
-    let record = keys.api_key(tenant_id("umbra").partition(), id);
-    app.run::<()>(&["HSET", &record, "expires_at_ms", "1"])
-        .await;
 }
 
 /// How many events say that the key's permissions changed.

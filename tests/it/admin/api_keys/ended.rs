@@ -5,7 +5,7 @@ use crate::harness::app::ADMIN_KEY;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::changes::{change, changed, emitted, expire, revoke};
+use super::changes::{change, changed, emitted, revoke};
 
 #[tokio::test]
 async fn rule_51_a_key_that_has_ended_is_neither_revoked_again_nor_changed() {
@@ -18,7 +18,7 @@ async fn rule_51_a_key_that_has_ended_is_neither_revoked_again_nor_changed() {
         .refused(409, "INVALID_REQUEST");
     assert!(refused.text("/message").contains("REVOKED"));
     let (id, _) = key(&app, &[]).await;
-    expire(&app, &id).await;
+    app.set_key_of("umbra", &id, &["expires_at_ms", "1"]).await;
     let refused = change(&app, &id, json!({"permissions": ["budgets:read"]}))
         .await
         .refused(409, "INVALID_REQUEST");
@@ -78,7 +78,8 @@ async fn rule_83_a_key_that_has_expired_keeps_that_through_a_close() {
     let app = umbra().await;
     let (expired, _) = key(&app, &[]).await;
     let (open, _) = key(&app, &[]).await;
-    expire(&app, &expired).await;
+    app.set_key_of("umbra", &expired, &["expires_at_ms", "1"])
+        .await;
     let close = app.request(Method::PATCH, &format!("{TENANTS}/umbra"));
     let close = close.header("X-Admin-API-Key", ADMIN_KEY);
     app.send(close.json(&json!({"status": "CLOSED"})))

@@ -27,7 +27,11 @@ async fn fixture(expired: usize, revoked: usize) -> (AdminFixture, Vec<String>) 
         let id = key(&fixture).await;
         end(&fixture, &id).await;
         match number < revoked {
-            true => set(&fixture, &id, "status", "REVOKED").await,
+            true => {
+                fixture
+                    .set_key_of("acme", &id, &["status", "REVOKED"])
+                    .await
+            }
             false => ids.push(id),
         }
     }
@@ -43,27 +47,15 @@ async fn key(fixture: &AdminFixture) -> String {
     created.key.key_id().to_string()
 }
 
-async fn run(store: &Store, words: &[&str]) {
-    let mut command = redis::cmd(words[0]);
-    command.arg(&words[1..]);
-    store.query(words[1], &command).await.expect("a reply");
-}
-
-async fn set(fixture: &AdminFixture, id: &str, field: &str, value: &str) {
-    let partition = tenant_id("acme").partition();
-    let record = fixture.store.keys().api_key(partition, id);
-    run(&fixture.store, &["HSET", &record, field, value]).await;
-}
-
 /// Lets a key's time be over.
 async fn end(fixture: &AdminFixture, id: &str) {
-    set(fixture, id, "expires_at_ms", "1").await;
+    fixture
+        .set_key_of("acme", id, &["expires_at_ms", "1"])
+        .await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
-    run(
-        &fixture.store,
-        &["ZADD", &index, "1", &format!("acme:{id}")],
-    )
-    .await;
+    fixture
+        .run::<()>(&["ZADD", &index, "1", &format!("acme:{id}")])
+        .await;
 }
 
 fn worker(store: &Store) -> KeyExpiry {
@@ -138,20 +130,16 @@ async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
     let partition = tenant_id("acme").partition();
     let keys = fixture.store.keys();
     // A new day, which the registry would have to learn.
-    run(
-        &fixture.store,
-        &["HDEL", &keys.tenant(partition, "acme"), "day"],
-    )
-    .await;
-    run(
-        &fixture.store,
-        &["SET", &keys.days(partition), "no registry"],
-    )
-    .await;
+    fixture
+        .run::<()>(&["HDEL", &keys.tenant(partition, "acme"), "day"])
+        .await;
+    fixture
+        .run::<()>(&["SET", &keys.days(partition), "no registry"])
+        .await;
     let failed = pass(&worker, lease).await;
     assert_eq!((failed.emitted, failed.failed), (0, 1));
     assert_eq!(emitted(&fixture.events("acme")), [""; 0]);
-    run(&fixture.store, &["DEL", &keys.days(partition)]).await;
+    fixture.run::<()>(&["DEL", &keys.days(partition)]).await;
     assert_eq!(pass(&worker, lease).await.emitted, 1);
     assert_eq!(emitted(&fixture.events("acme")), ids);
 }
@@ -183,11 +171,9 @@ async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
     let gone = key(&fixture).await;
     end(&fixture, &gone).await;
     let partition = tenant_id("acme").partition();
-    run(
-        &fixture.store,
-        &["DEL", &fixture.store.keys().api_key(partition, &gone)],
-    )
-    .await;
+    fixture
+        .run::<()>(&["DEL", &fixture.store.keys().api_key(partition, &gone)])
+        .await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.emitted, 2);
     assert_eq!(sorted(emitted(&fixture.events("acme"))), sorted(ids));
@@ -255,7 +241,7 @@ async fn many_workers_at_once_emit_each_expiry_once() {
 async fn what_names_no_key_is_reported_and_delays_no_other() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
-    run(&fixture.store, &["ZADD", &index, "0", "nonsense"]).await;
+    fixture.run::<()>(&["ZADD", &index, "0", "nonsense"]).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let pass = pass(&worker, lease).await;
     assert_eq!((pass.emitted, pass.failed), (1, 1));

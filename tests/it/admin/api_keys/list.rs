@@ -49,14 +49,6 @@ async fn key(app: &TestApp, tenant: &str, name: &str) -> String {
     response.text("/key_id").to_owned()
 }
 
-/// Lets a key's time be over.
-async fn expire(app: &TestApp, tenant: &str, id: &str) {
-    let keys = app.store.keys();
-    let record = keys.api_key(tenant_id(tenant).partition(), id);
-    app.run::<()>(&["HSET", &record, "expires_at_ms", "1"])
-        .await;
-}
-
 async fn revoke(app: &TestApp, id: &str) {
     let request = app.request(Method::DELETE, &format!("{KEYS}/{id}"));
     let request = request.header("X-Admin-API-Key", ADMIN_KEY);
@@ -119,7 +111,8 @@ async fn every_sort_key_orders_its_pages_and_equal_values_stand_by_id() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
     revoke(&app, &made[4].1).await;
-    expire(&app, "ccc", &made[5].1).await;
+    app.set_key_of("ccc", &made[5].1, &["expires_at_ms", "1"])
+        .await;
     let mut ids: Vec<String> = made.iter().map(|(_, id)| id.clone()).collect();
     ids.sort();
     for sort in [
@@ -160,8 +153,10 @@ async fn every_sort_key_orders_its_pages_and_equal_values_stand_by_id() {
 async fn a_status_is_that_of_the_clock_in_list_filter_and_sort() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
-    expire(&app, "aaa", &made[0].1).await;
-    expire(&app, "bbb", &made[1].1).await;
+    app.set_key_of("aaa", &made[0].1, &["expires_at_ms", "1"])
+        .await;
+    app.set_key_of("bbb", &made[1].1, &["expires_at_ms", "1"])
+        .await;
     revoke(&app, &made[1].1).await;
     let of = async |status: &str| walked(&app, &format!("status={status}"), 5, "name").await;
     assert_eq!(of("EXPIRED").await, ["a-0"]);

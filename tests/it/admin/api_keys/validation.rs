@@ -3,7 +3,7 @@
 use budget_authority::domain::ids::Partition;
 use serde_json::{Value, json};
 
-use crate::admin::auth::{VALIDATE, set};
+use crate::admin::auth::VALIDATE;
 use crate::admin::http::{KEYS, key, umbra};
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
@@ -64,9 +64,9 @@ async fn rule_55_a_key_is_checked_by_record_secret_status_expiry_and_tenant_in_t
     }
     app.run::<()>(&["DEL", &fixture.tenant_key("umbra")]).await;
     reason("TENANT_NOT_FOUND").await;
-    set(&app, id, "expires_at_ms", "1").await;
+    app.set_key_of("umbra", id, &["expires_at_ms", "1"]).await;
     reason("KEY_EXPIRED").await;
-    set(&app, id, "status", "REVOKED").await;
+    app.set_key_of("umbra", id, &["status", "REVOKED"]).await;
     reason("KEY_REVOKED").await;
 }
 
@@ -93,7 +93,7 @@ async fn a_question_about_a_key_must_be_well_formed_and_is_the_operators() {
 async fn a_key_that_fails_validation_emits_an_event_and_no_audit_entry() {
     let app = umbra().await;
     let (id, secret) = key(&app, &[]).await;
-    set(&app, &id, "status", "REVOKED").await;
+    app.set_key_of("umbra", &id, &["status", "REVOKED"]).await;
     let fixture = app.admin_fixture();
     let entries = fixture.tenant_audit("umbra").len();
     for _ in 0..3 {

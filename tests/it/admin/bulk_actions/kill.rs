@@ -13,7 +13,6 @@ use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
-use budget_authority::store::dispatcher::lease::Taken;
 use budget_authority::store::{Keys, Lease, RedisOptions, Store, StoreMetrics};
 use prometheus::Registry;
 use rand::RngExt;
@@ -90,15 +89,10 @@ pub(crate) async fn begun(
     }
 }
 
-pub(crate) async fn lease(store: &Store) -> Lease {
-    let (partitions, hour) = ([umbra().partition()], Duration::from_secs(3_600));
-    let taken = store
-        .take_leases("test", hour, &["test".to_owned()], hour, &partitions)
-        .await;
-    match taken.expect("an answer")[..] {
-        [Some(Taken::Mine(lease))] => lease,
-        ref other => panic!("no lease: {other:?}"),
-    }
+/// The lease of the tenant's partition.
+pub(crate) async fn lease(fixture: &AdminFixture) -> Lease {
+    let hour = Duration::from_secs(3_600);
+    fixture.lease_of(umbra().partition(), "test", hour).await
 }
 
 /// Each row was credited once, has one event; the action has one audit entry.
@@ -183,7 +177,7 @@ async fn a_dispatcher_finishes_after_a_crash_at_any_script() {
         let claim = claimed(&fixture, &body).await;
         assert!(!die_after(&fixture, &claim, steps).await);
         let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
-        let lease = lease(&fixture.store).await;
+        let lease = lease(&fixture).await;
         fixture.store.node_times().await.expect("a clock");
         eventually("the lease is over", || async {
             let pass = bulks.run_once(&[lease]).await.expect("Redis answers");

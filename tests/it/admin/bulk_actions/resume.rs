@@ -162,7 +162,7 @@ async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
         .await
         .refused(500, "INTERNAL_ERROR");
     let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
-    let lease = lease(&fixture.store).await;
+    let lease = lease(&fixture).await;
     eventually("a dispatcher tries", || async {
         let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
         pass.failed == 1

@@ -5,32 +5,18 @@ use std::time::Duration;
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::dispatcher::Closes;
 use budget_authority::domain::budget::funding::FundingOperation;
-use budget_authority::store::Lease;
-use budget_authority::store::dispatcher::lease::Taken;
 use prometheus::Registry;
 
 use crate::harness::admin_fixture::{admin_key, ask, asking, closed, funding, refusal};
 use crate::harness::eventually;
 use crate::harness::tenant_fixture::TenantFixture;
 
-/// The lease of the tenant's partition.
-pub async fn lease(tenant: &TenantFixture) -> Lease {
-    let partitions = [tenant.id.partition()];
-    let hour = Duration::from_secs(3_600);
-    let taken = tenant
-        .store
-        .take_leases("test", hour, &["test".to_owned()], hour, &partitions)
-        .await;
-    match taken.expect("an answer")[..] {
-        [Some(Taken::Mine(lease))] => lease,
-        ref other => panic!("no lease: {other:?}"),
-    }
-}
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Passes of a dispatcher's worker until nothing is due within the next second.
 pub async fn reconcile(tenant: &TenantFixture) {
     let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
-    let lease = lease(tenant).await;
+    let lease = tenant.lease("test", HOUR).await;
     let index = tenant.keys().closings(tenant.id.partition());
     eventually("nothing is due", || async {
         let pass = closings.run_once(&[lease], |_| panic!("lost")).await;
@@ -75,7 +61,7 @@ async fn no_dispatcher_resumes_a_close_while_its_request_continues() {
 async fn a_former_owner_of_the_partition_takes_no_step() {
     let (tenant, _) = TenantFixture::furnished().await;
     tenant.flip().await;
-    let mut stale = lease(&tenant).await;
+    let mut stale = tenant.lease("test", HOUR).await;
     stale.token -= 1;
     let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
     // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
