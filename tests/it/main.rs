@@ -2,6 +2,8 @@
 //! worker; `http` tests the wire, `redis` failures and topologies, `tools` the command line, `project` the code and documents
 //! themselves. `harness` holds the fixtures; each test starts or shares a Redis of its own.
 
+// The futures of a test nest more deeply than the default allows.
+#![recursion_limit = "256"]
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,

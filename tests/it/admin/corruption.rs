@@ -6,12 +6,13 @@ use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, tokens};
+use crate::admin::http::{BUDGETS, KEYS, TENANTS};
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
 use crate::harness::bulk_calls::{self, fund, words};
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 const LEDGER: &str = "scope=tenant:umbra&unit=TOKENS";
 

@@ -4,9 +4,10 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, tokens, umbra};
+use crate::admin::http::{BUDGETS, TENANTS, umbra};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::runtime_calls::tokens;
 
 #[tokio::test]
 async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 pub(crate) const TENANTS: &str = "/v1/admin/tenants";
 pub(crate) const KEYS: &str = "/v1/admin/api-keys";
@@ -19,10 +20,6 @@ pub(crate) async fn key(app: &TestApp, permissions: &[&str]) -> (String, String)
         response.text("/key_id").to_owned(),
         response.text("/key_secret").to_owned(),
     )
-}
-
-pub(crate) fn tokens(amount: i64) -> Value {
-    json!({"unit": "TOKENS", "amount": amount})
 }
 
 /// A service with a tenant `umbra` and a ledger at its root.

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, tokens, umbra};
+use crate::admin::http::{BUDGETS, TENANTS, umbra};
 use crate::harness::admin_fixture::{AdminFixture, tenant_id};
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
+use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use super::ledger_audit::LedgerAudit;
 use super::ledger_fixture::LedgerFixture;
 use super::response::Response;
 use super::retrying_client::RetryingClient;
+use super::runtime_calls::tokens;
 use super::within;
 
 /// See the module documentation.
@@ -386,11 +387,6 @@ pub fn lost_outcomes(audit: &LedgerAudit, clients: &[RandomClient]) -> usize {
         }
     }
     lost
-}
-
-/// An amount in the unit of the tests.
-pub fn tokens(amount: i64) -> Value {
-    json!({"unit": "TOKENS", "amount": amount})
 }
 
 /// What the tests' reservations are for.

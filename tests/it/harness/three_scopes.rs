@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::app::TestApp;
 use super::ledger_audit::LedgerAudit;
 use super::ledger_fixture::{LedgerFixture, Start};
-use super::random_clients::{action, tokens};
+use super::random_clients::action;
 use super::response::Response;
+use super::runtime_calls::tokens;
 
 /// See the module documentation.
 pub struct ThreeScopes {

@@ -15,12 +15,12 @@ use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::ledger_audit::LedgerAudit;
 use crate::harness::ledger_fixture::LedgerFixture;
-use crate::harness::random_clients::tokens;
 use crate::harness::redis::RedisCluster;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::resharding::Resharding;
 use crate::harness::response::Response;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
 
 /// How often the service had to ask Redis again because a slot was on its way.

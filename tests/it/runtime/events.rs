@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, key, tokens};
+use crate::admin::http::{BUDGETS, TENANTS, key};
 use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::TestApp;
+use crate::harness::runtime_calls::tokens;
 use reqwest::Method;
 
 /// A tenant `umbra` with a ledger at its root, and a key that may spend.

@@ -12,11 +12,12 @@ use tokio::task::JoinSet;
 use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::eventually;
 use crate::harness::ledger_audit::LedgerAudit;
-use crate::harness::random_clients::{action, tokens};
+use crate::harness::random_clients::action;
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::response::Response;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::runtime_calls::tokens;
 
 const ROOT: &str = "tenant:acme";
 

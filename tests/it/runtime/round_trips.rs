@@ -11,8 +11,9 @@ use tokio::task::block_in_place;
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::eventually;
-use crate::harness::random_clients::{action, tokens};
+use crate::harness::random_clients::action;
 use crate::harness::redis::RedisServer;
+use crate::harness::runtime_calls::tokens;
 
 /// Sees every command that clients send to a server. What scripts do inside is not a client's command.
 pub(crate) struct Monitor<'a> {

@@ -4,10 +4,11 @@ use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, tokens, umbra, umbra_on};
+use crate::admin::http::{BUDGETS, KEYS, TENANTS, key, umbra, umbra_on};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::shared;
+use crate::harness::runtime_calls::tokens;
 
 #[tokio::test]
 async fn each_refused_request_is_audited_once() {

@@ -3,10 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::{BUDGETS, TENANTS, key, tokens, umbra};
+use crate::admin::http::{BUDGETS, TENANTS, key, umbra};
 use crate::harness::app::TestApp;
 use crate::harness::audit_chain::{append, seal_everything};
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 pub(crate) const LOGS: &str = "/v1/admin/audit/logs";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";

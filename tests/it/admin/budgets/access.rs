@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use crate::admin::budgets::list::{
     UNITS, budget, change, ids, list, ordered, rows, scopes, tenant, walked,
 };
-use crate::admin::http::{BUDGETS, tokens};
+use crate::admin::http::BUDGETS;
 use crate::harness::app::TestApp;
 use crate::harness::redis::shared;
+use crate::harness::runtime_calls::tokens;
 
 #[tokio::test]
 async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {

@@ -4,10 +4,10 @@ use budget_authority::domain::ids::{Partition, TenantId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::tokens;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 async fn replay(app: &TestApp, id: &str, body: Value) -> Response {
     app.as_admin(Method::POST, &format!("{HOOKS}/{id}/replay"), &body)

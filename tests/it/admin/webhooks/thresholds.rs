@@ -6,9 +6,9 @@ use budget_authority::store::Lease;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::http::tokens;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::app::TestApp;
+use crate::harness::runtime_calls::tokens;
 
 fn watching(shares: &[f64]) -> Value {
     json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": shares}})

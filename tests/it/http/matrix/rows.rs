@@ -5,6 +5,7 @@ use budget_authority::api::operations::OperationId;
 use serde_json::{Value, json};
 
 use super::victim::Victim;
+use crate::harness::runtime_calls::tokens;
 
 /// A status, and the code of an error.
 pub type Outcome = (u16, &'static str);
@@ -91,10 +92,6 @@ fn of_tenant(victim: &Victim, admin: bool, name: &str) -> Sent {
     } else {
         String::new()
     })
-}
-
-fn tokens(amount: i64) -> Value {
-    json!({"unit": "TOKENS", "amount": amount})
 }
 
 fn key() -> String {

@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 
 use crate::harness::app::TestApp;
 use crate::harness::eventually;
-use crate::harness::random_clients::tokens;
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::runtime_calls::tokens;
 use crate::harness::three_scopes::ThreeScopes;
 
 /// The names of the tenants that [`live`] makes of one.

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::on;
-use crate::harness::random_clients::{action, tokens};
+use crate::harness::random_clients::action;
+use crate::harness::runtime_calls::tokens;
 use crate::harness::three_scopes::ThreeScopes;
 
 /// Overage policy, overdraft limits, and the expected outcome.

@@ -3,10 +3,11 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{INVALID, events, fund, in_debt, is_over, limit, root, tokens};
+use super::{INVALID, events, fund, in_debt, is_over, limit, root};
 use crate::admin::http::{BUDGETS, TENANTS, key, umbra};
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 const EXCEEDED: (u16, &str) = (409, "BUDGET_EXCEEDED");
 

@@ -12,13 +12,10 @@ use serde_json::{Value, json};
 use crate::admin::http::{BUDGETS, key, umbra};
 use crate::harness::app::TestApp;
 use crate::harness::response::Response;
+use crate::harness::runtime_calls::tokens;
 
 /// What most of these rules are refused with.
 const INVALID: (u16, &str) = (400, "INVALID_REQUEST");
-
-fn tokens(amount: i64) -> Value {
-    json!({"unit": "TOKENS", "amount": amount})
-}
 
 /// The figures of the root ledger: allocated, remaining, reserved, spent, debt.
 async fn root(app: &TestApp) -> [i64; 5] {

@@ -3,8 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{INVALID, figures, tokens};
+use super::{INVALID, figures};
 use crate::admin::http::{BUDGETS, TENANTS, key, umbra};
+use crate::harness::runtime_calls::tokens;
 
 /// The body of a create for `umbra`.
 fn budget(scope: &str) -> Value {

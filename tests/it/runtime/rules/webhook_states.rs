@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{INVALID, tokens};
+use super::INVALID;
 use crate::admin::http::{BUDGETS, KEYS, umbra_on};
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, hook, hooked, made, patch};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
 use crate::harness::receiver::{Receiver, Reply, egress};
+use crate::harness::runtime_calls::tokens;
 
 const CLOSED: (u16, &str) = (409, "TENANT_CLOSED");
 
