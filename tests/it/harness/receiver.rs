@@ -94,6 +94,7 @@ async fn serve(mut stream: TcpStream, reply: Reply, kept: &Mutex<Vec<Arrived>>) 
                 .write_all(b"HTTP/1.1 200 x\r\nContent-Length: 1000\r\n\r\n")
                 .await;
             while stream.write_all(b".").await.is_ok() {
+                // The reply that never ends, byte by byte.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -104,6 +105,7 @@ async fn serve(mut stream: TcpStream, reply: Reply, kept: &Mutex<Vec<Arrived>>) 
             let chunk = format!("4000\r\n{}\r\n", "x".repeat(0x4000));
             while stream.write_all(chunk.as_bytes()).await.is_ok() {}
         }
+        // Longer than any test waits.
         Reply::Silence => tokio::time::sleep(Duration::from_secs(60)).await,
         Reply::HangUp | Reply::Greeting => {}
     }

@@ -104,6 +104,7 @@ impl RetryingClient {
                 begun.elapsed() < RETRY_FOR,
                 "no decision within {RETRY_FOR:?}: {path} {body:?}"
             );
+            // As a client that retries with jitter.
             tokio::time::sleep(Duration::from_millis(rand::random_range(5..25))).await;
         }
     }

@@ -34,6 +34,7 @@ impl SlowProxy {
                     while let Ok(1..) = {
                         let read = replies.read(&mut buffer).await;
                         let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
+                        // The delay that the test asks for.
                         tokio::time::sleep(delay).await;
                         match read {
                             Ok(length) => back.write_all(&buffer[..length]).await.map(|()| length),

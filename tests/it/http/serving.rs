@@ -91,6 +91,7 @@ impl Service {
 pub(crate) const LARGE: usize = 32 << 20;
 
 async fn slow() -> &'static str {
+    // A handler that takes its time.
     tokio::time::sleep(Duration::from_millis(300)).await;
     "done"
 }

@@ -66,6 +66,7 @@ async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
     let (mut reading, mut writing) = stream.into_split();
     let dripping = tokio::spawn(async move {
         while writing.write_all(b" ").await.is_ok() {
+            // One drop at a time.
             sleep(Duration::from_millis(20)).await;
         }
     });
@@ -108,6 +109,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
     };
     let service = service(limits).await;
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
+    // Longer than a head may take: so is each pause of this client.
     sleep(SHORT).await;
     // A handler that thinks longer than a head may take, a body that takes its time, and pauses between them.
     let slow_body = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab";
@@ -119,6 +121,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
     ] {
         stream.write_all(request.as_bytes()).await.expect("sent");
         if !rest.is_empty() {
+            // Within a body.
             sleep(SHORT).await;
             stream.write_all(rest.as_bytes()).await.expect("sent");
         }
@@ -126,6 +129,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
         let read = timeout(SOON, stream.read(&mut received)).await;
         let read = read.expect("in time").expect("still open");
         assert!(received[..read].starts_with(b"HTTP/1.1 200"), "{request}");
+        // Between two requests.
         sleep(SHORT).await;
     }
 }

@@ -192,6 +192,30 @@ fn no_file_is_too_long_to_read() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
+/// Whoever waits for something asks for it again and again (`eventually`). A pause is the subject of its test, as the comment
+/// above it says.
+#[test]
+fn every_pause_of_a_test_says_what_it_is_for() {
+    let (mut unexplained, mut pauses) = (Vec::new(), 0);
+    let tests = files("tests/it", "rs").into_iter();
+    for path in tests.filter(|path| !path.ends_with("tidy.rs")) {
+        let text = read(&path);
+        let mut before = "";
+        for line in text.lines().map(str::trim) {
+            let is_pause = line.contains("sleep(") && line.ends_with([';', ',']);
+            if is_pause && !line.contains("sleep(POLL)") {
+                pauses += 1;
+                if !before.starts_with("//") {
+                    unexplained.push(format!("{}: {line}", path.display()));
+                }
+            }
+            before = line;
+        }
+    }
+    assert!(pauses > 20, "{pauses} pauses");
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+}
+
 #[test]
 fn every_fragment_opens_with_what_it_is() {
     for path in files("lua/lib", "lua") {

@@ -132,6 +132,7 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(6) {
             let _ = workers.keeper.run_once().await;
+            // The pace of a keeper.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         let leases = workers.keeper.leases().current();

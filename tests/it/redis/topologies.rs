@@ -57,6 +57,7 @@ pub fn keep_moving(cluster: Arc<RedisCluster>, keys: Vec<String>, stop: Arc<Atom
         let resharding = Resharding::begin(&cluster, key);
         for waiting in resharding.waiting() {
             resharding.migrate(&waiting);
+            // Clients find the slot half moved.
             std::thread::sleep(Duration::from_micros(rand::random_range(0..2_000)));
         }
         resharding.finish();

@@ -281,6 +281,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
                 n => 2 * n as i64 - 80,
             };
             let wait_ms = due_ms + offset_ms - now_ms(&store).await;
+            // Each at its own moment about the end of the holds.
             tokio::time::sleep(Duration::from_millis(wait_ms.max(0) as u64)).await;
             let (path, body) = commit(&id, "c", 10);
             let committing = client.post(&path, &body);

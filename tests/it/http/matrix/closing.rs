@@ -90,6 +90,7 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
                 repeat(&app, &victim, operation, row, &is_closed).await
             });
         }
+        // The close comes at another moment of the work in each round.
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         let path = format!("/v1/admin/tenants/{}", victim.name);
         let closed = app
