@@ -42,6 +42,9 @@ local count = tonumber(added) + (kept[2] or 0)
 context, reason = kept[3] or context, kept[4] or reason
 local name = redis.call('HGET', api_key, 'name')
 local _, settings = tenant_refusal(tenant_key)
+redis.call('ZCARD', auth_failures_due)
+day_check(days, settings, day)
+for _, log in ipairs({event_log, outbox}) do redis.call('XLEN', log) end
 
 -- Effects: none can fail.
 if emitted then

@@ -30,12 +30,19 @@ if version <= copied or version < pending then return {'copied'} end
 local from = version == pending and after ~= '' and '(' .. after or '-'
 local page = redis.call('ZRANGEBYLEX', tenants, from, '+', 'LIMIT', 0, rows)
 
+-- Tenants whose record is damaged are left out, so that they do not stop the others.
+local records = {}
+for _, tenant in ipairs(page) do
+  local tenant_key, watch = tenant_prefix .. tenant, watch_prefix .. tenant
+  local watched = redis.call('TYPE', watch).ok
+  if redis.call('TYPE', tenant_key).ok == 'hash' and (watched == 'hash' or watched == 'none') then
+    records[#records + 1] = {tenant_key, watch}
+  end
+end
+
 -- Effects: none can fail. A tenant that is created meanwhile finds the union already.
 redis.call('HSET', thresholds, 'union', union)
-for _, tenant in ipairs(page) do
-  local tenant_key = tenant_prefix .. tenant
-  if redis.call('EXISTS', tenant_key) == 1 then watch_apply(tenant_key, watch_prefix .. tenant, union) end
-end
+for _, record in ipairs(records) do watch_apply(record[1], record[2], union) end
 if #page < rows then
   redis.call('HSET', thresholds, 'version', version)
   redis.call('HDEL', thresholds, 'pending', 'after')

@@ -31,6 +31,8 @@ if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} en
 local due_ms = redis.call('ZSCORE', denial_minutes, tenant)
 if due_ms and tonumber(due_ms) > now then return {'early'} end
 local _, settings = tenant_refusal(tenant_key)
+denials_check(denials, denial_minutes, event_log, outbox)
+day_check(days, settings, day)
 local events = events_new(event_log, outbox, tenant, day, now, context)
 
 -- Effects: none can fail.

@@ -64,7 +64,8 @@ local function anchor_after(entries)
   return anchored
 end
 
--- Reads.
+-- Reads. The registry is written without having been read: one of another type raises here.
+redis.call('ZCARD', days)
 local events, audit, anchored, sealed_again_ms = 0, 0, nil, tonumber(audit_again_ms)
 if drop_events == '1' and redis.call('EXISTS', event_log) == 1 then events = redis.call('XLEN', event_log) end
 if drop_audit ~= '0' and redis.call('EXISTS', audit_log) == 1 then

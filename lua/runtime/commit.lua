@@ -107,9 +107,10 @@ for i = 1, #budgets do
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
 if beyond or not eventless then
-  -- @cold ledger/event_preconditions
+  -- @cold ledger/event_preconditions, log/days
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
   if corrupt_key then return {'corrupt', corrupt_key} end
+  day_check(days, settings, day)
   redis.call('ZCARD', over_limit_or_in_debt)
 end
 local counts

@@ -99,6 +99,10 @@ else
   kept[#kept + 1], kept[#kept + 2] = 'budgeted', reply[3]
   if caps ~= '' then kept[#kept + 1], kept[#kept + 2] = 'caps', caps end
 end
+if reason then
+  denials_check(denials, denial_minutes, event_log, outbox)
+  day_check(days, settings, day)
+end
 
 -- Effects: none can fail.
 redis.call('HSET', outcome, 'status', outcome_status, 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,

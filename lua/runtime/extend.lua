@@ -84,9 +84,9 @@ local life = expiry + grace_ms - (tonumber(created_at_ms) or now)
 local longest = life > LIFE_MS_USUAL and settings[TENANT_STATUS]
   and life > (tonumber(redis.call('HGET', tenant_key, 'longest_life_ms') or 0) or 0)
 
--- Effects: none can fail.
+-- Effects. First the indexes: they were not read, and one of another type raises before anything is extended.
+redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
+redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('HSET', reservation, unpack(kept))
 if longest then redis.call('HSET', tenant_key, 'longest_life_ms', life) end
-redis.call('ZADD', due, expiry + grace_ms, reservation_id)
-redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
 return reply

@@ -83,6 +83,7 @@ if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
   if corrupt_key then return {'corrupt', corrupt_key} end
+  day_check(days, settings, day)
 end
 local audit_append = nil
 if tenant == '' then

@@ -75,6 +75,8 @@ local function emit(now, settings, what)
   -- @cold log/events, log/denials, ledger/thresholds_crossed, ledger/ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
   if what.denied then
+    denials_check(denials, denial_minutes, event_log, outbox)
+    day_check(days, settings, day)
     denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
       denial_facts(what.denied, unit, int64(amount), what.budget, what.scope, {unpack(ARGV, facts_from, facts_to)}))
     day_register(days, tenant_key, settings, tenant, day, now)
@@ -155,6 +157,7 @@ if not eventless then
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
   if corrupt_key then return {'corrupt', corrupt_key} end
 end
+day_check(days, settings, day)
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is held.
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms

@@ -113,6 +113,7 @@ if not eventless then
   if corrupt_key then return {'corrupt', corrupt_key} end
   redis.call('ZCARD', over_limit_or_in_debt)
 end
+day_check(days, settings, day)
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
 redis.call('ZADD', usage_events, now, event_id)

@@ -5,6 +5,14 @@ the facts and the context of its first denial beyond the rate: not those of the 
 ]]
 -- @include log/events
 
+-- Called before the effects: raises where what the others write is of another type.
+local function denials_check(key, index, event_log, outbox)
+  redis.call('HLEN', key)
+  redis.call('ZCARD', index)
+  redis.call('XLEN', event_log)
+  redis.call('XLEN', outbox)
+end
+
 -- Emits the rollup of a past minute, if it has one.
 local function denials_flush(events, key, index)
   local kept = redis.call('HGETALL', key)

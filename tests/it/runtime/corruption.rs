@@ -27,6 +27,11 @@ enum Operation {
     /// Falls below a threshold, which is an event.
     Release,
     Post,
+    /// Lacks funds, which is a denial.
+    Decide,
+    /// The same.
+    Deny,
+    Extend,
 }
 
 /// A ledger of 1,000 with a hold of 900.
@@ -43,22 +48,32 @@ async fn run(app: &TestApp, operation: Operation, id: &str) -> Response {
         Operation::Commit => app.commit(id, "c", 950).await,
         Operation::Release => app.release(id, "r").await,
         Operation::Post => app.post_event("e", ROOT, 100, json!({})).await,
+        Operation::Decide => app.decide("d", ROOT, 200).await,
+        Operation::Deny => app.reserve("again", 200).await,
+        Operation::Extend => app.extend(id, "x", 1_000).await,
     }
 }
 
 #[tokio::test]
 async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
-    use Operation::{Commit, Post, Release, Reserve};
+    use Operation::{Commit, Decide, Deny, Extend, Post, Release, Reserve};
     let all = [Reserve, Commit, Release, Post];
+    let emitting = [Reserve, Commit, Release, Post, Decide, Deny];
     let (app, _) = with_hold().await;
     let (caller, keys) = (&app.callers[0], app.store.keys().clone());
     let (partition, tenant) = (caller.partition, caller.tenant.as_str());
     let today = Day::of_ms(app.now_ms().await);
     let foreign = [
-        (keys.due(partition, tenant), &[Reserve, Commit, Release][..]),
-        (keys.due_tenants(partition), &[Reserve]),
-        (keys.events(partition, tenant, today), &all),
-        (keys.outbox(partition), &all),
+        (
+            keys.due(partition, tenant),
+            &[Reserve, Commit, Release, Extend][..],
+        ),
+        (keys.due_tenants(partition), &[Reserve, Extend]),
+        (keys.events(partition, tenant, today), &emitting),
+        (keys.outbox(partition), &emitting),
+        (keys.days(partition), &emitting),
+        (keys.denials(partition, tenant), &[Decide, Deny]),
+        (keys.denials_due(partition), &[Decide, Deny]),
     ];
     for operation in all {
         for field in [
@@ -85,6 +100,8 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
                 "{operation:?} with {field}"
             );
         }
+    }
+    for operation in emitting.into_iter().chain([Extend]) {
         for (key, operations) in &foreign {
             if !operations.contains(&operation) {
                 continue;
@@ -93,6 +110,9 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
             let prefix = app.store.keys().prefix().to_owned();
             let key = key.replacen(keys.prefix(), &prefix, 1);
             app.run::<()>(&["SET", &key, "not what it should be"]).await;
+            // Days are written once a day.
+            let record = app.store.keys().tenant(partition, tenant);
+            app.run::<i64>(&["HDEL", &record, "day"]).await;
             let before = held_and_told(&app).await;
             let response = run(&app, operation, &id).await;
             assert_eq!(
