@@ -38,10 +38,10 @@ Writes:
   On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in
   debt, events, and the rates where a policy counts commits. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt = unpack(KEYS)
+local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt, rates = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context, rates = unpack(ARGV, 1, 13)
-local kept_from = 14
+  reservation_id, context = unpack(ARGV, 1, 12)
+local kept_from = 13
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
 -- @include ledger/budgets_of_record

@@ -15,9 +15,9 @@ signature! {
     keys of partition {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
-            outbox(), days(), over_limit_or_in_debt();
+            outbox(), days(), over_limit_or_in_debt(), rates(tenant);
     }
-    builds { write budget, rates }
+    builds { write budget }
     args {
         day,
         key_hash: &'a str,
@@ -33,7 +33,6 @@ signature! {
         reservation_id: &'a str,
         /// The request cause, lines of name and value.
         context: &'a str,
-        rates = rates(tenant),
         /// Names and values that the record keeps.
         kept: &'a [Pair],
     }

@@ -8,6 +8,7 @@ mod layout;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use budget_authority::store::keys::Key;
 use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
 
@@ -106,6 +107,17 @@ fn a_declaration_does_not_contradict_itself() {
         let reads_only = signature.flags.contains("no-writes");
         assert_eq!(writes, !reads_only, "{name}: flags and keys");
         assert_eq!(signature.writes == "Nothing.", reads_only, "{name}: writes");
+        // A key that does not exist yet has to be in KEYS, or a slot that moves would make a second one.
+        let args = signature.args.iter();
+        for (key, _) in args.filter_map(|arg| arg.key) {
+            let written = |(access, built): &(Access, &Key)| {
+                *access == Access::Write && std::ptr::eq(*built, key)
+            };
+            assert!(
+                key.kind == "prefix" || !signature.builds.iter().any(written),
+                "{name} writes a key that only ARGV names"
+            );
+        }
         let named = signature.args.iter().any(|arg| arg.key.is_some());
         assert!(
             !named || signature.script.builds_keys(),
