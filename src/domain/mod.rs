@@ -27,6 +27,7 @@ pub mod bulk;
 pub mod event;
 pub mod evidence;
 pub mod log_entry;
+pub mod log_fields;
 pub mod webhook;
 
 pub mod json;

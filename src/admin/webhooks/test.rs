@@ -12,8 +12,9 @@ use crate::admin::push_actor;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
-use crate::domain::event::{Event, EventActor, Member, Members};
+use crate::domain::event::{Event, EventActor};
 use crate::domain::fields::object;
+use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::webhook::Owner;
 use crate::domain::webhook::signature::sign;
@@ -199,7 +200,7 @@ impl Webhooks {
 
 fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
     let subscription = &opened.subscription;
-    let text = |name, text: &str| (name, Member::Text(text.to_owned()));
+    let text = |name: &str, text: &str| (name.to_owned(), text.into());
     let event = Event {
         event_id: event_id.to_owned(),
         event_type: EVENT_TYPE,
@@ -216,9 +217,9 @@ fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
             },
             source_ip: cause.source_ip.clone(),
         },
-        data: Members(vec![
+        data: Json::Object(vec![
             text("subscription_id", subscription.subscription_id.as_str()),
-            ("test", Member::Flag(true)),
+            ("test".to_owned(), Json::Bool(true)),
             text("component", "webhooks"),
             text("message", "A test of this subscription, sent on request"),
             text("severity", "info"),

@@ -1,322 +1,215 @@
-//! The payloads, one shape per kind of event.
+//! The payloads: which members each type of event has, and what they are made of.
 
-use serde_json::value::RawValue;
-
-use super::members::{Member, Members};
+use crate::domain::json::Json;
+use crate::domain::log_fields;
+use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
+use crate::domain::scope::Level;
 
-/// Facts are read under `data.`, and each shape says which it needs.
-struct Facts<'a>(&'a Record);
-
-/// The payload of an event of this type.
-pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Members, RecordError> {
-    let facts = Facts(facts);
-    match event_type {
+/// The members of a payload, in order. One with `?` is left out where its fact is missing. `cause.x` is the member `x`, as
+/// the cause of the event has it.
+fn members_of(event_type: &str) -> Option<&'static str> {
+    Some(match event_type {
         "budget.created" | "budget.funded" | "budget.debited" | "budget.reset"
         | "budget.reset_spent" | "budget.debt_repaid" | "budget.updated" | "budget.frozen"
-        | "budget.unfrozen" => facts.budget_lifecycle(),
-        "budget.threshold_crossed" | "budget.exhausted" => facts.threshold(),
-        "budget.over_limit_entered" | "budget.over_limit_exited" => facts.over_limit(),
-        "budget.debt_incurred" => facts.debt_incurred(),
-        "reservation.denied" => facts.denied(),
-        "reservation.commit_overage" => facts.commit_overage(),
-        "reservation.expired" => facts.expired(),
-        "policy.created" | "policy.updated" => facts.policy(),
+        | "budget.unfrozen" => {
+            "ledger_id scope unit operation previous_state? new_state? spent_override_provided? reason?"
+        }
+        "budget.threshold_crossed" | "budget.exhausted" => {
+            "scope unit threshold utilization? allocated remaining spent reserved direction"
+        }
+        "budget.over_limit_entered" | "budget.over_limit_exited" => {
+            "scope unit debt overdraft_limit is_over_limit debt_utilization?"
+        }
+        "budget.debt_incurred" => {
+            "scope unit reservation_id? debt_incurred total_debt overdraft_limit overage_policy"
+        }
+        "reservation.denied" => {
+            "scope unit reason_code requested_amount remaining? action subject policy_id? deny_detail?"
+        }
+        "reservation.commit_overage" => {
+            "reservation_id scope unit estimated_amount actual_amount overage overage_policy debt_incurred"
+        }
+        "reservation.expired" => {
+            "reservation_id scope unit estimated_amount created_at expired_at ttl_ms extensions_used"
+        }
+        "policy.created" | "policy.updated" => "policy_id name scope_pattern changed_fields",
         "tenant.created"
         | "tenant.updated"
         | "tenant.settings_changed"
         | "tenant.suspended"
         | "tenant.reactivated"
-        | "tenant.closed" => facts.tenant(tenant),
-        "budget.closed_via_tenant_cascade"
-        | "reservation.released_via_tenant_cascade"
-        | "webhook.disabled_via_tenant_cascade"
-        | "api_key.revoked_via_tenant_cascade" => facts.cascade(),
+        | "tenant.closed" => "tenant_id previous_status? new_status? changed_fields",
+        "budget.closed_via_tenant_cascade" | "reservation.released_via_tenant_cascade" => {
+            "ledger_id scope unit prior_status new_status? released_amount? released_reserved_amount? cascade_reason"
+        }
+        "webhook.disabled_via_tenant_cascade" => {
+            "subscription_id name? prior_status new_status? cascade_reason"
+        }
+        "api_key.revoked_via_tenant_cascade" => {
+            "key_id name? prior_status new_status? cascade_reason"
+        }
         "api_key.created"
         | "api_key.revoked"
         | "api_key.expired"
-        | "api_key.permissions_changed" => facts.api_key(),
-        "api_key.auth_failed" => facts.auth_failed(),
+        | "api_key.permissions_changed" => {
+            "key_id key_name? previous_status? new_status? permissions?"
+        }
+        "api_key.auth_failed" => "cause.key_id? key_name? failure_reason cause.source_ip?",
         "webhook.created" | "webhook.updated" | "webhook.paused" | "webhook.resumed"
-        | "webhook.disabled" | "webhook.deleted" => facts.webhook(tenant),
-        _ => Err(RecordError::of("type")),
+        | "webhook.disabled" | "webhook.deleted" => {
+            "subscription_id tenant_id previous_status? new_status? changed_fields disable_reason?"
+        }
+        _ => return None,
+    })
+}
+
+/// The payload of an event of this type.
+pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Json, RecordError> {
+    let facts = Facts { tenant, facts };
+    let members = members_of(event_type).ok_or_else(|| RecordError::of("type"))?;
+    let mut data = Vec::new();
+    for member in members.split(' ') {
+        let optional = member.strip_suffix('?');
+        let name = optional.unwrap_or(member);
+        match (facts.member(name)?, optional) {
+            (Some(value), _) => {
+                let name = name.strip_prefix("cause.").unwrap_or(name);
+                data.push((name.to_owned(), value));
+            }
+            (None, Some(_)) => {}
+            (None, None) => return Err(RecordError::of(&format!("data.{name}"))),
+        }
     }
+    Ok(Json::Object(data))
+}
+
+/// What a script appended. Most members are facts under `data.`, see [`log_fields`]; the others are made here.
+struct Facts<'a> {
+    tenant: &'a str,
+    facts: &'a Record,
 }
 
 impl Facts<'_> {
-    fn budget_lifecycle(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("ledger_id", self.text("ledger_id")?);
-        self.push_place(&mut data)?;
-        data.text("operation", self.text("operation")?);
-        for (name, marker) in [
-            ("previous_state", "previous_state.allocated"),
-            ("new_state", "new_state.allocated"),
-        ] {
-            if self.get(marker).is_some() {
-                data.push(name, Member::Object(self.state(name)?));
+    fn member(&self, name: &str) -> Result<Option<Json>, RecordError> {
+        Ok(match name {
+            "scope" => self.facts.get("scope").map(Json::from),
+            "tenant_id" => Some(self.tenant.into()),
+            "cascade_reason" => Some("tenant_closed".into()),
+            "threshold" => Some((self.figure("threshold_millionths")? as f64 / 1e6).into()),
+            "utilization" => {
+                let used = i128::from(self.figure("spent")?) + i128::from(self.figure("reserved")?);
+                share(used as f64, self.figure("allocated")?)
             }
-        }
-        if self.get("spent_override_provided").is_some() {
-            data.push(
-                "spent_override_provided",
-                self.flag("spent_override_provided")?,
-            );
-        }
-        self.push_optional_text(&mut data, "reason");
-        Ok(data)
+            "debt_utilization" => {
+                share(self.figure("debt")? as f64, self.figure("overdraft_limit")?)
+            }
+            "created_at" => Some(self.moment("created_at_ms")?.to_string().as_str().into()),
+            "expired_at" => Some(self.moment("expires_at_ms")?.to_string().as_str().into()),
+            "ttl_ms" => {
+                let (created, expired) =
+                    (self.moment("created_at_ms")?, self.moment("expires_at_ms")?);
+                Some((expired.as_ms() - created.as_ms()).into())
+            }
+            "previous_state" | "new_state" => self.state(name)?,
+            "action" => Some(self.action()?),
+            "subject" => Some(self.subject()?),
+            "deny_detail" => {
+                let scope = self.fact("blocked_by_scope")?;
+                scope.map(|scope| object([("blocked_by_scope", scope)]))
+            }
+            name => match name.strip_prefix("cause.") {
+                Some(name) => self.facts.get(name).map(Json::from),
+                None => self.fact(name)?,
+            },
+        })
     }
 
-    fn state(&self, state: &str) -> Result<Members, RecordError> {
-        let mut members = Members(Vec::new());
-        for figure in ["allocated", "remaining", "debt", "spent", "reserved"] {
-            members.push(figure, self.integer(&format!("{state}.{figure}"))?);
+    /// The figures and the status of a ledger, if the change has them.
+    fn state(&self, state: &str) -> Result<Option<Json>, RecordError> {
+        if self.get(&format!("{state}.allocated")).is_none() {
+            return Ok(None);
         }
-        members.text("status", self.text(&format!("{state}.status"))?);
-        Ok(members)
+        let member = |name| {
+            let path = format!("data.{state}.{name}");
+            let value = log_fields::json_of(name, self.facts.text(&path)?);
+            Ok((name, value.ok_or_else(|| RecordError::of(&path))?))
+        };
+        let names = [
+            "allocated",
+            "remaining",
+            "debt",
+            "spent",
+            "reserved",
+            "status",
+        ];
+        let members: Result<Vec<_>, _> = names.into_iter().map(member).collect();
+        Ok(Some(object(members?)))
     }
 
-    fn threshold(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        self.push_place(&mut data)?;
-        let millionths = self.figure("threshold_millionths")?;
-        data.push("threshold", Member::Number(millionths as f64 / 1e6));
-        let allocated = self.figure("allocated")?;
-        let used = i128::from(self.figure("spent")?) + i128::from(self.figure("reserved")?);
-        if allocated > 0 {
-            data.push(
-                "utilization",
-                Member::Number(used as f64 / allocated as f64),
-            );
-        }
-        for figure in ["allocated", "remaining", "spent", "reserved"] {
-            data.push(figure, self.integer(figure)?);
-        }
-        data.text("direction", self.text("direction")?);
-        Ok(data)
-    }
-
-    fn over_limit(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        self.push_place(&mut data)?;
-        let (debt, limit) = (self.figure("debt")?, self.figure("overdraft_limit")?);
-        data.push("debt", Member::Integer(debt));
-        data.push("overdraft_limit", Member::Integer(limit));
-        data.push("is_over_limit", self.flag("is_over_limit")?);
-        if limit > 0 {
-            data.push(
-                "debt_utilization",
-                Member::Number(debt as f64 / limit as f64),
-            );
-        }
-        Ok(data)
-    }
-
-    fn debt_incurred(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        self.push_place(&mut data)?;
-        self.push_optional_text(&mut data, "reservation_id");
-        for figure in ["debt_incurred", "total_debt", "overdraft_limit"] {
-            data.push(figure, self.integer(figure)?);
-        }
-        data.text("overage_policy", self.text("overage_policy")?);
-        Ok(data)
-    }
-
-    fn denied(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        self.push_place(&mut data)?;
-        data.text("reason_code", self.text("reason_code")?);
-        data.push("requested_amount", self.integer("requested_amount")?);
-        if self.get("remaining").is_some() {
-            data.push("remaining", self.integer("remaining")?);
-        }
-        let mut action = Members(Vec::new());
-        action.text("kind", self.text("action_kind")?);
-        action.text("name", self.text("action_name")?);
-        if let Some(tags) = self.get("action_tags") {
-            action.push("tags", raw(tags, "action_tags")?);
-        }
-        data.push("action", Member::Object(action));
-        data.push("subject", self.subject()?);
-        self.push_optional_text(&mut data, "policy_id");
-        if let Some(scope) = self.get("blocked_by_scope") {
-            let detail = ("blocked_by_scope", Member::Text(scope.to_owned()));
-            data.push("deny_detail", Member::Object(Members(vec![detail])));
-        }
-        Ok(data)
+    fn action(&self) -> Result<Json, RecordError> {
+        let text = |name| self.facts.text(name).map(Json::from);
+        let mut members = vec![
+            ("kind", text("data.action_kind")?),
+            ("name", text("data.action_name")?),
+        ];
+        members.extend(self.json("action_tags")?.map(|tags| ("tags", tags)));
+        Ok(object(members))
     }
 
     /// The subject as it was sent, or from the scope path where that is the same.
-    fn subject(&self) -> Result<Member, RecordError> {
-        if let Some(subject) = self.get("subject") {
-            return raw(subject, "subject");
+    fn subject(&self) -> Result<Json, RecordError> {
+        if let Some(subject) = self.json("subject")? {
+            return Ok(subject);
         }
-        const LEVELS: [&str; 6] = ["tenant", "workspace", "app", "workflow", "agent", "toolset"];
-        let mut subject = Members(Vec::new());
-        for segment in self.scope()?.split('/') {
-            let level = segment.split_once(':').and_then(|(level, value)| {
-                let level = LEVELS.into_iter().find(|known| *known == level)?;
-                Some((level, value))
-            });
-            let (level, value) = level.ok_or_else(|| RecordError::of("scope"))?;
-            subject.text(level, value);
-        }
-        Ok(Member::Object(subject))
-    }
-
-    fn commit_overage(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("reservation_id", self.text("reservation_id")?);
-        self.push_place(&mut data)?;
-        for figure in ["estimated_amount", "actual_amount", "overage"] {
-            data.push(figure, self.integer(figure)?);
-        }
-        data.text("overage_policy", self.text("overage_policy")?);
-        data.push("debt_incurred", self.integer("debt_incurred")?);
-        Ok(data)
-    }
-
-    fn expired(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("reservation_id", self.text("reservation_id")?);
-        self.push_place(&mut data)?;
-        data.push("estimated_amount", self.integer("estimated_amount")?);
-        let created = self
-            .0
-            .read::<crate::domain::moment::Moment>("data.created_at_ms")?;
-        let expired = self
-            .0
-            .read::<crate::domain::moment::Moment>("data.expires_at_ms")?;
-        data.text("created_at", &created.to_string());
-        data.text("expired_at", &expired.to_string());
-        let ttl_ms = expired.as_ms() - created.as_ms();
-        data.push("ttl_ms", Member::Integer(ttl_ms));
-        data.push("extensions_used", self.integer("extensions_used")?);
-        Ok(data)
-    }
-
-    fn tenant(&self, tenant: &str) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("tenant_id", tenant);
-        self.push_optional_text(&mut data, "previous_status");
-        self.push_optional_text(&mut data, "new_status");
-        data.push("changed_fields", self.words("changed_fields")?);
-        Ok(data)
-    }
-
-    fn policy(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        for name in ["policy_id", "name", "scope_pattern"] {
-            data.text(name, self.text(name)?);
-        }
-        data.push("changed_fields", self.words("changed_fields")?);
-        Ok(data)
-    }
-
-    /// What a tenant's close did to one thing that it owned.
-    fn cascade(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        for name in ["ledger_id", "subscription_id", "key_id", "name"] {
-            self.push_optional_text(&mut data, name);
-        }
-        if self.get("ledger_id").is_some() {
-            self.push_place(&mut data)?;
-        }
-        data.text("prior_status", self.text("prior_status")?);
-        self.push_optional_text(&mut data, "new_status");
-        for figure in ["released_amount", "released_reserved_amount"] {
-            if self.get(figure).is_some() {
-                data.push(figure, self.integer(figure)?);
-            }
-        }
-        data.text("cascade_reason", "tenant_closed");
-        Ok(data)
-    }
-
-    fn api_key(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("key_id", self.text("key_id")?);
-        for name in ["key_name", "previous_status", "new_status"] {
-            self.push_optional_text(&mut data, name);
-        }
-        if self.get("permissions").is_some() {
-            data.push("permissions", self.words("permissions")?);
-        }
-        Ok(data)
-    }
-
-    fn webhook(&self, tenant: &str) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        data.text("subscription_id", self.text("subscription_id")?);
-        data.text("tenant_id", tenant);
-        self.push_optional_text(&mut data, "previous_status");
-        self.push_optional_text(&mut data, "new_status");
-        data.push("changed_fields", self.words("changed_fields")?);
-        self.push_optional_text(&mut data, "disable_reason");
-        Ok(data)
-    }
-
-    fn auth_failed(&self) -> Result<Members, RecordError> {
-        let mut data = Members(Vec::new());
-        let known = [
-            ("key_id", self.0.get("key_id")),
-            ("key_name", self.get("key_name")),
-            ("failure_reason", Some(self.text("failure_reason")?)),
-            ("source_ip", self.0.get("source_ip")),
-        ];
-        for (name, value) in known {
-            if let Some(value) = value {
-                data.text(name, value);
-            }
-        }
-        Ok(data)
-    }
-
-    fn push_place(&self, data: &mut Members) -> Result<(), RecordError> {
-        data.text("scope", self.scope()?);
-        data.text("unit", self.text("unit")?);
-        Ok(())
-    }
-
-    fn push_optional_text(&self, data: &mut Members, name: &'static str) {
-        if let Some(text) = self.get(name) {
-            data.text(name, text);
-        }
-    }
-
-    fn scope(&self) -> Result<&str, RecordError> {
-        self.0.text("scope")
+        let level = |segment: &str| {
+            let (level, value) = segment.split_once(':')?;
+            Some((Level::parse(level)?.as_str(), value.into()))
+        };
+        let levels: Option<Vec<_>> = self.facts.text("scope")?.split('/').map(level).collect();
+        levels.map(object).ok_or_else(|| RecordError::of("scope"))
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(&format!("data.{name}"))
+        self.facts.get(&format!("data.{name}"))
     }
 
-    fn text(&self, name: &str) -> Result<&str, RecordError> {
-        self.0.text(&format!("data.{name}"))
+    fn fact(&self, name: &str) -> Result<Option<Json>, RecordError> {
+        self.read(name, |text| log_fields::json_of(name, text))
+    }
+
+    fn json(&self, name: &str) -> Result<Option<Json>, RecordError> {
+        self.read(name, |text| Json::parse(text.as_bytes()).ok())
+    }
+
+    fn read<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, RecordError> {
+        let read = |text| read(text).ok_or_else(|| RecordError::of(&format!("data.{name}")));
+        self.get(name).map(read).transpose()
     }
 
     fn figure(&self, name: &str) -> Result<i64, RecordError> {
-        self.0.integer(&format!("data.{name}"))
+        self.facts.integer(&format!("data.{name}"))
     }
 
-    fn integer(&self, name: &str) -> Result<Member, RecordError> {
-        self.figure(name).map(Member::Integer)
-    }
-
-    fn flag(&self, name: &str) -> Result<Member, RecordError> {
-        Ok(Member::Flag(self.text(name)? == "1"))
-    }
-
-    fn words(&self, name: &str) -> Result<Member, RecordError> {
-        let words = self.text(name)?.split_whitespace();
-        Ok(Member::Texts(words.map(str::to_owned).collect()))
+    fn moment(&self, name: &str) -> Result<Moment, RecordError> {
+        self.facts.read(&format!("data.{name}"))
     }
 }
 
-fn raw(json: &str, name: &str) -> Result<Member, RecordError> {
-    let raw = RawValue::from_string(json.to_owned());
-    raw.map(Member::Raw)
-        .map_err(|_| RecordError::of(&format!("data.{name}")))
+/// A part of a whole; none where the whole is nothing.
+fn share(part: f64, whole: i64) -> Option<Json> {
+    (whole > 0).then(|| (part / whole as f64).into())
+}
+
+fn object<'n>(members: impl IntoIterator<Item = (&'n str, Json)>) -> Json {
+    let members = members.into_iter();
+    Json::Object(
+        members
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
 }

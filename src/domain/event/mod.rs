@@ -5,7 +5,6 @@
 
 mod correlation;
 mod data;
-mod members;
 pub mod query;
 pub mod types;
 
@@ -17,11 +16,11 @@ use sha2::{Digest, Sha256};
 
 use super::fields::object;
 use super::ids::{Partition, TRACE_ID_PATTERN};
+use super::json::Json;
 use super::log_entry::EntryId;
 use super::moment::Moment;
 use super::record::{Record, RecordError};
 use super::words::words;
-pub use members::{Member, Members};
 use types::{EventCategory, EventType};
 
 /// An entry of a tenant's event log.
@@ -101,7 +100,7 @@ object! {
         /// Who caused it.
         pub actor: EventActor { required: false, inline: true },
         /// Payload; its members depend on the type.
-        pub data: Members { required: false },
+        pub data: Json { required: false },
         /// The same for all events of one cause.
         pub correlation_id: Option<String>,
         /// Request that caused it.
@@ -109,7 +108,7 @@ object! {
         /// Trace of the request that caused it.
         pub trace_id: String { required: false, keyword: TRACE_ID_PATTERN },
         /// Number of occurrences, if one event reports several.
-        pub metadata: Option<Members>,
+        pub metadata: Option<Json>,
     }
 }
 
@@ -189,7 +188,7 @@ impl StoredEvent<'_> {
             correlation_id: correlation::of(event_type.as_str(), self.tenant, timestamp, facts),
             request_id: text("request_id"),
             trace_id: facts.read("trace_id")?,
-            metadata: count.map(|count| Members(vec![("count", Member::Integer(count))])),
+            metadata: count.map(|count| Json::Object(vec![("count".to_owned(), count.into())])),
         };
         // Texts and integers; there is nothing that could fail to be written.
         serde_json::to_string(&event).map_err(|_| RecordError::of("data"))

@@ -130,6 +130,7 @@ plain_field!(
     |()| json!({"type": "string", "format": "date-time"})
 );
 plain_field!(FreeObject, (), |()| json!({"type": "object"}));
+plain_field!(Json, (), |()| json!({"type": "object"}));
 plain_field!(Schema, (), |()| json!({"type": "object"}));
 
 fn number<N>(kind: &str, format: &str, range: &Range<N>) -> Schema

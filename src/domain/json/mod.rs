@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::printable::printable_up_to;
@@ -81,6 +81,35 @@ impl Json {
     /// The value without white space, otherwise as it was sent: same order, same number literals.
     pub fn compact(&self) -> String {
         canonical::write_compact(self)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<i64> for Json {
+    fn from(integer: i64) -> Self {
+        Self::Number(integer.to_string())
+    }
+}
+
+/// What is not finite is `null`.
+impl From<f64> for Json {
+    fn from(number: f64) -> Self {
+        let number = serde_json::Number::from_f64(number);
+        number.map_or(Self::Null, |number| Self::Number(number.to_string()))
+    }
+}
+
+/// As [`Json::compact`] has it.
+impl serde::Serialize for Json {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = RawValue::from_string(self.compact());
+        raw.map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
     }
 }
 
@@ -183,7 +212,7 @@ impl<'t> Reader<'t> {
 
     fn array(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
         self.check_depth(depth)?;
-        let Items(raw_items) = self.lex(literal)?;
+        let raw_items: Vec<&RawValue> = self.lex(literal)?;
         let mut items = Vec::with_capacity(raw_items.len());
         for (index, raw) in raw_items.into_iter().enumerate() {
             items.push(self.inside(format_args!("[{index}]"), |reader| {
@@ -283,31 +312,6 @@ impl<'t> Deserialize<'t> for Members<'t> {
             }
         }
         deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-/// One level of an array.
-struct Items<'t>(Vec<&'t RawValue>);
-
-impl<'t> Deserialize<'t> for Items<'t> {
-    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ItemsVisitor;
-        impl<'t> Visitor<'t> for ItemsVisitor {
-            type Value = Items<'t>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = sequence.next_element()? {
-                    items.push(item);
-                }
-                Ok(Items(items))
-            }
-        }
-        deserializer.deserialize_seq(ItemsVisitor)
     }
 }
 
