@@ -30,7 +30,7 @@ fn error(signature: &Signature, refused: Refused) -> Option<OperationError> {
     };
     let policy = PolicyTarget {
         tenant: &tenant,
-        policy_id: PolicyId::generate(tenant.partition()),
+        policy_id: PolicyId::mint(tenant.partition()),
         name: Some("fair use"),
     };
     let key = KeyTarget {

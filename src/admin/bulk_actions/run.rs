@@ -15,7 +15,7 @@ use tracing::warn;
 use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::webhook::Owner;
+use crate::domain::tenant::SYSTEM;
 use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode};
 use crate::store::{Store, StoreError};
 
@@ -213,7 +213,7 @@ impl Runner {
             let gone: Vec<&str> = changed.iter().map(|row| row.id.as_str()).collect();
             self.store.leave_webhook_directory(&gone).await?;
         }
-        let of_operator = |row: &&Row| row.place == Owner::SYSTEM;
+        let of_operator = |row: &&Row| row.place == SYSTEM;
         if changed.iter().any(of_operator)
             && let Err(failure) = self.copy_thresholds().await
         {

@@ -82,7 +82,7 @@ impl Admin {
         for _ in 0..DRAWS_MAX {
             let target = PolicyTarget {
                 tenant: &tenant,
-                policy_id: PolicyId::generate(tenant.partition()),
+                policy_id: PolicyId::mint(tenant.partition()),
                 name: Some(&new.name),
             };
             let policy_id = target.policy_id.as_str();

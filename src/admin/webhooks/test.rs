@@ -16,7 +16,7 @@ use crate::domain::event::{Event, EventActor};
 use crate::domain::fields::object;
 use crate::domain::json::Json;
 use crate::domain::moment::Moment;
-use crate::domain::webhook::Owner;
+use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound};
 use crate::store::admin::target::Target as _;
@@ -107,7 +107,7 @@ impl Webhooks {
                 .filter_map(|(name, value)| Some((name, value?))),
         );
         push_actor(&mut audit, cause);
-        let (partition, sentinel) = (owner.partition(), Owner::SYSTEM);
+        let (partition, sentinel) = (owner.partition(), SYSTEM);
         let booked = self
             .store
             .audit_failure(partition, owner.tenant(), sentinel, None, &audit);

@@ -9,38 +9,17 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::domain::fields::text_field;
-use crate::domain::ids::{Partition, text_id};
+use crate::domain::ids::{Partition, RandomPart, random_id, text_id};
 
-/// Characters of the public part: drawn from 36, so 62 bits.
+/// Characters of the public part, which the id has too.
 const PUBLIC_CHARS: usize = 12;
 /// Characters of the secret part: 24 random bytes, base64url.
 const SECRET_CHARS: usize = 32;
 const PARTITION_CHARS: usize = 3;
 
-text_id! {
+random_id! {
     /// Names an API key without revealing it: `key_05f_` and 12 lower-case letters and digits.
-    KeyId
-}
-
-text_field!(KeyId, KeyId::parse);
-
-impl KeyId {
-    /// Accepts an id of the form that the service makes; another id names no key.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (partition, public) = text.strip_prefix("key_")?.split_once('_')?;
-        let well_formed = Partition::parse(partition).is_some() && is_public_part(public);
-        well_formed.then(|| Self(text.to_owned()))
-    }
-
-    /// The partition of the key's record, which is that of its tenant.
-    pub fn partition(&self) -> Partition {
-        Partition::parse(&self.0[4..7]).expect("checked when the id was made")
-    }
-
-    fn from_parts(partition: Partition, public: &str) -> Self {
-        Self(format!("key_{partition}_{public}"))
-    }
+    KeyId: "key", RandomPart::SHORT
 }
 
 text_id! {
@@ -66,15 +45,13 @@ impl ApiKeyText {
 
     /// A new random key whose record belongs into `partition`.
     pub fn generate(vendor_prefix: &str, partition: Partition) -> Self {
-        const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-        let public: String = (0..PUBLIC_CHARS)
-            .map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())]))
-            .collect();
+        let key_id = KeyId::mint(partition);
+        let public = &key_id.as_str()["key_000_".len()..];
         let secret = BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>());
         Self {
             text: format!("{vendor_prefix}{partition}{public}{secret}"),
             prefix_chars: vendor_prefix.len() + PARTITION_CHARS + PUBLIC_CHARS,
-            key_id: KeyId::from_parts(partition, &public),
+            key_id,
         }
     }
 
@@ -107,13 +84,13 @@ impl ApiKeyText {
         }
         let (partition, rest) = rest.split_at(PARTITION_CHARS);
         let (public, secret) = rest.split_at(PUBLIC_CHARS);
-        if !is_public_part(public) || !secret.bytes().all(secret_charset) {
+        if !secret.bytes().all(secret_charset) {
             return None;
         }
         Some(Self {
             text: text.to_owned(),
             prefix_chars: text.len() - SECRET_CHARS,
-            key_id: KeyId::from_parts(Partition::parse(partition)?, public),
+            key_id: KeyId::parse(&format!("key_{partition}_{public}"))?,
         })
     }
 }
@@ -122,13 +99,6 @@ impl fmt::Debug for ApiKeyText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ApiKeyText({}, redacted)", self.key_id)
     }
-}
-
-fn is_public_part(text: &str) -> bool {
-    text.len() == PUBLIC_CHARS
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! text, so that a record is found from its id alone. The ids of things that a request creates are derived from the request:
 //! the same tenant and idempotency key give the same id on every replica, which makes the record its own idempotency entry.
 
+mod random;
+
 use std::fmt;
 
 use base64::Engine as _;
@@ -12,6 +14,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::fields::{Form, Read, Text, Value, plain_field, text_field};
+pub use random::RandomPart;
+pub(crate) use random::random_id;
 
 /// One of the fixed number of groups over which tenants are spread; all keys of a partition share a hash slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,6 +2,7 @@
 
 use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::object;
+use crate::domain::ids::TRACE_ID_PATTERN;
 use crate::domain::moment::Moment;
 use crate::domain::words::words;
 
@@ -48,7 +49,7 @@ object! {
         /// When the next attempt is due.
         pub next_retry_at: Option<Moment> { field: "next_retry_at_ms" },
         /// Trace of the event.
-        pub trace_id: Option<String> { keyword: ("pattern", "^[0-9a-f]{32}$") },
+        pub trace_id: Option<String> { keyword: TRACE_ID_PATTERN },
         /// Trace flags of the request that caused the event.
         pub trace_flags: Option<String> { keyword: ("pattern", "^[0-9a-f]{2}$") },
         /// Whether that request had a valid `traceparent`.

@@ -12,15 +12,16 @@ pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookUpdateRequest,
 };
-pub use selection::{ScopeMatch, Seen, SelectorProblem, check_selectors};
+pub use selection::{Seen, SelectorProblem, check_selectors};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;
 
 use super::fields::{Unsent, object, text_field};
-use super::ids::{Partition, TenantId, text_id};
+use super::ids::{Partition, RandomPart, TenantId, random_id};
 use super::json::FreeObject;
 use super::moment::Moment;
+use super::tenant::SYSTEM;
 use super::words::words;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 
@@ -55,13 +56,10 @@ pub enum Owner {
 text_field!(Owner, Owner::parse);
 
 impl Owner {
-    /// The name of the operator's own subscriptions, events and logs.
-    pub const SYSTEM: &'static str = "__system__";
-
     /// Reads the stored form.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
-            Self::SYSTEM => Some(Self::System),
+            SYSTEM => Some(Self::System),
             tenant => TenantId::parse(tenant).map(Self::Tenant),
         }
     }
@@ -70,7 +68,7 @@ impl Owner {
     pub fn as_str(&self) -> &str {
         match self {
             Self::Tenant(tenant) => tenant.as_str(),
-            Self::System => Self::SYSTEM,
+            Self::System => SYSTEM,
         }
     }
 
@@ -103,53 +101,14 @@ impl serde::Serialize for Owner {
     }
 }
 
-text_id! {
+random_id! {
     /// Names a subscription: `whsub_05f_` and 24 hexadecimal digits.
-    SubscriptionId
+    SubscriptionId: "whsub", RandomPart::LONG
 }
 
-text_field!(SubscriptionId, SubscriptionId::parse);
-
-impl SubscriptionId {
-    /// A new random id for a subscription of this partition.
-    pub fn mint(partition: Partition) -> Self {
-        Self(random_id("whsub", partition))
-    }
-
-    /// Accepts an id of the form that the service makes; another id names no subscription.
-    pub fn parse(text: &str) -> Option<Self> {
-        partition_of(text, "whsub_").map(|_| Self(text.to_owned()))
-    }
-
-    /// The partition of the subscription's record.
-    pub fn partition(&self) -> Partition {
-        partition_of(&self.0, "whsub_").expect("checked when the id was made")
-    }
-}
-
-text_id! {
+random_id! {
     /// Names a replay: `replay_05f_` and 24 hexadecimal digits.
-    ReplayId
-}
-
-impl ReplayId {
-    /// A new random id for a replay of a subscription of this partition.
-    pub fn mint(partition: Partition) -> Self {
-        Self(random_id("replay", partition))
-    }
-}
-
-fn random_id(letters: &str, partition: Partition) -> String {
-    let random: [u8; 12] = rand::random();
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{letters}_{partition}_{hex}")
-}
-
-fn partition_of(id: &str, letters: &str) -> Option<Partition> {
-    let (partition, random) = id.strip_prefix(letters)?.split_once('_')?;
-    let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let well_formed = random.len() == 24 && random.bytes().all(hex);
-    Partition::parse(partition).filter(|_| well_formed)
+    ReplayId: "replay", RandomPart::LONG
 }
 
 object! {

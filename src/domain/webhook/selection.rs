@@ -1,8 +1,9 @@
 //! Which events a subscription gets.
 
 use super::{Owner, Subscription, Thresholds};
-use crate::domain::event::types as event_type;
-use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
+use crate::domain::event::types::{
+    EventCategory, EventType, EventTypeName, category_of, is_tenant_visible,
+};
 
 /// Why the selectors of a subscription are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,30 +54,19 @@ pub struct Seen<'a> {
     pub threshold: Option<i64>,
 }
 
-impl Seen<'_> {
-    fn category(&self) -> &str {
-        self.event_type.split('.').next().unwrap_or_default()
-    }
-}
-
-/// Whether a scope is meant by a filter.
-pub struct ScopeMatch<'a>(pub Option<&'a str>);
-
-impl ScopeMatch<'_> {
-    /// A filter that ends with `*` means what begins so and goes on; any other means itself. None means everything, also
-    /// what has no scope.
-    pub fn allows(&self, scope: Option<&str>) -> bool {
-        let Some(filter) = self.0.filter(|filter| !filter.trim().is_empty()) else {
-            return true;
-        };
-        let Some(scope) = scope else {
-            return false;
-        };
-        match filter.strip_suffix('*') {
-            Some("") => true,
-            Some(prefix) => scope.len() > prefix.len() && scope.starts_with(prefix),
-            None => scope == filter,
-        }
+/// Whether a filter allows a scope. One that ends with `*` means what begins so and goes on; any other means itself. None
+/// means everything, also what has no scope.
+fn allows(filter: Option<&str>, scope: Option<&str>) -> bool {
+    let Some(filter) = filter.filter(|filter| !filter.trim().is_empty()) else {
+        return true;
+    };
+    let Some(scope) = scope else {
+        return false;
+    };
+    match filter.strip_suffix('*') {
+        Some("") => true,
+        Some(prefix) => scope.len() > prefix.len() && scope.starts_with(prefix),
+        None => scope == filter,
     }
 }
 
@@ -85,20 +75,18 @@ impl Subscription {
     pub fn selects(&self, event: &Seen<'_>) -> bool {
         let types = &self.event_types;
         let by_type = types.iter().any(|name| name.as_str() == event.event_type);
-        let categories = &self.event_categories;
-        let by_category = categories
-            .iter()
-            .any(|category| category.as_str() == event.category());
+        let category = category_of(event.event_type);
+        let mut categories = self.event_categories.iter();
+        let by_category = categories.any(|selected| selected.as_str() == category);
         let owned = match self.owner.tenant() {
             Some(tenant) => {
-                tenant.as_str() == event.tenant
-                    && event_type::is_tenant_visible(event.event_type, event.category())
+                tenant.as_str() == event.tenant && is_tenant_visible(event.event_type, category)
             }
             None => true,
         };
         (by_type || by_category)
             && owned
-            && ScopeMatch(self.scope_filter.as_deref()).allows(event.scope)
+            && allows(self.scope_filter.as_deref(), event.scope)
             && self.watches(event)
     }
 
@@ -151,11 +139,7 @@ mod tests {
             (Some("tenant:*/app:x"), Some("tenant:acme/app:x"), false),
             (Some("tenant:acme"), None, false),
         ] {
-            assert_eq!(
-                ScopeMatch(filter).allows(scope),
-                expected,
-                "{filter:?} {scope:?}"
-            );
+            assert_eq!(allows(filter, scope), expected, "{filter:?} {scope:?}");
         }
     }
 

@@ -11,6 +11,7 @@ use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable;
+use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::Owner;
 
 object! {
@@ -45,7 +46,7 @@ impl Target for Owner {
             return Err(ApiError::invalid(message));
         }
         match Query::parse_admin(query).get("tenant_id")? {
-            None | Some("system" | Self::SYSTEM) => Ok(Self::System),
+            None | Some("system" | SYSTEM) => Ok(Self::System),
             Some(tenant) => TenantId::parse(tenant).map(Self::Tenant).ok_or_else(|| {
                 let message = format!("There is no tenant {}", printable(tenant));
                 ApiError::new(StatusCode::NOT_FOUND, Code::TenantNotFound, message)
