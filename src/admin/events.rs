@@ -6,8 +6,8 @@
 use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page, read_facts};
 use super::refuse;
 use crate::domain::caller::{Caller, RuntimeCaller};
-use crate::domain::event::query::{EventFilter, EventSort, category_of};
-use crate::domain::event::types::EventCategory;
+use crate::domain::event::query::{EventFilter, EventSort};
+use crate::domain::event::types::{EventCategory, category_of};
 use crate::domain::event::{EventId, StoredEvent};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::EventRefusal;

@@ -43,11 +43,11 @@ impl Field for EvidenceRef {
             "Names one piece of signed evidence and where to read it.",
         );
         components.refer(described, |described, components| {
-            let id = Member::<String>::new("evidence_id").keyword(("pattern", "^[0-9a-f]{64}$"));
-            described.member(id, "Names the evidence by its content.", components);
+            let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
+            described.member(id.keyword(("pattern", "^[0-9a-f]{64}$")), components);
             let name = Dialect::default().words().evidence_url_member;
-            let url = Member::<String>::new(name).keyword(("format", "uri"));
-            described.member(url, "Where it can be read.", components);
+            let url = Member::<String>::new(name, "Where it can be read.");
+            described.member(url.keyword(("format", "uri")), components);
         })
     }
 

@@ -40,3 +40,10 @@ pub mod dialect;
 pub mod fields;
 pub mod printable;
 pub mod words;
+
+/// The rows of a table in a test, one a line: `left => right`.
+#[cfg(test)]
+pub(crate) fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let rows = table.lines().map(str::trim).filter(|row| !row.is_empty());
+    rows.map(|row| row.split_once(" => ").expect("a left and a right side"))
+}

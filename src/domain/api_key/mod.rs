@@ -153,8 +153,7 @@ impl ApiKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::fields::Read as _;
-    use crate::domain::json::Json;
+    use crate::domain::fields::read_body;
 
     fn record(status: &str) -> Record {
         let pairs = [
@@ -194,8 +193,7 @@ mod tests {
     }
 
     fn create(body: &str) -> Result<ApiKeyCreateRequest, String> {
-        ApiKeyCreateRequest::from_json(Json::parse(body.as_bytes()).unwrap())
-            .map_err(|problems| problems.to_string())
+        read_body(body)
     }
 
     #[test]
@@ -235,8 +233,7 @@ mod tests {
     }
 
     fn update(body: &str) -> Result<ApiKeyUpdateRequest, String> {
-        ApiKeyUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
-            .map_err(|problems| problems.to_string())
+        read_body(body)
     }
 
     #[test]

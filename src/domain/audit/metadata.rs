@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::domain::fields::plain_field;
-use crate::domain::json::Json;
+use crate::domain::json::{FreeObject, Json};
 use crate::domain::log_fields;
 use crate::domain::record::{Record, RecordError, Recorded};
 
@@ -66,7 +65,7 @@ impl Metadata {
     }
 }
 
-plain_field!(Metadata, (), |()| json!({"type": "object"}));
+plain_field!(Metadata as FreeObject);
 
 impl Recorded for Metadata {
     fn read_from(entry: &Record, _: &str) -> Result<Option<Self>, RecordError> {

@@ -1,7 +1,7 @@
 //! The filter and sorts of lists of events.
 
 use crate::domain::event::StoredEvent;
-use crate::domain::event::types::{EventCategory, is_tenant_visible};
+use crate::domain::event::types::{EventCategory, category_of, is_tenant_visible};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::record::RecordError;
@@ -126,11 +126,6 @@ impl EventFilter {
         Ok(exactly(&self.correlation_id, correlation.as_deref())
             && self.search.as_ref().is_none_or(found))
     }
-}
-
-/// The part of a type before the first dot.
-pub fn category_of(event_type: &str) -> &str {
-    event_type.split('.').next().unwrap_or_default()
 }
 
 /// Whether any scope of a tenant may begin so: all of them begin with `tenant:` and the tenant.

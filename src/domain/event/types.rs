@@ -1,6 +1,6 @@
 //! Which events there are, who may see them, and what a subscription selects.
 
-use crate::domain::fields::{Components, Field, Form, Read, Schema, Text, Value};
+use crate::domain::fields::{Form, Read, Text, Value, plain_field};
 use crate::domain::record::Stored;
 use crate::domain::words::words;
 
@@ -85,8 +85,7 @@ words! {
 impl EventType {
     /// What it is about.
     pub fn category(self) -> EventCategory {
-        let (category, _) = self.as_str().split_once('.').unwrap_or_default();
-        EventCategory::parse(category).unwrap_or(EventCategory::System)
+        EventCategory::parse(category_of(self.as_str())).unwrap_or(EventCategory::System)
     }
 }
 
@@ -97,11 +96,15 @@ impl EventCategory {
     }
 }
 
+/// The part of a type before the first dot.
+pub fn category_of(event_type: &str) -> &str {
+    event_type.split('.').next().unwrap_or_default()
+}
+
 /// Whether a tenant may see an event, judged by both type and category: what is unknown is not visible.
 pub fn is_tenant_visible(event_type: &str, category: &str) -> bool {
-    let prefix = event_type.split_once('.').map(|(prefix, _)| prefix);
     let visible = |word| EventCategory::parse(word).is_some_and(EventCategory::is_tenant_visible);
-    prefix.is_some_and(visible) && visible(category)
+    event_type.contains('.') && visible(category_of(event_type)) && visible(category)
 }
 
 /// A type that a subscription may select: one of [`EventType`], or `custom.` and a name.
@@ -130,30 +133,14 @@ impl EventTypeName {
         &self.0
     }
 
-    /// The part before the first dot.
-    pub fn prefix(&self) -> &str {
-        self.0.split('.').next().unwrap_or_default()
-    }
-
     /// Whether a tenant may select it.
     pub fn is_tenant_visible(&self) -> bool {
-        is_tenant_visible(&self.0, self.prefix())
+        is_tenant_visible(&self.0, category_of(&self.0))
     }
 }
 
-/// Described as one of [`EventType`]: the published description has no others.
-impl Field for EventTypeName {
-    type Rules = ();
-    type Inner = Self;
-
-    fn schema(_: &(), components: &mut Components) -> Schema {
-        EventType::schema(&(), components)
-    }
-
-    fn absent(default: Option<Self>) -> Option<Self> {
-        default
-    }
-}
+// The published description has no others.
+plain_field!(EventTypeName as EventType);
 
 impl Read for EventTypeName {
     fn read(value: Value<'_>, (): &()) -> Option<Self> {

@@ -99,13 +99,13 @@ impl Described {
         self
     }
 
-    /// Adds a member with its doc comment.
-    pub fn member<T: Field>(&mut self, member: Member<T>, doc: &str, components: &mut Components) {
+    /// Adds a member.
+    pub fn member<T: Field>(&mut self, member: Member<T>, components: &mut Components) {
         let Some(mut schema) = member.describe(components) else {
             return;
         };
         let name = member.name;
-        schema["description"] = description(doc).into();
+        schema["description"] = description(member.doc).into();
         self.schema["properties"][name] = schema;
         if member.required_by_description() {
             match self.schema["required"].as_array_mut() {

@@ -96,8 +96,36 @@ macro_rules! text_field {
 }
 pub(crate) use text_field;
 
-/// Declares a type that is neither optional nor named: its rules, and its schema under them.
+/// Declares a type that is neither optional nor named: its rules, its schema under them, and how a request's value is read.
+/// `plain_field!(Type as Other)` describes it as another type.
 macro_rules! plain_field {
+    ($type:ty as $other:ty) => {
+        impl $crate::domain::fields::Field for $type {
+            type Rules = ();
+            type Inner = Self;
+
+            fn schema(
+                _: &(),
+                components: &mut $crate::domain::fields::Components,
+            ) -> $crate::domain::fields::Schema {
+                <$other as $crate::domain::fields::Field>::schema(&Default::default(), components)
+            }
+
+            fn absent(default: Option<Self>) -> Option<Self> {
+                default
+            }
+        }
+    };
+    ($type:ty, $rules:ty, $schema:expr, $read:expr) => {
+        $crate::domain::fields::plain_field!($type, $rules, $schema);
+
+        impl $crate::domain::fields::Read for $type {
+            fn read(value: $crate::domain::fields::Value<'_>, rules: &$rules) -> Option<Self> {
+                let read: fn($crate::domain::fields::Value<'_>, &$rules) -> Option<Self> = $read;
+                read(value, rules)
+            }
+        }
+    };
     ($type:ty, $rules:ty, $schema:expr) => {
         impl $crate::domain::fields::Field for $type {
             type Rules = $rules;
@@ -121,15 +149,32 @@ pub(crate) use plain_field;
 
 plain_field!(String, Text, Text::schema);
 plain_field!(SecretString, Text, Text::schema);
-plain_field!(bool, (), |()| json!({"type": "boolean"}));
-plain_field!(i64, Range<i64>, |range| number("integer", "int64", range));
-plain_field!(f64, Range<f64>, |range| number("number", "double", range));
+plain_field!(bool, (), |()| json!({"type": "boolean"}), |value, ()| value
+    .boolean());
+plain_field!(
+    i64,
+    Range<i64>,
+    |range| number("integer", "int64", range),
+    |value, range| value.integer(range.enforced())
+);
+plain_field!(
+    f64,
+    Range<f64>,
+    |range| number("number", "double", range),
+    |value, range| value.number(range.enforced())
+);
 plain_field!(
     Moment,
     (),
-    |()| json!({"type": "string", "format": "date-time"})
+    |()| json!({"type": "string", "format": "date-time"}),
+    |value, ()| value.moment()
 );
-plain_field!(FreeObject, (), |()| json!({"type": "object"}));
+plain_field!(
+    FreeObject,
+    (),
+    |()| json!({"type": "object"}),
+    |value, ()| value.free_object()
+);
 plain_field!(Json, (), |()| json!({"type": "object"}));
 plain_field!(Schema, (), |()| json!({"type": "object"}));
 
@@ -160,36 +205,6 @@ impl Read for SecretString {
 
     fn is_null(json: &Json, rules: &Text) -> bool {
         String::is_null(json, rules)
-    }
-}
-
-impl Read for bool {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
-        value.boolean()
-    }
-}
-
-impl Read for i64 {
-    fn read(value: Value<'_>, range: &Range<i64>) -> Option<Self> {
-        value.integer(range.enforced())
-    }
-}
-
-impl Read for f64 {
-    fn read(value: Value<'_>, range: &Range<f64>) -> Option<Self> {
-        value.number(range.enforced())
-    }
-}
-
-impl Read for Moment {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
-        value.moment()
-    }
-}
-
-impl Read for FreeObject {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
-        value.free_object()
     }
 }
 

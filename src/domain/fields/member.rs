@@ -12,6 +12,7 @@ use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written}
 /// One member: name, rules, default, and how it is described. Built by the options of [`object!`](super::object).
 pub struct Member<T: Field> {
     pub(super) name: &'static str,
+    pub(super) doc: &'static str,
     field: &'static str,
     recorded: bool,
     cleared: Option<&'static str>,
@@ -29,10 +30,11 @@ pub struct Member<T: Field> {
 }
 
 impl<T: Field> Member<T> {
-    /// A member without options.
-    pub fn new(name: &'static str) -> Self {
+    /// A member without options, described by its doc comment.
+    pub fn new(name: &'static str, doc: &'static str) -> Self {
         Self {
             name,
+            doc,
             field: name,
             recorded: true,
             cleared: None,

@@ -97,5 +97,12 @@ impl<'p> Object<'p> {
     }
 }
 
+/// Reads a body; else the message that its problems make.
+#[cfg(test)]
+pub(crate) fn read_body<T: Read>(body: &str) -> Result<T, String> {
+    let body = Json::parse(body.as_bytes()).expect("JSON");
+    T::from_json(body).map_err(|problems| problems.to_string())
+}
+
 #[cfg(test)]
 mod tests;

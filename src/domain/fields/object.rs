@@ -24,17 +24,23 @@
 /// compile error. The example expands to the struct with its comments and
 ///
 /// ```text
-/// impl Field for Extension {
+/// impl Extension {
+///     fn members() -> (Member<i64>, Member<Option<String>>) {
+///         (
+///             Member::new("extend_by_ms", "How far the deadline moves, in milliseconds.").range(1..=86_400_000).default(60_000),
+///             Member::new("reason", "Why, for the record.").chars(..=256),
+///         )
+///     }
+/// }
+///
+/// impl Field for Extension { // Every object is described.
 ///     type Rules = ();
 ///     type Inner = Self;
 ///     fn schema(_: &(), components: &mut Components) -> Schema {
-///         components.refer("Extension", |components| {
-///             let mut described = Described::new("Extends a reservation.");
-///             let member = Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000);
-///             described.member(&member, "How far the deadline moves, in milliseconds.", components);
-///             let member = Member::<Option<String>>::new("reason").chars(..=256);
-///             described.member(&member, "Why, for the record.", components);
-///             described.finish()
+///         components.refer(Described::new("Extension", "Extends a reservation."), |described, components| {
+///             let (extend_by_ms, reason) = Self::members();
+///             described.member(extend_by_ms, components);
+///             described.member(reason, components);
 ///         })
 ///     }
 ///     fn absent(default: Option<Self>) -> Option<Self> { default }
@@ -43,8 +49,9 @@
 /// impl Read for Extension { // `Read`: requests have it.
 ///     fn read(value: Value<'_>, _: &()) -> Option<Self> {
 ///         value.object(|object| {
-///             let extend_by_ms = object.read(&Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000));
-///             let reason = object.read(&Member::<Option<String>>::new("reason").chars(..=256));
+///             let (extend_by_ms, reason) = Self::members();
+///             let extend_by_ms = object.read(extend_by_ms);
+///             let reason = object.read(reason);
 ///             let request = Self { extend_by_ms: extend_by_ms?, reason: reason? };
 ///             (|request: &Self, object: &mut Object<'_>| …)(&request, object); // `check`: once every member is right.
 ///             Some(request)
@@ -52,11 +59,12 @@
 ///     }
 /// }
 ///
-/// impl serde::Serialize for Extension { // `Serialize`: responses and records have it.
+/// impl serde::Serialize for Extension { // `Serialize`: responses have it.
 ///     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
 ///         let mut map = serializer.serialize_map(None)?;
-///         Member::<i64>::new("extend_by_ms").range(1..=86_400_000).default(60_000).serialize_into(&self.extend_by_ms, &mut map)?;
-///         Member::<Option<String>>::new("reason").chars(..=256).serialize_into(&self.reason, &mut map)?;
+///         let (extend_by_ms, reason) = Self::members();
+///         extend_by_ms.serialize_into(&self.extend_by_ms, &mut map)?;
+///         reason.serialize_into(&self.reason, &mut map)?;
 ///         map.end()
 ///     }
 /// }
@@ -77,40 +85,34 @@ macro_rules! object {
     (
         $(#[doc = $doc:expr])*
         $(#[derive($($derive:path),* $(,)?)])?
-        $vis:vis struct $name:ident $(as $published:literal)? : $first:ident $(+ $role:ident)* { $($body:tt)* }
+        $vis:vis struct $name:ident $(as $published:literal)? : $first:ident $(+ $role:ident)* {
+            $(
+                $(#[doc = $member_doc:expr])*
+                $member_vis:vis $member:ident : $type:ty $({ $($option:ident : $value:expr),* $(,)? })?
+            ),* $(,)?
+        }
         $(ignore { $($ignored:ident : $ignored_type:ty),* $(,)? })?
         $(check $check:expr)?
     ) => {
-        $crate::domain::fields::object!(
-            @struct [$(#[doc = $doc])* $(#[derive($($derive),*)])?] $vis $name { $($body)* }
-        );
-        $crate::domain::fields::object!(
-            @Field $name [$(.publish_as($published))? $(.role(stringify!($role)))*] (concat!($($doc, "\n"),*)) { $($body)* }
-        );
-        $crate::domain::fields::object!(@roles [$first $($role)*] $name { $($body)* }
-            [$($check)?] [$($($ignored: $ignored_type),*)?]);
-    };
-    (@roles [$($role:ident)+] $name:ident $body:tt $check:tt $ignored:tt) => {
-        $($crate::domain::fields::object!(@$role $name $body $check $ignored);)+
-    };
-    (@member $member:ident : $type:ty $({ $($option:ident : $value:expr),* $(,)? })?) => {
-        $crate::domain::fields::Member::<$type>::new(stringify!($member))$($(.$option($value))*)?
-    };
-    (
-        @struct [$($attributes:tt)*] $vis:vis $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        }
-    ) => {
-        $($attributes)*
+        $(#[doc = $doc])*
+        $(#[derive($($derive),*)])?
         $vis struct $name {
-            $($(#[doc = $doc])* $member_vis $member: $type,)*
+            $($(#[doc = $member_doc])* $member_vis $member: $type,)*
         }
-    };
-    (
-        @Field $name:ident [$($about:tt)*] ($doc:expr) {
-            $($(#[doc = $member_doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
+
+        impl $name {
+            #[allow(clippy::type_complexity, reason = "one type for each member")]
+            fn members() -> ($($crate::domain::fields::Member<$type>,)*) {
+                ($(
+                    $crate::domain::fields::Member::<$type>::new(
+                        stringify!($member),
+                        concat!($($member_doc, "\n"),*),
+                    )
+                    $($(.$option($value))*)?,
+                )*)
+            }
         }
-    ) => {
+
         impl $crate::domain::fields::Field for $name {
             type Rules = ();
             type Inner = Self;
@@ -119,13 +121,12 @@ macro_rules! object {
                 _: &(),
                 components: &mut $crate::domain::fields::Components,
             ) -> $crate::domain::fields::Schema {
-                let described = $crate::domain::fields::Described::new(stringify!($name), $doc)$($about)*;
+                let described = $crate::domain::fields::Described::new(stringify!($name), concat!($($doc, "\n"),*))
+                    $(.publish_as($published))?
+                    $(.role(stringify!($role)))*;
                 components.refer(described, |described, components| {
-                    $(described.member(
-                        $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?),
-                        concat!($($member_doc, "\n"),*),
-                        components,
-                    );)*
+                    let ($($member,)*) = Self::members();
+                    $(described.member($member, components);)*
                 })
             }
 
@@ -133,19 +134,21 @@ macro_rules! object {
                 default
             }
         }
+
+        $crate::domain::fields::object!(
+            @roles [$first $($role)*] $name [$($member)*] [$($check)?] [$($($ignored: $ignored_type),*)?]
+        );
     };
-    (
-        @Read $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        } [$($check:expr)?] [$($ignored:ident : $ignored_type:ty),*]
-    ) => {
+    (@roles [$($role:ident)+] $name:ident $members:tt $check:tt $ignored:tt) => {
+        $($crate::domain::fields::object!(@$role $name $members $check $ignored);)+
+    };
+    (@Read $name:ident [$($member:ident)*] [$($check:expr)?] [$($ignored:ident : $ignored_type:ty),*]) => {
         impl $crate::domain::fields::Read for $name {
             fn read(value: $crate::domain::fields::Value<'_>, _: &()) -> Option<Self> {
                 value.object(|object| {
-                    $(let $member = object.read(
-                        $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?),
-                    );)*
-                    $(object.read($crate::domain::fields::Member::<Option<$ignored_type>>::new(stringify!($ignored)));)*
+                    let ($($member,)*) = Self::members();
+                    $(let $member = object.read($member);)*
+                    $(object.read($crate::domain::fields::Member::<Option<$ignored_type>>::new(stringify!($ignored), ""));)*
                     let request = Self { $($member: $member?),* };
                     $(
                         let check: fn(&Self, &mut $crate::domain::fields::Object<'_>) = $check;
@@ -156,25 +159,18 @@ macro_rules! object {
             }
         }
     };
-    (
-        @Serialize $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        } $check:tt $ignored:tt
-    ) => {
+    (@Serialize $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
-                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).serialize_into(&self.$member, &mut map)?;)*
+                let ($($member,)*) = Self::members();
+                $($member.serialize_into(&self.$member, &mut map)?;)*
                 map.end()
             }
         }
     };
-    (
-        @Recorded $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        } $check:tt $ignored:tt
-    ) => {
+    (@Recorded $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
         impl $name {
             /// Reads the stored fields.
             ///
@@ -183,39 +179,29 @@ macro_rules! object {
             pub fn from_record(
                 record: &$crate::domain::record::Record,
             ) -> Result<Self, $crate::domain::record::RecordError> {
-                Ok(Self {
-                    $($member: $crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).read_from(record)?,)*
-                })
+                let ($($member,)*) = Self::members();
+                Ok(Self { $($member: $member.read_from(record)?,)* })
             }
 
             /// Names of the stored fields.
             pub fn field_names() -> Vec<&'static str> {
-                [
-                    $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).fields_of(),)*
-                ]
-                .concat()
+                let ($($member,)*) = Self::members();
+                [$($member.fields_of(),)*].concat()
             }
         }
     };
-    (
-        @Written $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        } $check:tt $ignored:tt
-    ) => {
+    (@Written $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
         impl $name {
             /// How the fields of the record change. An absent member changes nothing.
             pub fn fields(&self) -> Vec<$crate::domain::record::FieldChange> {
+                let ($($member,)*) = Self::members();
                 let mut changes = Vec::new();
-                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).write_to(&self.$member, concat!("metadata.", stringify!($member)), &mut changes);)*
+                $($member.write_to(&self.$member, concat!("metadata.", stringify!($member)), &mut changes);)*
                 changes
             }
         }
     };
-    (
-        @Nested $name:ident {
-            $($(#[doc = $doc:expr])* $member_vis:vis $member:ident : $type:ty $({ $($options:tt)* })?),* $(,)?
-        } $check:tt $ignored:tt
-    ) => {
+    (@Nested $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
         impl $crate::domain::record::Recorded for $name {
             fn read_from(
                 record: &$crate::domain::record::Record,
@@ -235,18 +221,20 @@ macro_rules! object {
                 change: $crate::domain::record::FieldChange,
                 changes: &mut Vec<$crate::domain::record::FieldChange>,
             ) {
-                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).replace(&self.$member, change.clone(), changes);)*
+                let ($($member,)*) = Self::members();
+                $($member.replace(&self.$member, change.clone(), changes);)*
             }
 
             fn clear(
                 change: $crate::domain::record::FieldChange,
                 changes: &mut Vec<$crate::domain::record::FieldChange>,
             ) {
-                $($crate::domain::fields::object!(@member $member: $type $({ $($options)* })?).clear(change.clone(), changes);)*
+                let ($($member,)*) = Self::members();
+                $($member.clear(change.clone(), changes);)*
             }
         }
     };
-    (@Json $name:ident $body:tt $check:tt $ignored:tt) => {
+    (@Json $name:ident $members:tt $check:tt $ignored:tt) => {
         impl $crate::domain::record::Stored for $name {
             fn from_field(_: &str, text: &str) -> Option<Self> {
                 $crate::domain::fields::Read::parse_json(text)
@@ -257,6 +245,6 @@ macro_rules! object {
             }
         }
     };
-    (@Open $name:ident $body:tt $check:tt $ignored:tt) => {};
+    (@Open $name:ident $members:tt $check:tt $ignored:tt) => {};
 }
 pub(crate) use object;

@@ -147,52 +147,36 @@ object! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::fields::Read as _;
-    use crate::domain::json::Json;
-
-    fn json(body: &str) -> Json {
-        Json::parse(body.as_bytes()).unwrap()
-    }
+    use crate::domain::fields::read_body;
+    use crate::domain::rows;
 
     fn created(more: &str) -> Result<PolicyCreateRequest, String> {
-        let body = format!(r#"{{"name":"n","scope_pattern":"tenant:acme/*"{more}}}"#);
-        PolicyCreateRequest::from_json(json(&body)).map_err(|problems| problems.to_string())
+        read_body(&format!(
+            r#"{{"name":"n","scope_pattern":"tenant:acme/*"{more}}}"#
+        ))
     }
 
     fn patched(body: &str) -> Result<PolicyUpdateRequest, String> {
-        PolicyUpdateRequest::from_json(json(body)).map_err(|problems| problems.to_string())
+        read_body(body)
     }
 
     #[test]
     fn what_is_out_of_bounds_is_refused_by_name() {
-        for (more, named) in [
-            (r#","priority":-1"#, "priority"),
-            (r#","priority":1.0"#, "priority"),
-            (r#","status":"ACTIVE""#, "status"),
-            (r#","caps":{"max_tokens":-1}"#, "caps.max_tokens"),
-            (r#","caps":{"max":1}"#, "caps.max"),
-            (
-                r#","caps":{"tool_allowlist":[1]}"#,
-                "caps.tool_allowlist[0]",
-            ),
-            (
-                r#","reservation_ttl_override":{"default_ttl_ms":999}"#,
-                "reservation_ttl_override.default_ttl_ms",
-            ),
-            (
-                r#","reservation_ttl_override":{"max_extensions":-1}"#,
-                "reservation_ttl_override.max_extensions",
-            ),
-            (
-                r#","rate_limits":{"max_commits_per_minute":0}"#,
-                "rate_limits.max_commits_per_minute",
-            ),
-            (
-                r#","commit_overage_policy":"reject""#,
-                "commit_overage_policy",
-            ),
-            (r#","effective_from":"tomorrow""#, "effective_from"),
-        ] {
+        for (more, named) in rows(
+            r#"
+            ,"priority":-1 => priority
+            ,"priority":1.0 => priority
+            ,"status":"ACTIVE" => status
+            ,"caps":{"max_tokens":-1} => caps.max_tokens
+            ,"caps":{"max":1} => caps.max
+            ,"caps":{"tool_allowlist":[1]} => caps.tool_allowlist[0]
+            ,"reservation_ttl_override":{"default_ttl_ms":999} => reservation_ttl_override.default_ttl_ms
+            ,"reservation_ttl_override":{"max_extensions":-1} => reservation_ttl_override.max_extensions
+            ,"rate_limits":{"max_commits_per_minute":0} => rate_limits.max_commits_per_minute
+            ,"commit_overage_policy":"reject" => commit_overage_policy
+            ,"effective_from":"tomorrow" => effective_from
+            "#,
+        ) {
             let refused = created(more).unwrap_err();
             assert!(refused.contains(named), "{more}: {refused}");
         }

@@ -1,7 +1,7 @@
 //! The restriction of an API key to parts of the hierarchy.
 
 use super::ScopePath;
-use crate::domain::fields::{Components, Field, Form, Items, Read, Schema, Text, Value};
+use crate::domain::fields::{Form, Items, Read, Text, Value, plain_field};
 use crate::domain::record::Stored;
 
 /// The restriction of an API key to parts of the hierarchy: entries `level:value` or `level:*`.
@@ -72,18 +72,7 @@ static ENTRY: Form = Form {
     published: None,
 };
 
-impl Field for ScopeFilter {
-    type Rules = ();
-    type Inner = Self;
-
-    fn schema(_: &(), components: &mut Components) -> Schema {
-        Vec::<String>::schema(&Items::default(), components)
-    }
-
-    fn absent(default: Option<Self>) -> Option<Self> {
-        default
-    }
-}
+plain_field!(ScopeFilter as Vec<String>);
 
 impl Read for ScopeFilter {
     fn read(value: Value<'_>, (): &()) -> Option<Self> {

@@ -111,9 +111,9 @@ object! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::fields::Read as _;
-    use crate::domain::json::Json;
+    use crate::domain::fields::{Read as _, read_body};
     use crate::domain::record::Record;
+    use crate::domain::rows;
 
     fn fields(body: &str) -> Vec<(&'static str, String)> {
         let request = TenantCreateRequest::parse_json(body).expect("a sound request");
@@ -139,16 +139,7 @@ mod tests {
 
         let body = r#"{"tenant_id":"acme","name":"Acme","max_reservation_extensions":0,"metadata":{"a":"b"},
             "parent_tenant_id":"holding"}"#;
-        let rest = [
-            "tenant_id",
-            "acme",
-            "name",
-            "Acme",
-            "status",
-            "ACTIVE",
-            "created_at_ms",
-            "5",
-        ];
+        let rest = "tenant_id acme name Acme status ACTIVE created_at_ms 5".split(' ');
         let stored = fields(body)
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value]);
@@ -167,38 +158,24 @@ mod tests {
     }
 
     fn create(body: &str) -> Result<TenantCreateRequest, String> {
-        TenantCreateRequest::from_json(Json::parse(body.as_bytes()).unwrap())
-            .map_err(|problems| problems.to_string())
+        read_body(body)
     }
 
     #[test]
     fn a_tenant_needs_an_id_and_a_name() {
         assert!(create(r#"{"tenant_id":"acme","name":"Acme","metadata":null}"#).is_ok());
-        for (body, part) in [
-            (r#"{"name":"n"}"#, "tenant_id: is required"),
-            (
-                r#"{"tenant_id":"ACME","name":"n"}"#,
-                "tenant_id: must be 3 to 64 characters of a-z 0-9 -",
-            ),
-            (r#"{"tenant_id":"system","name":"n"}"#, "not `system`"),
-            (r#"{"tenant_id":"__admin__","name":"n"}"#, "not `__admin__`"),
-            (
-                r#"{"tenant_id":"acme","name":" "}"#,
-                "name: must not be blank",
-            ),
-            (
-                r#"{"tenant_id":"acme","name":"n","status":"ACTIVE"}"#,
-                "unknown member `status`",
-            ),
-            (
-                r#"{"tenant_id":"acme","name":"n","metadata":{"k":1}}"#,
-                "metadata.k: must be a string",
-            ),
-            (
-                r#"{"tenant_id":"acme","name":"n","max_reservation_extensions":-1}"#,
-                "max_reservation_extensions: must be between 0",
-            ),
-        ] {
+        for (body, part) in rows(
+            r#"
+            {"name":"n"} => tenant_id: is required
+            {"tenant_id":"ACME","name":"n"} => tenant_id: must be 3 to 64 characters of a-z 0-9 -
+            {"tenant_id":"system","name":"n"} => not `system`
+            {"tenant_id":"__admin__","name":"n"} => not `__admin__`
+            {"tenant_id":"acme","name":" "} => name: must not be blank
+            {"tenant_id":"acme","name":"n","status":"ACTIVE"} => unknown member `status`
+            {"tenant_id":"acme","name":"n","metadata":{"k":1}} => metadata.k: must be a string
+            {"tenant_id":"acme","name":"n","max_reservation_extensions":-1} => max_reservation_extensions: must be between 0
+            "#,
+        ) {
             let message = create(body).unwrap_err();
             assert!(message.contains(part), "{body}: {message}");
         }
@@ -219,8 +196,7 @@ mod tests {
     }
 
     fn update(body: &str) -> Result<TenantUpdateRequest, String> {
-        TenantUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
-            .map_err(|problems| problems.to_string())
+        read_body(body)
     }
 
     #[test]
@@ -233,24 +209,17 @@ mod tests {
 
     #[test]
     fn what_cannot_change_is_no_member() {
-        for (body, part) in [
-            (
-                r#"{"reservation_expiry_policy":"GRACE_ONLY"}"#,
-                "unknown member `reservation_expiry_policy`",
-            ),
-            (
-                r#"{"parent_tenant_id":"x"}"#,
-                "unknown member `parent_tenant_id`",
-            ),
-            (r#"{"tenant_id":"acme"}"#, "unknown member `tenant_id`"),
-            (r#"{"status":"closed"}"#, "status: must be one of ACTIVE"),
-            (r#"{"name":" "}"#, "name: must not be blank"),
-            (
-                r#"{"max_reservation_ttl_ms":999}"#,
-                "max_reservation_ttl_ms:",
-            ),
-            (r#"{"metadata":{"a":1}}"#, "metadata.a: must be a string"),
-        ] {
+        for (body, part) in rows(
+            r#"
+            {"reservation_expiry_policy":"GRACE_ONLY"} => unknown member `reservation_expiry_policy`
+            {"parent_tenant_id":"x"} => unknown member `parent_tenant_id`
+            {"tenant_id":"acme"} => unknown member `tenant_id`
+            {"status":"closed"} => status: must be one of ACTIVE
+            {"name":" "} => name: must not be blank
+            {"max_reservation_ttl_ms":999} => max_reservation_ttl_ms:
+            {"metadata":{"a":1}} => metadata.a: must be a string
+            "#,
+        ) {
             let message = update(body).expect_err("refused");
             assert!(message.contains(part), "{body}: {message}");
         }

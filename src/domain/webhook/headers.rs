@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::dialect::Dialect;
-use crate::domain::fields::{Components, Entries, Field, Schema};
+use crate::domain::fields::plain_field;
 use crate::domain::record::Stored;
 
 /// What is shown in place of every value.
@@ -22,18 +22,7 @@ impl HeaderNames {
     }
 }
 
-impl Field for HeaderNames {
-    type Rules = ();
-    type Inner = Self;
-
-    fn schema(_: &(), components: &mut Components) -> Schema {
-        BTreeMap::<String, String>::schema(&Entries::default(), components)
-    }
-
-    fn absent(default: Option<Self>) -> Option<Self> {
-        default
-    }
-}
+plain_field!(HeaderNames as BTreeMap<String, String>);
 
 impl Stored for HeaderNames {
     fn from_field(_: &str, text: &str) -> Option<Self> {

@@ -10,7 +10,7 @@ use super::{
     WebhookStatus, check_headers,
 };
 use crate::domain::event::types::{EventCategory, EventTypeName};
-use crate::domain::fields::{Blank, Object, Patch, Read, Value, object, plain_field};
+use crate::domain::fields::{Blank, Object, Patch, object, plain_field};
 use crate::domain::json::FreeObject;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 
@@ -122,13 +122,10 @@ impl SettableStatus {
 plain_field!(
     SettableStatus,
     (),
-    |()| json!({"type": "string", "enum": SettableStatus::WORDS})
-);
-
-impl Read for SettableStatus {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+    |()| json!({"type": "string", "enum": SettableStatus::WORDS}),
+    |value, ()| {
         let settable =
             |text: &str| WebhookStatus::parse(text).filter(|_| Self::WORDS.contains(&text));
         value.one_of(settable, Self::WORDS).map(Self)
     }
-}
+);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::domain::fields::{Range, Read, Value, object, plain_field};
+use crate::domain::fields::{Range, Read, object, plain_field};
 
 object! {
     /// How failed deliveries are repeated: after the n-th failed attempt, `initial_delay_ms` times `backoff_multiplier` to the
@@ -34,15 +34,12 @@ pub struct Share(f64);
 plain_field!(
     Share,
     (),
-    |()| json!({"type": "number", "format": "double", "minimum": 0, "maximum": 1})
-);
-
-impl Read for Share {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
+    |()| json!({"type": "number", "format": "double", "minimum": 0, "maximum": 1}),
+    |value, ()| {
         let share = f64::read(value, &Range::of(0.0..=1.0))?;
         Some(Self((share * 1e6).round() / 1e6))
     }
-}
+);
 
 object! {
     /// When anomalies emit events. What is absent has its default.

@@ -2,13 +2,14 @@ use super::*;
 use crate::domain::action::Action;
 use crate::domain::amount::Unit;
 use crate::domain::ids::IdempotencyKey;
+use crate::domain::rows;
 use serde_json::json;
 
 mod values;
 
 /// Reads `text` as the member `x` of a body.
 fn read<T: Read>(text: &str, rules: T::Rules) -> Result<T, String> {
-    let mut member = Member::<T>::new("x");
+    let mut member = Member::<T>::new("x", "");
     member.rules = rules;
     let body = Json::parse(format!("{{\"x\":{text}}}").as_bytes()).unwrap();
     let mut problems = Problems::default();
@@ -33,44 +34,25 @@ fn problems<T: Read>(body: &str) -> Problems {
 
 #[test]
 fn integers_are_json_integers_within_bounds() {
-    for (text, message) in [
-        (
-            r#""500""#,
-            "Malformed request body: x: must be an integer, not a string",
-        ),
-        (
-            "true",
-            "Malformed request body: x: must be an integer, not a boolean",
-        ),
-        (
-            "[]",
-            "Malformed request body: x: must be an integer, not an array",
-        ),
-        (
-            "1.5",
-            "Malformed request body: x: must be an integer without fraction or exponent, not `1.5`",
-        ),
-        (
-            "1.0",
-            "Malformed request body: x: must be an integer without fraction or exponent, not `1.0`",
-        ),
-        (
-            "1e3",
-            "Malformed request body: x: must be an integer without fraction or exponent, not `1e3`",
-        ),
-        (
-            "9223372036854775808",
-            "Validation failed: x: must be between 0 and 9223372036854775807, not `9223372036854775808`",
-        ),
-        (
-            "-1",
-            "Validation failed: x: must be between 0 and 9223372036854775807, not `-1`",
-        ),
-        (
-            "null",
-            "Validation failed: x: is required and must not be null",
-        ),
-    ] {
+    for (text, reason) in rows(
+        r#"
+        "500" => must be an integer, not a string
+        true => must be an integer, not a boolean
+        [] => must be an integer, not an array
+        1.5 => must be an integer without fraction or exponent, not `1.5`
+        1.0 => must be an integer without fraction or exponent, not `1.0`
+        1e3 => must be an integer without fraction or exponent, not `1e3`
+        "#,
+    ) {
+        let message = format!("Malformed request body: x: {reason}");
+        assert_eq!(refusal::<i64>(text, Range::of(0..)), message);
+    }
+    for (text, reason) in rows(
+        "9223372036854775808 => must be between 0 and 9223372036854775807, not `9223372036854775808`
+        -1 => must be between 0 and 9223372036854775807, not `-1`
+        null => is required and must not be null",
+    ) {
+        let message = format!("Validation failed: x: {reason}");
         assert_eq!(refusal::<i64>(text, Range::of(0..)), message);
     }
     assert_eq!(
@@ -83,31 +65,27 @@ fn integers_are_json_integers_within_bounds() {
 
 #[test]
 fn strings_are_counted_in_characters() {
-    let chars = || Text::chars(1..=4);
-    let blank = || Text {
+    let chars = Text::chars(1..=4);
+    let blank = Text {
         blank: Blank::Refused,
-        ..chars()
+        ..chars
     };
-    assert!(read::<String>(&format!("\"{}\"", "漢".repeat(4)), chars()).is_ok());
-    for (text, rules, message) in [
-        (
-            &*format!("\"{}\"", "é".repeat(5)),
-            chars(),
-            "Validation failed: x: must be 1 to 4 characters long, not 5",
-        ),
-        (
-            "\"\"",
-            chars(),
-            "Validation failed: x: must be 1 to 4 characters long, not 0",
-        ),
-        ("\"  \"", blank(), "Validation failed: x: must not be blank"),
-        (
-            "7",
-            blank(),
-            "Malformed request body: x: must be a string, not a number",
-        ),
-    ] {
-        assert_eq!(refusal::<String>(text, rules), message);
+    assert!(read::<String>(&format!("\"{}\"", "漢".repeat(4)), chars).is_ok());
+    for (text, reason) in rows(
+        r#"
+        "ééééé" => Validation failed: x: must be 1 to 4 characters long, not 5
+        "" => Validation failed: x: must be 1 to 4 characters long, not 0
+        "#,
+    ) {
+        assert_eq!(refusal::<String>(text, chars), reason);
+    }
+    for (text, reason) in rows(
+        r#"
+        "  " => Validation failed: x: must not be blank
+        7 => Malformed request body: x: must be a string, not a number
+        "#,
+    ) {
+        assert_eq!(refusal::<String>(text, blank), reason);
     }
 }
 
