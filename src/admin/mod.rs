@@ -85,7 +85,7 @@ impl Admin {
             vendor_prefix,
             policy_owners: Arc::new(Cache::new(REMEMBERED_POLICY_OWNERS)),
             key_owners: Arc::new(Cache::new(REMEMBERED_KEY_OWNERS)),
-            sealing: SealingKeys::none(),
+            sealing: SealingKeys::default(),
             cross_tenant_list: false,
             last_overview: Arc::default(),
         }

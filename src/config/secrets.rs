@@ -59,7 +59,7 @@ impl SecretArgs {
 /// Reads a list of keys; blank means none.
 fn keys(list: &str) -> Result<SealingKeys, SealingKeysError> {
     match list.trim() {
-        "" => Ok(SealingKeys::none()),
+        "" => Ok(SealingKeys::default()),
         list => SealingKeys::parse(list),
     }
 }

@@ -68,26 +68,25 @@ impl Cause {
 
     /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
     pub fn lines(&self) -> String {
-        let mut lines = format!("source {}\nactor {}", self.source, self.actor.kind());
-        let mut line = |name: &str, value: &str| {
-            lines.push('\n');
-            lines.push_str(name);
-            lines.push(' ');
-            lines.push_str(value);
+        let key_id = match &self.actor {
+            Actor::ApiKey(key_id) => Some(key_id.as_str()),
+            _ => None,
         };
-        if let Actor::ApiKey(key_id) = &self.actor {
-            line("key_id", key_id.as_str());
-        }
-        if let Some(source_ip) = &self.source_ip {
-            line("source_ip", source_ip);
-        }
-        if let Some(request_id) = &self.request_id {
-            line("request_id", request_id.as_str());
-        }
-        line("trace_id", self.trace_id.as_str());
-        if let Some(flags) = &self.trace_flags {
-            line("trace_flags", flags);
-        }
-        lines
+        let pairs = [
+            ("source", Some(self.source)),
+            ("actor", Some(self.actor.as_str())),
+            ("key_id", key_id),
+            ("source_ip", self.source_ip.as_deref()),
+            (
+                "request_id",
+                self.request_id.as_ref().map(RequestId::as_str),
+            ),
+            ("trace_id", Some(self.trace_id.as_str())),
+            ("trace_flags", self.trace_flags.as_deref()),
+        ];
+        let lines = pairs
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+        lines.collect::<Vec<_>>().join("\n")
     }
 }

@@ -83,14 +83,6 @@ impl Record {
         self.read(name)
     }
 
-    /// An integer that may be missing.
-    ///
-    /// # Errors
-    /// [`RecordError`] when it is there and is none.
-    pub fn optional_integer(&self, name: &str) -> Result<Option<i64>, RecordError> {
-        self.optional(name)
-    }
-
     /// A value that must be there.
     ///
     /// # Errors

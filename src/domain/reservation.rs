@@ -44,36 +44,12 @@ words! {
 }
 
 impl Record {
-    /// The unit that all amounts of the record count.
-    ///
-    /// # Errors
-    /// [`RecordError`].
-    pub fn unit(&self) -> Result<Unit, RecordError> {
-        self.read("unit")
-    }
-
-    /// The deepest scope of the subject.
-    ///
-    /// # Errors
-    /// [`RecordError`].
-    pub fn scope_path(&self) -> Result<ScopePath, RecordError> {
-        self.read("scope_path")
-    }
-
-    /// The status as it was written; see [`Record::effective_status`].
-    ///
-    /// # Errors
-    /// [`RecordError`].
-    pub fn status(&self) -> Result<Status, RecordError> {
-        self.read("status")
-    }
-
     /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.
     ///
     /// # Errors
     /// [`RecordError`].
     pub fn effective_status(&self, now_ms: i64) -> Result<Status, RecordError> {
-        let status = self.status()?;
+        let status = self.read("status")?;
         let due_ms = self
             .integer("expires_at_ms")?
             .saturating_add(self.integer("grace_ms")?);
@@ -91,7 +67,12 @@ impl Record {
         let depths = self.text("budgeted")?;
         let snapshot = |depth: &str| self.text(&format!("{operation}.{depth}"));
         let snapshots: Result<Vec<_>, _> = depths.split_whitespace().map(snapshot).collect();
-        balances_at(&self.scope_path()?, self.unit()?, depths, &snapshots?)
+        balances_at(
+            &self.read("scope_path")?,
+            self.read("unit")?,
+            depths,
+            &snapshots?,
+        )
     }
 }
 

@@ -14,7 +14,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 const MARK: &str = "enc:";
 
 /// The keys under which secrets are stored. Never printed.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct SealingKeys {
     /// Empty: secrets are stored as they are.
     keys: Arc<[(String, LessSafeKey)]>,
@@ -45,13 +45,6 @@ pub enum OpenError {
 }
 
 impl SealingKeys {
-    /// No keys: secrets are stored as they are.
-    pub fn none() -> Self {
-        Self {
-            keys: Vec::new().into(),
-        }
-    }
-
     /// Reads `<id>:<base64 of 32 bytes>`, comma-separated; the first seals.
     ///
     /// # Errors
@@ -153,12 +146,6 @@ impl fmt::Debug for SealingKeys {
     }
 }
 
-impl Default for SealingKeys {
-    fn default() -> Self {
-        Self::none()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_was_stored_before_there_was_a_key_is_read_as_it_is() {
-        let none = SealingKeys::none();
+        let none = SealingKeys::default();
         assert_eq!(none.seal(SECRET, "r"), SECRET);
         assert_eq!(
             keys(&[&key("a", 1)]).open(SECRET, "r"),

@@ -71,9 +71,7 @@ impl Subject {
     }
 
     fn names_a_level(&self) -> bool {
-        Level::ALL
-            .into_iter()
-            .any(|level| self.value(level).is_some())
+        Level::ALL.iter().any(|level| self.value(*level).is_some())
     }
 
     fn field(&mut self, level: Level) -> &mut Option<String> {

@@ -109,7 +109,7 @@ impl Ledger {
                 let charged = record.integer("charged")?;
                 let released = record.integer("estimate")? - charged;
                 (
-                    record.unit()?,
+                    record.read("unit")?,
                     charged,
                     released,
                     record.balances("commit")?,

@@ -20,9 +20,8 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     }
     let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
     let values = || {
-        Level::ALL
-            .into_iter()
-            .filter_map(|level| subject.value(level))
+        let levels = Level::ALL.iter();
+        levels.filter_map(|level| subject.value(*level))
     };
     if subject.dimensions().is_some() || !values().all(lower_case) {
         facts.push(("subject", json(subject)));
@@ -43,7 +42,7 @@ pub(super) fn given<const N: usize>(facts: [(&'static str, Option<String>); N]) 
 /// # Errors
 /// [`RecordError`].
 pub(super) fn subject_of(record: &Record) -> Result<Subject, RecordError> {
-    let path = record.scope_path()?;
+    let path = record.read("scope_path")?;
     let Some(stored) = record.get("subject") else {
         return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
     };

@@ -79,7 +79,10 @@ impl Reservation {
     /// # Errors
     /// [`RecordError`] names the field.
     pub(super) fn read(id: &str, record: &Record, now_ms: i64) -> Result<Self, RecordError> {
-        let (status, scope_path) = (record.effective_status(now_ms)?, record.scope_path()?);
+        let (status, scope_path) = (
+            record.effective_status(now_ms)?,
+            record.read::<ScopePath>("scope_path")?,
+        );
         Ok(Self {
             reservation_id: ReservationId::parse(id)
                 .ok_or_else(|| RecordError::of("reservation_id"))?,
@@ -94,7 +97,7 @@ impl Reservation {
             },
             created_at_ms: record.integer("created_at_ms")?,
             expires_at_ms: record.integer("expires_at_ms")?,
-            finalized_at_ms: record.optional_integer("finalized_at_ms")?,
+            finalized_at_ms: record.optional("finalized_at_ms")?,
             affected_scopes: scope_path.with_parents().collect(),
             scope_path,
             metadata: record.optional("metadata")?,

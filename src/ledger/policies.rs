@@ -81,9 +81,9 @@ pub(super) fn policy_words(policy: Option<&InForce>) -> String {
         format!(
             "{} {} {} {}",
             policy.overage.map_or("-", OveragePolicy::as_str),
-            number(policy.default_ttl_ms),
-            number(policy.max_ttl_ms),
-            number(policy.max_extensions),
+            number(policy.ttl.default_ttl_ms),
+            number(policy.ttl.max_ttl_ms),
+            number(policy.ttl.max_extensions),
         )
     };
     policy.map(words).unwrap_or_default()
@@ -92,17 +92,12 @@ pub(super) fn policy_words(policy: Option<&InForce>) -> String {
 /// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
 pub(super) fn rate_limits(policy: Option<&InForce>) -> Option<String> {
     let policy = policy?;
-    let (reservations, commits) = (
-        policy.max_reservations_per_minute,
-        policy.max_commits_per_minute,
-    );
+    let limits = policy.rate_limits;
+    let reservations = limits.max_reservations_per_minute;
+    let commits = limits.max_commits_per_minute;
     reservations.or(commits)?;
-    Some(format!(
-        "{} {} {}",
-        number(reservations),
-        number(commits),
-        policy.id
-    ))
+    let (reservations, commits) = (number(reservations), number(commits));
+    Some(format!("{reservations} {commits} {}", policy.id))
 }
 
 fn number(value: Option<i64>) -> String {

@@ -105,7 +105,7 @@ impl Ledger {
             }
             ReleaseReply::Replayed { record, .. } => {
                 let estimate = record.integer("estimate")?;
-                (record.unit()?, estimate, record.balances("release")?)
+                (record.read("unit")?, estimate, record.balances("release")?)
             }
         };
         Ok(ReleaseResponse {

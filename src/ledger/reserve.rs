@@ -201,7 +201,7 @@ impl Ledger {
 
 /// What only the record keeps, the policy that applied among it.
 fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::Facts {
-    let counting = policy.filter(|policy| policy.max_commits_per_minute.is_some());
+    let counting = policy.filter(|policy| policy.rate_limits.max_commits_per_minute.is_some());
     let caps = policy.and_then(|policy| policy.caps.as_ref());
     facts::given([
         ("idempotency_key", Some(request.idempotency_key.to_string())),
@@ -238,7 +238,7 @@ impl ReservationCreateResponse {
 
     /// The first response again: the expiry of that time, whatever extended it since, and the time that is left of it.
     fn replayed(id: ReservationId, now_ms: i64, record: &Record) -> Result<Self, RecordError> {
-        let extended_ms = record.optional_integer("extended_ms")?.unwrap_or(0);
+        let extended_ms = record.optional("extended_ms")?.unwrap_or(0);
         let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
         let caps = record.optional("caps")?;
         let decision = Decision::allow(caps.as_ref());
@@ -246,9 +246,13 @@ impl ReservationCreateResponse {
             reservation_id: Some(id),
             reserved: Some(record.read("estimate")?),
             expires_at_ms: Some(expires_at_ms),
-            remaining_ttl_ms: Some(remaining_ttl_ms(record.status()?, expires_at_ms, now_ms)),
+            remaining_ttl_ms: Some(remaining_ttl_ms(
+                record.read("status")?,
+                expires_at_ms,
+                now_ms,
+            )),
             balances: Some(record.balances("create")?),
-            ..Self::new(decision, record.scope_path()?, caps)
+            ..Self::new(decision, record.read("scope_path")?, caps)
         })
     }
 

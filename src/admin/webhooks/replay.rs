@@ -202,7 +202,7 @@ fn event_of(
         event_type,
         tenant: &log.tenant,
         scope: facts.get("scope"),
-        threshold: facts.optional_integer("data.threshold_millionths")?,
+        threshold: facts.optional("data.threshold_millionths")?,
     };
     let asked = replay
         .event_types

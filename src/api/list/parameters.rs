@@ -263,7 +263,7 @@ impl<'q> Parameters<'q> {
     ) -> Result<(Option<String>, SegmentFilter), ApiError> {
         let about = "Value of this level, in any case: only scopes at or below it.";
         let (mut tenant, mut wanted) = (None, Vec::new());
-        for level in Level::ALL {
+        for &level in Level::ALL {
             match level {
                 Level::Tenant => tenant = self.unbound_text(level.as_str(), about_tenant)?,
                 _ => wanted.extend(

@@ -159,11 +159,8 @@ fn name_evidence(schemas: &mut Value, reference: &Value, dialect: Dialect) {
 
 /// A subject must name a level; which one is its own choice.
 fn require_a_level(subject: &mut Value) {
-    let levels = crate::domain::scope::Level::ALL;
-    subject["anyOf"] = levels
-        .map(|level| json!({"required": [level.as_str()]}))
-        .into_iter()
-        .collect();
+    let levels = crate::domain::scope::Level::WORDS.iter();
+    subject["anyOf"] = levels.map(|level| json!({"required": [level]})).collect();
 }
 
 fn response_headers() -> Value {

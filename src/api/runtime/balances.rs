@@ -35,7 +35,7 @@ impl List for Balances {
         let about = "Tenant of the API key. At least one level is required.";
         let (tenant, segments) = parameters.levels(about)?;
         parameters.require(tenant.is_some() || !segments.is_empty(), || {
-            let levels = Level::ALL.map(Level::as_str).join(", ");
+            let levels = Level::WORDS.join(", ");
             ApiError::invalid(format!("At least one of {levels} is required as a filter"))
         })?;
         let children = parameters.other(|| {

@@ -76,6 +76,6 @@ fn denials(event_type: &str, facts: &Record) -> Result<Option<Denials>, RecordEr
     }
     Ok(Some(Denials {
         reason: reason.to_owned(),
-        count: facts.optional_integer("metadata.count")?.unwrap_or(1),
+        count: facts.optional("metadata.count")?.unwrap_or(1),
     }))
 }

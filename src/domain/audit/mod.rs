@@ -6,13 +6,12 @@
 mod metadata;
 pub mod query;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 pub use metadata::Metadata;
 
+use super::event::tenant_digest;
 use super::fields::{Unsent, object};
 use super::ids::{Partition, TRACE_ID_PATTERN};
 use super::json::{FreeObject, Json};
@@ -120,8 +119,7 @@ impl AuditLogEntry {
 
 /// The id of an entry: it names the partition, the tenant by 96 bits of its digest, and the place in the stream.
 fn log_id(partition: Partition, tenant: &str, entry: EntryId) -> String {
-    let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(tenant)[..12]);
-    format!("log_{partition}_{digest}_{entry}")
+    format!("log_{partition}_{}_{entry}", tenant_digest(tenant))
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl BulkAction {
                 tenant: record.read("funded_tenant")?,
                 operation: record.read("action")?,
                 amount: record.read("amount")?,
-                spent: record.optional_integer("spent")?,
+                spent: record.optional("spent")?,
                 reason: record.get("reason").map(str::to_owned),
             })),
             _ => Err(RecordError::of("resource")),

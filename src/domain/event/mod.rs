@@ -170,7 +170,7 @@ impl StoredEvent<'_> {
         let text = |name: &str| facts.get(name).map(str::to_owned);
         let event_type: EventType = facts.read("type")?;
         let timestamp = facts.read("at_ms")?;
-        let count = facts.optional_integer("metadata.count")?;
+        let count = facts.optional::<i64>("metadata.count")?;
         let event = Event {
             event_id: self.event_id(),
             event_type,

@@ -2,30 +2,19 @@
 
 use super::Json;
 
-/// Members sorted, numbers normalised.
-pub(super) fn write(json: &Json) -> String {
+/// `canonical`: members sorted, numbers normalised; else both as they came.
+pub(super) fn write(json: &Json, canonical: bool) -> String {
     let mut text = String::new();
-    write_value(json, &mut text, &Form { sorted: true });
+    write_value(json, &mut text, canonical);
     text
 }
 
-/// Members and numbers as they came.
-pub(super) fn write_compact(json: &Json) -> String {
-    let mut text = String::new();
-    write_value(json, &mut text, &Form { sorted: false });
-    text
-}
-
-struct Form {
-    sorted: bool,
-}
-
-fn write_value(json: &Json, text: &mut String, form: &Form) {
+fn write_value(json: &Json, text: &mut String, canonical: bool) {
     match json {
         Json::Null => text.push_str("null"),
         Json::Bool(true) => text.push_str("true"),
         Json::Bool(false) => text.push_str("false"),
-        Json::Number(literal) if form.sorted => write_canonical_number(literal, text),
+        Json::Number(literal) if canonical => write_canonical_number(literal, text),
         Json::Number(literal) => text.push_str(literal),
         Json::String(string) => write_string(string, text),
         Json::Array(items) => {
@@ -34,13 +23,13 @@ fn write_value(json: &Json, text: &mut String, form: &Form) {
                 if index > 0 {
                     text.push(',');
                 }
-                write_value(item, text, form);
+                write_value(item, text, canonical);
             }
             text.push(']');
         }
         Json::Object(members) => {
             let mut members: Vec<&(String, Json)> = members.iter().collect();
-            if form.sorted {
+            if canonical {
                 members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
             }
             text.push('{');
@@ -50,7 +39,7 @@ fn write_value(json: &Json, text: &mut String, form: &Form) {
                 }
                 write_string(name, text);
                 text.push(':');
-                write_value(value, text, form);
+                write_value(value, text, canonical);
             }
             text.push('}');
         }
@@ -70,20 +59,8 @@ fn write_canonical_number(literal: &str, text: &mut String) {
     }
 }
 
+/// The library's escapes are the shortest, as the canonical form wants them.
 fn write_string(string: &str, text: &mut String) {
-    text.push('"');
-    for character in string.chars() {
-        match character {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\u{8}' => text.push_str("\\b"),
-            '\t' => text.push_str("\\t"),
-            '\n' => text.push_str("\\n"),
-            '\u{c}' => text.push_str("\\f"),
-            '\r' => text.push_str("\\r"),
-            control if control < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => text.push(other),
-        }
-    }
-    text.push('"');
+    let escaped = serde_json::to_string(string).expect("a string serializes");
+    text.push_str(&escaped);
 }

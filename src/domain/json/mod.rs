@@ -75,12 +75,12 @@ impl Json {
     /// The one form of this value that is hashed and signed: members sorted by UTF-16 code units, no white space, shortest
     /// escapes, as RFC 8785 has it, except that integers keep all their digits instead of going through a double.
     pub fn canonical(&self) -> String {
-        canonical::write(self)
+        canonical::write(self, true)
     }
 
     /// The value without white space, otherwise as it was sent: same order, same number literals.
     pub fn compact(&self) -> String {
-        canonical::write_compact(self)
+        canonical::write(self, false)
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pattern::Matches;
-use super::{Caps, OveragePolicy, Policy, PolicyId, PolicyStatus};
+use super::{
+    Caps, OveragePolicy, Policy, PolicyId, PolicyStatus, RateLimits, ReservationTtlOverride,
+};
 use crate::domain::scope::ScopePath;
 
 /// A time after all others that a script can still compare exactly, in milliseconds.
@@ -19,18 +21,12 @@ pub struct InForce {
     pub id: PolicyId,
     /// What a commit above the estimate does.
     pub overage: Option<OveragePolicy>,
-    /// Lifetime of a reservation whose request names none, in milliseconds.
-    pub default_ttl_ms: Option<i64>,
-    /// Longest lifetime that a reservation gets, in milliseconds.
-    pub max_ttl_ms: Option<i64>,
-    /// How often a reservation may be extended.
-    pub max_extensions: Option<i64>,
+    /// Lifetimes of reservations.
+    pub ttl: ReservationTtlOverride,
     /// Caps of the decision.
     pub caps: Option<Caps>,
-    /// Reservations per scope and minute.
-    pub max_reservations_per_minute: Option<i64>,
-    /// Commits per scope and minute after which no reservation is made.
-    pub max_commits_per_minute: Option<i64>,
+    /// How much may be done in one scope and minute.
+    pub rate_limits: RateLimits,
 }
 
 /// The policy for one request, and for how long that holds: while the tenant's policies have this version, and the store's
@@ -136,7 +132,6 @@ impl PolicySet {
     }
 
     fn insert(&mut self, policy: Policy) {
-        let (ttl, rates) = (policy.reservation_ttl_override, policy.rate_limits);
         let (index, text) = match policy.scope_pattern.parts() {
             Matches::Exactly(text) => (&mut self.exactly, text),
             Matches::Below(text) => (&mut self.below, text),
@@ -151,12 +146,9 @@ impl PolicySet {
             effect: Arc::new(InForce {
                 id: policy.policy_id,
                 overage: policy.commit_overage_policy,
-                default_ttl_ms: ttl.default_ttl_ms,
-                max_ttl_ms: ttl.max_ttl_ms,
-                max_extensions: ttl.max_extensions,
+                ttl: policy.reservation_ttl_override,
                 caps: policy.caps.filter(|caps| !caps.is_empty()),
-                max_reservations_per_minute: rates.max_reservations_per_minute,
-                max_commits_per_minute: rates.max_commits_per_minute,
+                rate_limits: policy.rate_limits,
             }),
         };
         index.entry(text.to_owned()).or_default().push(rule);
@@ -197,7 +189,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::TenantId;
     use crate::domain::moment::Moment;
-    use crate::domain::policy::{RateLimits, ReservationTtlOverride, ScopePattern};
+    use crate::domain::policy::ScopePattern;
 
     fn policy(number: usize, pattern: &str, priority: i64) -> Policy {
         Policy {

@@ -4,62 +4,27 @@ mod filter;
 
 pub use filter::ScopeFilter;
 
-use std::fmt;
-
 use super::fields::text_field;
 use super::ids::text_id;
 use super::printable::printable;
 use super::subject::Subject;
+use super::words::words;
 
-/// A level of the hierarchy. The order is fixed; a scope may skip levels but never swap them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
-    /// The customer.
-    Tenant,
-    /// A part of the tenant, such as an environment.
-    Workspace,
-    /// An application.
-    App,
-    /// A workflow inside an application.
-    Workflow,
-    /// An agent.
-    Agent,
-    /// A set of tools that agents use.
-    Toolset,
-}
-
-impl Level {
-    /// Every level, root first.
-    pub const ALL: [Self; 6] = [
-        Self::Tenant,
-        Self::Workspace,
-        Self::App,
-        Self::Workflow,
-        Self::Agent,
-        Self::Toolset,
-    ];
-
-    /// The name in scopes, subjects and query parameters.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Workspace => "workspace",
-            Self::App => "app",
-            Self::Workflow => "workflow",
-            Self::Agent => "agent",
-            Self::Toolset => "toolset",
-        }
-    }
-
-    /// Reads the name, case-sensitively.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == text)
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// A level of the hierarchy. The order is fixed; a scope may skip levels but never swap them.
+    Level {
+        /// The customer.
+        Tenant = "tenant",
+        /// A part of the tenant, such as an environment.
+        Workspace = "workspace",
+        /// An application.
+        App = "app",
+        /// A workflow inside an application.
+        Workflow = "workflow",
+        /// An agent.
+        Agent = "agent",
+        /// A set of tools that agents use.
+        Toolset = "toolset",
     }
 }
 
@@ -79,11 +44,11 @@ text_field!(ScopePath, ScopePath::parse);
 impl ScopePath {
     /// The scope of a subject, who names at least one level. Missing levels are skipped.
     pub fn of(subject: &Subject) -> Self {
-        let segment = |level: Level| {
-            let value = subject.value(level)?.to_ascii_lowercase();
+        let segment = |level: &Level| {
+            let value = subject.value(*level)?.to_ascii_lowercase();
             Some(format!("{}:{value}", level.as_str()))
         };
-        let segments: Vec<_> = Level::ALL.into_iter().filter_map(segment).collect();
+        let segments: Vec<_> = Level::ALL.iter().filter_map(segment).collect();
         Self(segments.join("/"))
     }
 

@@ -292,7 +292,7 @@ fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
     let ledger = Record::from_fields(&LEDGER_FIELDS, fields);
     let score = |name: &str| ledger.get(name).and_then(|text| text.parse().ok());
     // The bases came to be later than the ledger: absent is 0.
-    let base = |name: &str| Ok(ledger.optional_integer(name)?.unwrap_or(0));
+    let base = |name: &str| Ok(ledger.optional(name)?.unwrap_or(0));
     let read = || {
         Ok::<_, RecordError>(Figures {
             allocated: ledger.integer("allocated")?,
