@@ -264,18 +264,17 @@ impl<'q> Parameters<'q> {
         let about = "Value of this level, in any case: only scopes at or below it.";
         let (mut tenant, mut wanted) = (None, Vec::new());
         for &level in Level::ALL {
-            match level {
-                Level::Tenant => tenant = self.unbound_text(level.as_str(), about_tenant)?,
-                _ => wanted.extend(
-                    self.unbound_text(level.as_str(), about)?
-                        .map(|value| (level, value)),
-                ),
+            if level == Level::Tenant {
+                tenant = self.unbound_text(level.as_str(), about_tenant)?;
+                continue;
             }
+            let value = self.unbound_text(level.as_str(), about)?;
+            let value = value.map(|value| value.to_ascii_lowercase());
+            let bound = value.clone().unwrap_or_default();
+            self.bound.push((level.as_str(), bound));
+            wanted.extend(value.map(|value| (level, value)));
         }
-        let filter = SegmentFilter::new(wanted);
-        let segments: Vec<String> = filter.segments().collect();
-        self.bound.push(("segments", segments.join("/")));
-        Ok((tenant, filter))
+        Ok((tenant, SegmentFilter::new(wanted)))
     }
 
     /// Refuses a combination of values where a condition does not hold. The description has none.

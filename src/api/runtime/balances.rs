@@ -68,6 +68,8 @@ mod tests {
     use super::*;
     use crate::api::list::{ListRequest, query_of};
     use crate::domain::ids::{DeploymentSecret, TenantId};
+    use crate::domain::rows;
+    use crate::domain::scope::SegmentFilter;
     use crate::listing::{Page, Position, Sort};
 
     fn parse(query: &str) -> ListRequest<Balances> {
@@ -93,10 +95,8 @@ mod tests {
             assert_eq!(refusal(query), required, "{query}");
         }
         let list = parse("workspace=Prod&agent=%20&unknown=1&include_children=false");
-        assert_eq!(
-            list.filter.segments.segments().collect::<Vec<_>>(),
-            ["workspace:prod"]
-        );
+        let prod = SegmentFilter::new([(Level::Workspace, "prod".to_owned())]);
+        assert_eq!(list.filter.segments, prod);
         assert_eq!(list.filter.tenant, None);
         let query = list.query(&DeploymentSecret::generate()).unwrap();
         assert_eq!(query.limit, 50);
@@ -104,29 +104,14 @@ mod tests {
 
     #[test]
     fn parameters_are_named_when_they_are_wrong() {
-        for (query, message) in [
-            (
-                "agent=a&limit=0",
-                "Invalid limit: 0; it must be an integer from 1 to 200",
-            ),
-            (
-                "agent=a&limit=201",
-                "Invalid limit: 201; it must be an integer from 1 to 200",
-            ),
-            (
-                "agent=a&limit=abc",
-                "Invalid limit: abc; it must be an integer from 1 to 200",
-            ),
-            (
-                "agent=a&limit=%2B5",
-                "Invalid limit: +5; it must be an integer from 1 to 200",
-            ),
-            (
-                "agent=a&include_children=yes",
-                "Invalid include_children: yes; allowed: true, false",
-            ),
-            ("agent=a&agent=b", "Invalid agent: given more than once"),
-        ] {
+        for (query, message) in rows(
+            "agent=a&limit=0 => Invalid limit: 0; it must be an integer from 1 to 200
+            agent=a&limit=201 => Invalid limit: 201; it must be an integer from 1 to 200
+            agent=a&limit=abc => Invalid limit: abc; it must be an integer from 1 to 200
+            agent=a&limit=%2B5 => Invalid limit: +5; it must be an integer from 1 to 200
+            agent=a&include_children=yes => Invalid include_children: yes; allowed: true, false
+            agent=a&agent=b => Invalid agent: given more than once",
+        ) {
             assert_eq!(refusal(query), message);
         }
     }
@@ -163,5 +148,16 @@ mod tests {
         assert!(next("agent=x", &other).is_err());
         assert!(next("agent=y", &acme).is_err());
         assert!(next("agent=x&app=a", &acme).is_err());
+    }
+
+    #[test]
+    fn a_value_that_reads_like_two_segments_is_another_filter_than_the_two() {
+        let bound = |query: &str| {
+            let mut parameters = Parameters::reading(query, Plane::Runtime);
+            Balances::filter(&mut parameters).expect(query);
+            parameters.bound()
+        };
+        assert_eq!(bound("workspace=A&app=b"), bound("app=B&workspace=a"));
+        assert_ne!(bound("workspace=a&app=b"), bound("workspace=a/app:b"));
     }
 }

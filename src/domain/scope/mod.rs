@@ -224,13 +224,6 @@ impl SegmentFilter {
         self.0.iter().any(|(level, _)| *level != Level::Tenant)
     }
 
-    /// The wanted segments, each `level:value`.
-    pub fn segments(&self) -> impl Iterator<Item = String> {
-        self.0
-            .iter()
-            .map(|(level, value)| format!("{level}:{value}"))
-    }
-
     /// Whole segments are compared: `tenant:acme` does not match `tenant:acme-corp`.
     pub fn matches(&self, scope: &ScopePath) -> bool {
         self.0
