@@ -64,7 +64,7 @@ operations! {
         CommitReservation           POST   "/v1/reservations/{reservation_id}/commit"         tenant(ReservationsCommit)  runtime::commit;
         ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::release;
         ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::extend;
-        CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::events;
+        CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::usage_event;
         GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        runtime::balances;
     }
     Admin {

@@ -7,7 +7,7 @@ pub mod commit;
 pub mod extend;
 pub mod release;
 
-pub mod events;
+pub mod usage_event;
 
 pub mod balances;
 pub mod reservations;

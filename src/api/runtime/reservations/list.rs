@@ -130,6 +130,7 @@ mod tests {
     use super::*;
     use crate::api::list::{ListRequest, query_of};
     use crate::domain::ids::DeploymentSecret;
+    use crate::domain::rows;
     use crate::listing::{Page, Position, Sort};
 
     fn parse(query: &str) -> ListRequest<Reservations> {
@@ -164,37 +165,16 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named_with_what_is_allowed() {
-        for (query, message) in [
-            (
-                "status=active",
-                "Invalid status: active; allowed: ACTIVE, COMMITTED, RELEASED, EXPIRED",
-            ),
-            ("sort_dir=up", "Invalid sort_dir: up; allowed: asc, desc"),
-            (
-                "limit=0",
-                "Invalid limit: 0; it must be an integer from 1 to 200",
-            ),
-            (
-                "from=yesterday",
-                "Invalid from: yesterday; it must be a date and time such as 2026-07-04T12:00:00Z",
-            ),
-            (
-                "to=1790000000000",
-                "Invalid to: 1790000000000; it must be a date and time such as 2026-07-04T12:00:00Z",
-            ),
-            (
-                "status=%0aX",
-                "Invalid status: \\u{a}X; allowed: ACTIVE, COMMITTED, RELEASED, EXPIRED",
-            ),
-            (
-                "expires_from=2026-01-02T00:00:00Z&expires_to=2026-01-01T00:00:00Z",
-                "Invalid expires_from: 2026-01-02T00:00:00Z is after expires_to 2026-01-01T00:00:00Z",
-            ),
-            (
-                "status=ACTIVE&status=EXPIRED",
-                "Invalid status: given more than once",
-            ),
-        ] {
+        for (query, message) in rows(
+            r"status=active => Invalid status: active; allowed: ACTIVE, COMMITTED, RELEASED, EXPIRED
+            sort_dir=up => Invalid sort_dir: up; allowed: asc, desc
+            limit=0 => Invalid limit: 0; it must be an integer from 1 to 200
+            from=yesterday => Invalid from: yesterday; it must be a date and time such as 2026-07-04T12:00:00Z
+            to=1790000000000 => Invalid to: 1790000000000; it must be a date and time such as 2026-07-04T12:00:00Z
+            status=%0aX => Invalid status: \u{a}X; allowed: ACTIVE, COMMITTED, RELEASED, EXPIRED
+            expires_from=2026-01-02T00:00:00Z&expires_to=2026-01-01T00:00:00Z => Invalid expires_from: 2026-01-02T00:00:00Z is after expires_to 2026-01-01T00:00:00Z
+            status=ACTIVE&status=EXPIRED => Invalid status: given more than once",
+        ) {
             assert_eq!(refusal(query), message);
         }
         assert!(
@@ -222,23 +202,18 @@ mod tests {
 
     #[test]
     fn include_ignores_what_it_does_not_know() {
+        let include = |metadata, committed_metadata, evidence| Include {
+            metadata,
+            committed_metadata,
+            evidence,
+        };
         for (query, include) in [
-            (
-                "include=metadata,%20,bogus,",
-                Include {
-                    metadata: true,
-                    ..Include::default()
-                },
-            ),
+            ("include=metadata,%20,bogus,", include(true, false, false)),
             (
                 "include=evidence&include=committed_metadata",
-                Include {
-                    evidence: true,
-                    committed_metadata: true,
-                    metadata: false,
-                },
+                include(false, true, true),
             ),
-            ("include=METADATA", Include::default()),
+            ("include=METADATA", include(false, false, false)),
         ] {
             assert_eq!(filter(query).include, include, "{query}");
         }
