@@ -58,32 +58,27 @@ impl EventFilter {
             category_of(event_type) != category.as_str()
         };
         let nobody = |tenant: &String| tenant != SYSTEM && TenantId::parse(tenant).is_none();
+        let selected = self.event_type.as_ref().zip(self.category);
         self.window.is_empty()
             || self.tenant.as_ref().is_some_and(nobody)
-            || self
-                .event_type
-                .as_ref()
-                .zip(self.category)
-                .is_some_and(other_category)
+            || selected.is_some_and(other_category)
     }
 
     /// Whether an event may pass, judged by its time, type and tenant.
     pub fn may_pass(&self, at_ms: i64, event_type: &str, tenant: &str) -> bool {
         let category = category_of(event_type);
+        let exactly = |wanted: &Option<String>, word: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == word)
+        };
+        let scope = self.scope.as_ref();
         self.window.contains(at_ms)
-            && self.tenant.as_ref().is_none_or(|wanted| wanted == tenant)
-            && self
-                .event_type
-                .as_ref()
-                .is_none_or(|wanted| wanted == event_type)
+            && exactly(&self.tenant, tenant)
+            && exactly(&self.event_type, event_type)
             && self
                 .category
                 .is_none_or(|wanted| wanted.as_str() == category)
             && (!self.tenants_alone || is_tenant_visible(event_type, category))
-            && self
-                .scope
-                .as_ref()
-                .is_none_or(|scope| is_scope_of(scope, tenant))
+            && scope.is_none_or(|scope| is_scope_of(scope, tenant))
     }
 
     /// Whether the facts of an event must be read to decide.
@@ -102,18 +97,15 @@ impl EventFilter {
             return Ok(false);
         }
         let scope = facts.get("scope");
-        if !keys.is_unrestricted() && !scope.is_some_and(|scope| keys.admits_any(scope.split('/')))
-        {
-            return Ok(false);
-        }
         let exactly = |wanted: &Option<String>, id: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| id == Some(wanted))
         };
-        if !exactly(&self.trace_id, facts.get("trace_id"))
+        let admitted = |scope: &str| keys.admits_any(scope.split('/'));
+        let below = |wanted: &String| scope.is_some_and(|scope| scope.starts_with(wanted.as_str()));
+        if !(keys.is_unrestricted() || scope.is_some_and(admitted))
+            || !exactly(&self.trace_id, facts.get("trace_id"))
             || !exactly(&self.request_id, facts.get("request_id"))
-            || self.scope.as_ref().is_some_and(|wanted| {
-                !scope.is_some_and(|scope| scope.starts_with(wanted.as_str()))
-            })
+            || !self.scope.as_ref().is_none_or(below)
         {
             return Ok(false);
         }

@@ -13,9 +13,15 @@ const PATH_CHARS_MAX: usize = 160;
 /// Problems of form (an unknown member, a wrong type) come before problems of content (a missing member, a bound).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Problems {
-    malformed: Vec<String>,
-    invalid: Vec<String>,
+    listed: Vec<(Class, String)>,
     unlisted: usize,
+}
+
+/// What a problem is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Form,
+    Content,
 }
 
 impl Problems {
@@ -28,68 +34,65 @@ impl Problems {
 
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
-        self.malformed.is_empty() && self.invalid.is_empty()
+        self.listed.is_empty()
     }
 
     /// Whether the body is not of the request's form at all.
     pub fn is_malformed(&self) -> bool {
-        !self.malformed.is_empty()
+        self.has(Class::Form)
     }
 
     /// A value of the wrong type.
     pub(super) fn malformed(&mut self, path: String, reason: impl Into<String>) {
-        let path = shown_path(&path);
         self.note(
-            |problems| &mut problems.malformed,
-            format!("{path}: {}", reason.into()),
+            Class::Form,
+            format!("{}: {}", shown_path(&path), reason.into()),
         );
     }
 
     /// A member that the request does not have.
     pub(super) fn unknown_member(&mut self, path: String) {
-        let path = shown_path(&path);
         self.note(
-            |problems| &mut problems.malformed,
-            format!("unknown member `{path}`"),
+            Class::Form,
+            format!("unknown member `{}`", shown_path(&path)),
         );
     }
 
     /// A missing member or a value out of bounds.
     pub(super) fn invalid(&mut self, path: String, reason: impl Into<String>) {
-        let path = shown_path(&path);
         self.note(
-            |problems| &mut problems.invalid,
-            format!("{path}: {}", reason.into()),
+            Class::Content,
+            format!("{}: {}", shown_path(&path), reason.into()),
         );
     }
 
-    fn note(&mut self, class: fn(&mut Self) -> &mut Vec<String>, problem: String) {
-        if self.malformed.len() + self.invalid.len() < LISTED_MAX || class(self).is_empty() {
-            class(self).push(problem);
+    fn note(&mut self, class: Class, problem: String) {
+        if self.listed.len() < LISTED_MAX || !self.has(class) {
+            self.listed.push((class, problem));
         } else {
             self.unlisted += 1;
         }
+    }
+
+    fn has(&self, class: Class) -> bool {
+        self.listed.iter().any(|(listed, _)| *listed == class)
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_malformed() {
-            "Malformed request body: "
-        } else {
-            "Validation failed: "
+        f.write_str(match self.is_malformed() {
+            true => "Malformed request body: ",
+            false => "Validation failed: ",
         })?;
-        let listed: Vec<&str> = self
-            .malformed
-            .iter()
-            .chain(&self.invalid)
-            .map(String::as_str)
-            .collect();
+        let mut listed: Vec<_> = self.listed.iter().collect();
+        listed.sort_by_key(|(class, _)| *class);
+        let listed: Vec<&str> = listed.iter().map(|(_, problem)| problem.as_str()).collect();
         f.write_str(&listed.join(", "))?;
-        if self.unlisted > 0 {
-            write!(f, ", and {} more", self.unlisted)?;
+        match self.unlisted {
+            0 => Ok(()),
+            unlisted => write!(f, ", and {unlisted} more"),
         }
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::problems::{Problems, quoted};
-use super::rules::{Blank, Bounds, Entries, Form, Items, Text};
+use super::rules::{Blank, Bounds, Entries, Items, Text};
 use super::{Object, Read};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
@@ -94,12 +94,12 @@ impl<'p> Value<'p> {
     /// A string.
     pub fn text(self, rules: &Text) -> Option<String> {
         if let Some(form) = rules.form {
-            return self.formed(form);
+            let formed = |text: &str| (form.accepts)(text).then(|| text.to_owned());
+            return self.parsed(formed, || form.wanted.to_owned());
         }
         let blank = |text: &str| rules.blank == Blank::Refused && text.trim().is_empty();
         if matches!(&self.json, Json::String(text) if blank(text)) {
-            self.problems.invalid(self.path, "must not be blank");
-            return None;
+            return self.invalid("must not be blank");
         }
         let text = self.string(rules.unpublished_chars.unwrap_or(rules.chars))?;
         Some(match rules.trimmed {
@@ -132,13 +132,10 @@ impl<'p> Value<'p> {
         match literal.parse() {
             Ok(value) if bounds.contains(value) => Some(value),
             _ => {
-                let (min, max) = (
-                    bounds.min.unwrap_or(i64::MIN),
-                    bounds.max.unwrap_or(i64::MAX),
-                );
+                let min = bounds.min.unwrap_or(i64::MIN);
+                let max = bounds.max.unwrap_or(i64::MAX);
                 let reason = format!("must be between {min} and {max}, not {}", quoted(literal));
-                self.problems.invalid(self.path, reason);
-                None
+                self.invalid(reason)
             }
         }
     }
@@ -157,21 +154,8 @@ impl<'p> Value<'p> {
                     Some(max) => format!("between {min} and {max}"),
                 };
                 let reason = format!("must be {wanted}, not {}", quoted(literal));
-                self.problems.invalid(self.path, reason);
-                None
+                self.invalid(reason)
             }
-        }
-    }
-
-    fn formed(self, form: &Form) -> Option<String> {
-        match self.json {
-            Json::String(text) if (form.accepts)(&text) => Some(text),
-            Json::String(text) => {
-                let reason = format!("must be {}, not {}", form.wanted, quoted(&text));
-                self.problems.invalid(self.path, reason);
-                None
-            }
-            _ => self.wrong_type("a string"),
         }
     }
 
@@ -194,38 +178,41 @@ impl<'p> Value<'p> {
 
     /// One of a fixed set of names, case-sensitively.
     pub fn one_of<T>(self, parse: impl FnOnce(&str) -> Option<T>, names: &[&str]) -> Option<T> {
-        let Json::String(text) = &self.json else {
-            return self.wrong_type("a string");
-        };
-        let parsed = parse(text);
-        if parsed.is_none() {
-            let reason = format!("must be one of {}, not {}", names.join(", "), quoted(text));
-            self.problems.invalid(self.path, reason);
-        }
-        parsed
+        self.parsed(parse, || format!("one of {}", names.join(", ")))
     }
 
     /// A date and time with its offset.
     pub(super) fn moment(self) -> Option<Moment> {
+        let wanted = || "a date and time such as 2026-07-04T12:00:00Z".to_owned();
+        self.parsed(Moment::parse, wanted)
+    }
+
+    /// What is made of a string; `wanted` says what the string must be.
+    fn parsed<T>(
+        self,
+        parse: impl FnOnce(&str) -> Option<T>,
+        wanted: impl FnOnce() -> String,
+    ) -> Option<T> {
         let Json::String(text) = &self.json else {
             return self.wrong_type("a string");
         };
-        let moment = Moment::parse(text);
-        if moment.is_none() {
-            let reason = format!(
-                "must be a date and time such as 2026-07-04T12:00:00Z, not {}",
-                quoted(text)
-            );
-            self.problems.invalid(self.path, reason);
+        match parse(text) {
+            None => {
+                let reason = format!("must be {}, not {}", wanted(), quoted(text));
+                self.invalid(reason)
+            }
+            parsed => parsed,
         }
-        moment
     }
 
     fn wrong_type<T>(self, wanted: &str) -> Option<T> {
-        self.problems.malformed(
-            self.path,
-            format!("must be {wanted}, not {}", self.json.kind()),
-        );
+        let reason = format!("must be {wanted}, not {}", self.json.kind());
+        self.problems.malformed(self.path, reason);
+        None
+    }
+
+    fn invalid<T>(self, reason: impl Into<String>) -> Option<T> {
+        self.problems.invalid(self.path, reason);
         None
     }
 }

@@ -128,6 +128,7 @@ impl fmt::Display for ScopePattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::rows;
 
     fn matches(pattern: &str, scope: &str) -> bool {
         let pattern = ScopePattern::parse(pattern).unwrap_or_else(|_| panic!("{pattern}"));
@@ -140,44 +141,28 @@ mod tests {
 
     #[test]
     fn a_pattern_means_one_scope_or_what_lies_below_or_one_level() {
-        for (pattern, scope, expected) in [
-            ("tenant:acme", "tenant:acme", true),
-            ("tenant:acme", "tenant:acme/agent:a", false),
-            ("tenant:acme", "tenant:acme-corp", false),
-            ("tenant:acme/*", "tenant:acme", false),
-            ("tenant:acme/*", "tenant:acme/agent:a", true),
-            ("tenant:acme/*", "tenant:acme/workspace:w/agent:a", true),
-            ("tenant:acme/*", "tenant:acme-corp/agent:a", false),
-            (
-                "tenant:acme/workspace:eng/*",
-                "tenant:acme/workspace:eng",
-                false,
-            ),
-            (
-                "tenant:acme/workspace:eng/*",
-                "tenant:acme/workspace:eng/app:x",
-                true,
-            ),
-            (
-                "tenant:acme/workspace:eng/*",
-                "tenant:acme/workspace:engine/app:x",
-                false,
-            ),
-            ("tenant:acme/agent:*", "tenant:acme/agent:a", true),
-            (
-                "tenant:acme/agent:*",
-                "tenant:acme/agent:a/toolset:t",
-                false,
-            ),
-            (
-                "tenant:acme/agent:*",
-                "tenant:acme/workspace:w/agent:a",
-                false,
-            ),
-            ("tenant:acme/agent:*", "tenant:acme/app:a", false),
-            ("tenant:acme/agent:Bob", "tenant:acme/agent:bob", true),
-        ] {
-            assert_eq!(matches(pattern, scope), expected, "{pattern} {scope}");
+        for (pattern, scope) in rows(
+            "tenant:acme => tenant:acme
+            tenant:acme/* => tenant:acme/agent:a
+            tenant:acme/* => tenant:acme/workspace:w/agent:a
+            tenant:acme/workspace:eng/* => tenant:acme/workspace:eng/app:x
+            tenant:acme/agent:* => tenant:acme/agent:a
+            tenant:acme/agent:Bob => tenant:acme/agent:bob",
+        ) {
+            assert!(matches(pattern, scope), "{pattern} {scope}");
+        }
+        for (pattern, scope) in rows(
+            "tenant:acme => tenant:acme/agent:a
+            tenant:acme => tenant:acme-corp
+            tenant:acme/* => tenant:acme
+            tenant:acme/* => tenant:acme-corp/agent:a
+            tenant:acme/workspace:eng/* => tenant:acme/workspace:eng
+            tenant:acme/workspace:eng/* => tenant:acme/workspace:engine/app:x
+            tenant:acme/agent:* => tenant:acme/agent:a/toolset:t
+            tenant:acme/agent:* => tenant:acme/workspace:w/agent:a
+            tenant:acme/agent:* => tenant:acme/app:a",
+        ) {
+            assert!(!matches(pattern, scope), "{pattern} {scope}");
         }
     }
 

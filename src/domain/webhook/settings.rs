@@ -22,6 +22,7 @@ object! {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
+        // Each member above has one, so none is missing.
         Self::parse_json("{}").expect("every member has a default")
     }
 }
