@@ -14,6 +14,7 @@ use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
 use crate::domain::event::{Event, EventActor};
 use crate::domain::fields::object;
+use crate::domain::ids::hex;
 use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::tenant::SYSTEM;
@@ -122,7 +123,7 @@ impl Webhooks {
         cause: &Cause,
     ) -> Result<WebhookTestResponse, OperationError> {
         let random: [u8; 12] = rand::random();
-        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(&random);
         let mut outcome = WebhookTestResponse {
             success: false,
             response_status: None,

@@ -13,7 +13,7 @@ pub use metadata::Metadata;
 
 use super::event::tenant_digest;
 use super::fields::{Unsent, object};
-use super::ids::{Partition, TRACE_ID_PATTERN};
+use super::ids::{Partition, TRACE_ID_PATTERN, hex};
 use super::json::{FreeObject, Json};
 use super::log_entry::EntryId;
 use super::moment::Moment;
@@ -55,8 +55,7 @@ impl StoredEntry {
             ("prev_hash".to_owned(), text(seal)),
             ("tenant_id".to_owned(), text(tenant)),
         ]);
-        let digest = Sha256::digest(sealed.canonical());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(sealed.canonical()))
     }
 }
 
@@ -146,8 +145,7 @@ mod tests {
         let text = format!(
             r#"{{"entry":"1775745000007-0","fields":["sequence","1","operation","a\"b"],"prev_hash":"{GENESIS}","tenant_id":"acme"}}"#
         );
-        let digest = Sha256::digest(&text);
-        let expected: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = hex(&Sha256::digest(&text));
         assert_eq!(entry.hash("acme", GENESIS), expected);
         let others = [
             entry.hash("bolt", GENESIS),

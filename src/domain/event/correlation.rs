@@ -4,6 +4,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::ids::hex;
 use crate::domain::moment::Moment;
 use crate::domain::record::Record;
 
@@ -37,8 +38,7 @@ fn hash(tenant: &str, scope: &str, kind: &str, at: Moment) -> String {
     // An array of strings without white space is in canonical form already.
     let canonical = serde_json::to_string(&parts).unwrap_or_default();
     let digest = Sha256::digest(canonical);
-    let hex = digest[..16].iter().map(|byte| format!("{byte:02x}"));
-    format!("runtime:{}", hex.collect::<String>())
+    format!("runtime:{}", hex(&digest[..16]))
 }
 
 #[cfg(test)]

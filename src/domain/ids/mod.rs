@@ -6,7 +6,7 @@
 
 mod random;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -242,7 +242,7 @@ text_id! {
 impl RequestId {
     /// A new random id.
     pub fn mint() -> Self {
-        Self(format!("req_{}", hex(rand::random())))
+        Self(format!("req_{}", hex(&rand::random::<[u8; 16]>())))
     }
 
     /// Accepts 1 to 128 of `A-Za-z0-9._:-`. What else a client sends would end up in logs and audit entries, so it is not taken.
@@ -267,7 +267,7 @@ impl TraceId {
         loop {
             let random: [u8; 16] = rand::random();
             if random != [0; 16] {
-                return Self(hex(random));
+                return Self(hex(&random));
             }
         }
     }
@@ -347,8 +347,14 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-fn hex(bytes: [u8; 16]) -> String {
-    uuid::Uuid::from_bytes(bytes).simple().to_string()
+/// Lower-case hexadecimal digits, two for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
 }
 
 #[cfg(test)]

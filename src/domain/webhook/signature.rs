@@ -3,15 +3,15 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use crate::domain::ids::hex;
+
 /// `sha256=` and the HMAC-SHA256 of the exact bytes of a body, in lower-case hexadecimal. The key is the secret's text as
 /// it was shown, its `whsec_` included.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
     mac.update(body);
-    let digest = mac.finalize().into_bytes();
-    let hex = digest.iter().map(|byte| format!("{byte:02x}"));
-    hex.fold("sha256=".to_owned(), |text, byte| text + &byte)
+    format!("sha256={}", hex(&mac.finalize().into_bytes()))
 }
 
 #[cfg(test)]

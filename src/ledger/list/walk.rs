@@ -5,16 +5,13 @@ use std::collections::VecDeque;
 use super::{ReservationQuery, read_row};
 use crate::domain::caller::{Caller, Reader};
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
 use crate::domain::reservation::Status;
-use crate::domain::scope::ScopeFilter;
 use crate::ledger::Ledger;
 use crate::ledger::calls::Target;
 use crate::ledger::get::{FIELDS, Reservation};
 use crate::listing::{Entry, Position, Step, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
-use crate::store::signature::Fields;
 use crate::store::{Day, ExtraTrip, Lane, OperationError};
 
 /// Rows that one script call looks at: the longest page, and one more to know whether another follows.
@@ -54,31 +51,6 @@ enum ReservationIndex {
     Created(Day),
     /// The active reservations, by due time (expiry and grace).
     Due,
-}
-
-/// What one call has read.
-struct Listed {
-    now_ms: i64,
-    /// The restriction of the caller's key.
-    scope_filter: ScopeFilter,
-    /// The longest time from creation to the end that any reservation of the tenant was given, in milliseconds; `None`
-    /// where that is a usual one.
-    longest_life_ms: Option<i64>,
-    /// Whether no row is left in any index.
-    complete: bool,
-    /// In walking order.
-    rows: Vec<ListedRow>,
-}
-
-/// One reservation.
-struct ListedRow {
-    /// Place of its index among those that were read.
-    index: usize,
-    id: String,
-    /// Its place in the index, in milliseconds.
-    score: i64,
-    /// Empty when it has just been purged, `None` where its key holds no hash.
-    record: Option<Record>,
 }
 
 /// How far a walk along the days looks back, until it is known how long the tenant's reservations live.
@@ -194,7 +166,7 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Reads so many rows, in so many of the indexes.
-    async fn read(&mut self, rows: usize, indexes: usize) -> Result<Listed, OperationError> {
+    async fn read(&mut self, rows: usize, indexes: usize) -> Result<ListReply, OperationError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
             store.metrics().extra_trip(ExtraTrip::Paging);
@@ -221,27 +193,9 @@ impl<'a> ReservationWalk<'a> {
             after_id: self.after_id.as_deref(),
             names: &FIELDS,
         };
-        let found = self.ledger.run(Lane::Background, Target::Caller, &call);
-        let ListReply::Listed {
-            now_ms,
-            scope_filter,
-            longest_life_ms,
-            complete,
-            index_id_score_fields: rows,
-        } = found.await?;
-        let row = |((index, id, score), fields): (_, Fields)| ListedRow {
-            index: usize::try_from(index - 1_i64).unwrap_or(0),
-            id,
-            score,
-            record: fields_of(&FIELDS, fields.0),
-        };
-        Ok(Listed {
-            now_ms,
-            scope_filter,
-            longest_life_ms,
-            complete,
-            rows: rows.into_iter().map(row).collect(),
-        })
+        self.ledger
+            .run(Lane::Background, Target::Caller, &call)
+            .await
     }
 
     /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
@@ -267,23 +221,21 @@ impl<'a> ReservationWalk<'a> {
         !descending
     }
 
-    /// Goes on behind what was read in so many of the indexes.
-    fn advance(&mut self, found: &Listed, walked: usize) {
-        match found.rows.last() {
-            Some(last) if !found.complete => {
-                self.indexes.drain(..last.index.min(walked - 1));
-                self.after_id = Some(last.id.clone());
-                match self.query.sort.descending {
-                    true => self.scores.1 = last.score,
-                    false => self.scores.0 = last.score,
-                }
+    /// Goes on behind the last row that was read in so many of the indexes; `None`: they hold no more.
+    fn advance(&mut self, last: Option<&(i64, String, i64)>, walked: usize) {
+        let Some((index, id, score)) = last else {
+            self.indexes.drain(..walked);
+            if walked > 0 {
+                self.after_id = None;
             }
-            _ => {
-                self.indexes.drain(..walked);
-                if walked > 0 {
-                    self.after_id = None;
-                }
-            }
+            return;
+        };
+        let before = usize::try_from(index - 1).unwrap_or(0);
+        self.indexes.drain(..before.min(walked - 1));
+        self.after_id = Some(id.clone());
+        match self.query.sort.descending {
+            true => self.scores.1 = *score,
+            false => self.scores.0 = *score,
         }
     }
 }
@@ -294,22 +246,28 @@ impl Walk for ReservationWalk<'_> {
 
     async fn step(&mut self) -> Result<Step<Reservation>, OperationError> {
         let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
-        let (found, walked) = loop {
+        let (now_ms, scope_filter, found) = loop {
             let walked = self.indexes.len().min(STEP_DAYS);
-            let found = self.read(rows, walked).await?;
-            if !self.look_further_back(found.longest_life_ms) {
-                break (found, walked);
+            let ListReply::Listed {
+                now_ms,
+                scope_filter,
+                longest_life_ms,
+                complete,
+                index_id_score_fields: found,
+            } = self.read(rows, walked).await?;
+            if !self.look_further_back(longest_life_ms) {
+                let last = found.last().filter(|_| !complete);
+                self.advance(last.map(|(row, _)| row), walked);
+                break (now_ms, scope_filter, found);
             }
         };
-        self.advance(&found, walked);
         let filter = &self.query.filter;
         let is_listed =
-            |row: &Reservation| found.scope_filter.admits(&row.scope_path) && filter.matches(row);
-        let entries = found.rows.into_iter().map(|listed| {
-            let id = listed.id;
-            let row = read_row(&id, listed.record, found.now_ms);
+            |row: &Reservation| scope_filter.admits(&row.scope_path) && filter.matches(row);
+        let entries = found.into_iter().map(|((_, id, score), fields)| {
+            let row = read_row(&id, fields_of(&FIELDS, fields.0), now_ms);
             Entry {
-                position: Position::new(listed.score, id),
+                position: Position::new(score, id),
                 row: row.filter(is_listed),
             }
         });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::bulk::Bulk;
-use crate::domain::ids::Partition;
+use crate::domain::ids::{Partition, hex};
 use crate::domain::record::{Record, RecordError};
 use crate::store::dispatcher::poll::Due;
 use crate::store::signature::{FlatRecord, Refused, signature};
@@ -161,7 +161,7 @@ impl Store {
             BulkMode::Look(payload_hash) => ("look", payload_hash, Vec::new()),
             BulkMode::Begin(payload_hash, bulk) => {
                 let id: [u8; 16] = rand::random();
-                let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+                let id = hex(&id);
                 let fields = std::iter::once(("id", id)).chain(bulk.fields());
                 ("begin", payload_hash, fields.collect())
             }
